@@ -6,8 +6,6 @@ Other programs on the machine make a single run slower, seldom faster; so the be
 beside the median of the differences.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ PYTHONDONTWRITEBYTECODE set, each run would compile the source again and take tw
 much of a core our own reader reads is measured last, with the core out of the page cache.
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import ctypes

@@ -7,8 +7,6 @@ one real run: dumps, and fault_injection.log with ``Fault ranks: [9, 14]``, as t
 nvidia-resiliency-ext have them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

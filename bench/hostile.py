@@ -5,8 +5,6 @@ time; peak memory and CPU seconds are those of wait4(2). Inputs are those of
 tests/builders/hostile.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """What figures were measured on, in words for bench/results."""
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

@@ -1,22 +1,23 @@
 """Measures what masking finds and what it hides for nothing: bench/masking.py [--rules FILE].
 
 Made-up credentials of all kinds that are known go into real programs: into the environment, the
-command line and an exception of a process of which gdb writes a core; into the command line, a
-payload and a path of a program that strace records; into the exceptions of a job's log in ten
-forms. Each command reports on it twice, masked and not. A credential that the second report shows
-and the first one does not was masked; eight characters of it side by side are a leak. Harmless
-lines are those of the corpus, of installed packages, and names that look random.
+command line and an exception of a process of which gdb writes a core, and at which `hang` and
+`watch` look; into the command line, a payload and a path of a program that strace records; into the
+exceptions of a job's log in ten forms; into a job that `run` watches, and a folder for `triage`.
+Each command reports on it twice, masked and not, as text, JSON and HTML. A credential that the
+second report shows and the first one does not was masked; eight characters of it side by side,
+which two of its kind do not share, are a leak. Harmless lines are those of the corpus, of installed
+packages, and names that look random.
 
 With --rules, texts made of the expressions of a gitleaks configuration are masked too: a list that
 is not ours. --source DIR measures another version's `src`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -47,6 +48,11 @@ try:
 except RuntimeError:
     print("ready", flush=True)
     time.sleep(600)
+"""
+_RAISE = """
+import sys
+texts = open(sys.argv[1]).read().split("\\n")
+raise RuntimeError("refused: " + " and ".join(texts))
 """
 _CALLS = """
 import os, subprocess, sys
@@ -81,6 +87,9 @@ FORMS = {
     "in a list": "['run', '{}']",
 }
 
+OTHERS = {fake.kind: fake.secret for fake in fakes(1)}
+"""One more credential of each kind: what it shares with all of them is no secret."""
+
 
 class Bench:
     """One version's command, and what it was seen to show."""
@@ -94,25 +103,43 @@ class Bench:
     def ask(self, *words: str, exports: tuple[str, ...] = ()) -> str:
         """Return all that a command writes, as text and as JSON, and into files."""
         said = ""
-        for form in (["-v"], ["--json"]):
-            command = [sys.executable, "-m", "postmortem", *words, *form]
-            ran = subprocess.run(command, env=self.env, capture_output=True, cwd=self.folder)
-            said += (ran.stdout + ran.stderr).decode("utf-8", "replace")
-        for name in exports:
+        for form in (["-v", "--html", "report.html"], ["--json"]):
+            said += self.call(*words, *form)
+        return said + self.written("report.html", *exports)
+
+    def call(self, *words: str) -> str:
+        """Return what a command line writes to its terminal."""
+        command = [sys.executable, "-m", "postmortem", *words]
+        ran = subprocess.run(command, env=self.env, capture_output=True, cwd=self.folder)
+        return (ran.stdout + ran.stderr).decode("utf-8", "replace")
+
+    def written(self, *names: str) -> str:
+        """Return what stands in files and folders, and remove them."""
+        said = ""
+        for name in names:
             path = self.folder / name
-            parts = sorted(path.iterdir()) if path.is_dir() else [path]
-            said += "".join(p.read_bytes().decode("utf-8", "replace") for p in parts)
+            parts = sorted(path.rglob("*")) if path.is_dir() else [path]
+            for part in parts:
+                if part.is_file():
+                    said += part.read_bytes().decode("utf-8", "replace")
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
         return said
 
     def judge(self, given: dict[str, list[Fake]], words: list[str], *exports: str) -> None:
         """Report twice, and take down what was shown of each place, and what was told."""
         masked = self.ask(*words, exports=exports)
-        plain = self.ask(*words, "--no-redact", exports=exports)
+        self.compare(given, masked, self.ask(*words, "--no-redact", exports=exports))
+
+    def compare(self, given: dict[str, list[Fake]], masked: str, plain: str) -> None:
+        """Take down what one report shows and another tells."""
         for place, some in given.items():
             for fake in some:
-                if leaked(fake.secret, plain):
+                if leaked(fake.secret, plain, other=OTHERS[fake.kind]):
                     self.rows[place]["shown"].append(fake.kind)
-                    if leaked(fake.secret, masked):
+                    if leaked(fake.secret, masked, other=OTHERS[fake.kind]):
                         self.rows[place]["told"].append(fake.kind)
 
 
@@ -128,14 +155,45 @@ def cores(bench: Bench, seeds: Iterator[int]) -> None:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
+        parts = {"environment": in_env, "argv": in_argv, "exception": group}
+        asked = {"hang": ["hang", str(process.pid)], "watch": ["watch", "--for", "0.2"]}
+        asked["watch"].append(str(process.pid))
+        for name, words in asked.items():
+            bench.judge({f"{name}: {part}": some for part, some in parts.items()}, words)
         steps = ("-ex", f"generate-core-file {core}", "-p", str(process.pid))
         subprocess.run(["gdb", "-nx", "-batch", *steps], capture_output=True, check=True)
         process.kill()
         process.wait()
-        words = ["core", str(core), "--engine", "native"]
-        places = {"core: environment": in_env, "core: argv": in_argv, "core: exception": group}
-        bench.judge(places, words)
+        for engine in ("native", "gdb"):
+            places = {f"core, {engine}: {part}": some for part, some in parts.items()}
+            bench.judge(places, ["core", str(core), "--engine", engine])
         core.unlink()
+
+
+def jobs(bench: Bench, seeds: Iterator[int]) -> None:
+    """Run programs that raise with credentials in what they are given, and keep their evidence."""
+    for group in _groups(list(fakes(next(seeds))), 45):
+        given, kept = bench.folder / "texts", bench.folder / "kept"
+        chance = next(seeds)
+        in_env, in_argv = _like(group, chance + 1), _like(group, chance + 2)
+        given.write_text("\n".join(fake.text for fake in group))
+        env = {f"SETTING_{i}": fake.text for i, fake in enumerate(in_env)}
+        command = [sys.executable, "-c", _RAISE, str(given), *(fake.text for fake in in_argv)]
+        parts = {"environment": in_env, "argv": in_argv, "exception": group}
+        before, bench.env = bench.env, {**bench.env, **env}
+        said = {}
+        for option in ((), ("--no-redact",)):
+            kept.mkdir()
+            text = bench.call("run", "--into", str(kept), *option, "--", *command)
+            said[option] = text + bench.written("kept")
+        bench.env = before
+        bench.compare({f"run: {p}": some for p, some in parts.items()}, said[()], said[option])
+        job = bench.folder / "job"
+        job.mkdir()
+        for rank, fake in enumerate(group):
+            (job / f"rank{rank}.log").write_text(_raised(rank, "{}", fake))
+        bench.judge({"triage: logs": group}, ["triage", str(job)])
+        shutil.rmtree(job)
 
 
 def recordings(bench: Bench, seeds: Iterator[int]) -> None:
@@ -295,7 +353,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.source.resolve(), Path(folder))
         seeds = iter(range(1000, 100_000, 7))
-        for part in (cores, recordings, logs):
+        for part in (cores, jobs, recordings, logs):
             part(bench, seeds)
     result: dict[str, Any] = {
         "machine": machine(),

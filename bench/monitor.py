@@ -7,8 +7,6 @@ Hugging Face's DebugUnderflowOverflow looks at (weights, inputs, outputs), the s
 and a flight file, every tenth batch only, and theirs. Then a compiled model: time, graph breaks.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import copy

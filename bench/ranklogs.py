@@ -6,8 +6,6 @@ wait4(2). ``re`` is one pass of Python's re over the lines for the prefix and tw
 ``grep -F`` looks for the same literals in the C locale and knows nothing of ranks.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Random texts that a regular expression matches; for the rule tables of secret scanners."""
 
-from __future__ import annotations
-
 import random
 import re
 import string

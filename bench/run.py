@@ -7,8 +7,6 @@ other on one processor, in turns of two steps; CPU time of the process, median o
 pair, for several pairs. Supervisor: its own CPU time while those trained.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -155,11 +153,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    found = {
-        "machine": machine(),
-        "start, ms": start(args.rounds),
-        "step": steps(args.pairs),
-    }
+    found = {"machine": machine(), "start, ms": start(args.rounds), "step": steps(args.pairs)}
     text = json.dumps(found, indent=2)
     print(text)
     if args.out is not None:

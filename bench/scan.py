@@ -10,8 +10,6 @@ turns in samples of a millisecond or of one call, in another order each time; ea
 ratio, and their median is told, and where the middle half of them lies.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

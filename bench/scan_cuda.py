@@ -5,8 +5,6 @@ does nothing else, torch.aminmax and torch.ops.c10d.check_for_nan, in rounds tha
 by events on the device; medians, and ratios to ours. Then the host's time of a call.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ CPU time, and ours against that of ``LC_ALL=C grep -c -F -f LITERALS``, the text
 filter looks for. Python's `re` gets all patterns as one alternative, over the first megabytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ file, packed, and through a pipe; and of a synthetic core: CORE with a mapping o
 it a hole in the file, which is not sent through the pipe.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ rounds that take turns; medians of wall and CPU time, peak memory from wait4(2),
 `grep -c` with LC_ALL=C, and wall time against ripgrep. Tools that are not installed are left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

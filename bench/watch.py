@@ -4,8 +4,6 @@ python bench/watch.py [PROCESSES [SECONDS [MIB]]]: the processes hold MIB each (
 the kernel walks for PSS).
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

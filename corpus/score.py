@@ -5,8 +5,6 @@ are right, wrong and undecided. ``--world-size`` gives the number of ranks to th
 may. Exits with 1 where an answer is wrong, or fewer than 95 % of the decidable ones are right.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Writes the man pages, docs/man/*.1, from the parsers: ``python docs/make_man.py``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hooks of mkdocs: links out of docs/ lead to the repository, where those files are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

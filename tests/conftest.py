@@ -1,7 +1,5 @@
 """Fixtures and options that all tests share."""
 
-from __future__ import annotations
-
 import difflib
 import random
 import signal

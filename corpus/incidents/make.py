@@ -7,8 +7,6 @@ libraries. What was recorded is kept as runs/NAME.tar.xz, its truth in truth.jso
 anything was concluded from it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

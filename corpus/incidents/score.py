@@ -5,8 +5,6 @@ verdict must and must not say, and what is of another job. Exits with 1 where an
 certain, or fewer than 90 % are right.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

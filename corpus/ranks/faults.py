@@ -3,8 +3,6 @@
 Writes which fault it made into the folder TRUTH, just before it makes it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import datetime
 import os

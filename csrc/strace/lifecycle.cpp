@@ -143,7 +143,8 @@ void Processes::executed(Task& task, const Event& event) {
     if (!quoted) break;
     std::string plain;
     unescape(raw, plain);
-    if (word.ends_with("...")) plain += "…";
+    // The list's last word has the bracket behind it.
+    if (word.ends_with("...") || word.ends_with("...]")) plain += "…";
     if (plain.size() > room) plain = plain.substr(0, room) + "…";
     room -= std::min(room, plain.size());
     argv.push_back(std::move(plain));

@@ -5,8 +5,6 @@ with the programs and recordings that the pages name. ``crash.svg`` is the card 
 terminal shows it, for the README.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

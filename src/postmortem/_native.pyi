@@ -586,10 +586,7 @@ def export_columns() -> object:
     """Return an export that keeps all calls; `close_export` gives its `RawTables`."""
 
 def export_batches(
-    take: Callable[[RawTables], object],
-    *,
-    batch: int,
-    mask: Callable[[str], str] | None = None,
+    take: Callable[[RawTables], object], *, batch: int, mask: Callable[[str], str] | None = None
 ) -> object:
     """Return an export that hands over `batch` calls at a time, each with tables of its own."""
 

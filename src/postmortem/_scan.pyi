@@ -101,10 +101,7 @@ def write_records(
     """
 
 @overload
-def fastscan(
-    tensor: list[Any] | tuple[Any, ...],
-    /,
-) -> list[ScanResult]: ...
+def fastscan(tensor: list[Any] | tuple[Any, ...], /) -> list[ScanResult]: ...
 @overload
 def fastscan(tensor: Any, /) -> ScanResult: ...
 def _result(dtype: str, row: tuple[int | float, ...], /) -> ScanResult:

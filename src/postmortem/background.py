@@ -4,8 +4,6 @@ Made with `_thread`: a report on a core needs nothing else of `threading`, which
 import.
 """
 
-from __future__ import annotations
-
 import _thread
 from collections.abc import Callable
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Where the command starts: an interrupt while modules are imported ends it without a word."""
 
-from __future__ import annotations
-
 import signal
 
 

@@ -4,8 +4,6 @@ An exception means that the input could not be analysed at all (exit code 3). A 
 not be read is a `Problem` in the report instead, and never an exception.
 """
 
-from __future__ import annotations
-
 
 class EvidenceError(Exception):
     """The evidence cannot be analysed: where, what was seen, and what to do about it."""

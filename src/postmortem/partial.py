@@ -1,7 +1,5 @@
 """New files beside the place where they will be: opened so that nobody's link is followed."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

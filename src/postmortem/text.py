@@ -1,7 +1,5 @@
 """Numbers in words: sizes, counts, ranges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -10,8 +10,6 @@ runs of ranks one changed (PEERS_OF_A_BAD_LINK doubled). At 0 the lines of the f
 those of CAUGHT 5. They are roomy; what each was chosen for stands below it.
 """
 
-from __future__ import annotations
-
 # System-call logs: lines of the log.
 FATE_LINES = 3000
 """A failure at most so many lines before its process ends badly may well be why."""

@@ -1,7 +1,5 @@
 """The benchmark runs: one tiny core, one round."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Writers of checkpoints that share no code with the readers."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

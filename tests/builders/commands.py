@@ -1,7 +1,5 @@
 """The command ``postmortem core`` in a process of its own, and the crashes that it is given."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

@@ -5,8 +5,6 @@
 assembler to addresses, as the driver does before it puts it into a dump.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ long as the driver of a version wrote them. Nothing here has been compared with 
 GPU; cuda-gdb 11.8 reads what is built for driver 520, with the same exception, thread and line.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 from typing import Self

@@ -5,8 +5,6 @@ know nothing of the reader that they test. Every size, count and offset that a r
 can be replaced: by an override of the header, or by bytes of your own for a note.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field

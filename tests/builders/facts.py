@@ -4,8 +4,6 @@ The parser of gdb's backtraces is for evidence that people paste (issues, mails)
 with the reader that talks to gdb.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 They are made when they are needed, so that no scanner of repositories takes a file for a leak.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import string
@@ -77,7 +75,11 @@ def fakes(seed: int = 1) -> Iterator[Fake]:
         yield Fake(row["id"], text, secret, row["unlike"].strip("\n"))
 
 
-def leaked(secret: str, text: str, least: int = 8) -> bool:
-    """Return whether a text tells so many characters of a secret, side by side."""
+def leaked(secret: str, text: str, least: int = 8, other: str = "") -> bool:
+    """Return whether a text tells so many characters of a secret, side by side.
+
+    What an `other` secret of its kind has too is none.
+    """
     least = min(least, len(secret))
-    return any(secret[at : at + least] in text for at in range(len(secret) - least + 1))
+    parts = (secret[at : at + least] for at in range(len(secret) - least + 1))
+    return any(part in text and part not in other for part in parts)

@@ -1,7 +1,5 @@
 """Programs that need PyTorch, run side by side from one process that has imported it."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

@@ -3,8 +3,6 @@
 Each function writes its evidence into a folder and returns the words of the command that reads it.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import importlib

@@ -5,8 +5,6 @@ one and waits where a partner is missing; asynchronous calls are waited for late
 at a random moment, and the job goes on until nothing moves any more.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

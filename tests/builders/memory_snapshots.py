@@ -3,8 +3,6 @@
 Only what the allocator's documentation names is here: segments of blocks, and a trace of events.
 """
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hosts made of network namespaces, with faults between them that the kernel itself makes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -129,8 +127,7 @@ class Network:
         """Have the router lose all packets of one way, or those to some ports, without a word."""
         match = f" ipproto tcp dport {ports}" if ports else ""
         self.ip(
-            "r",
-            f"rule add from {self.address(source)} to {self.address(target)}{match} blackhole",
+            "r", f"rule add from {self.address(source)} to {self.address(target)}{match} blackhole"
         )
 
     def spawn(

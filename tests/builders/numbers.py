@@ -1,7 +1,5 @@
 """What arrays of numbers hold, worked out one value at a time from the formats' definitions."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 It shares no code with the reader: each form is written down here from what the launcher prints.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Logs for tests, read natively."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # ruff: noqa: E501  (sentences as they stand in a report)
 """Reports made by hand, for renderers: no reader, no rule, no section has a part in them."""
 
-from __future__ import annotations
-
 from postmortem.facts.source import Problem, Source
 from postmortem.report.blocks import (
     Backtrace,

@@ -1,7 +1,5 @@
 """The schema of the JSON reports, read and checked once: that takes longer than any report."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 

@@ -4,8 +4,6 @@ The model is that of the man pages and shares nothing with the reader: processes
 tables as dicts, files as objects. Every failing write is remembered with the path of its file.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

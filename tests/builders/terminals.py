@@ -1,7 +1,5 @@
 """Programs of a test on a terminal, and jobs in the background; nothing of them stays."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

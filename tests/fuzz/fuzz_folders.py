@@ -10,8 +10,6 @@ tells of every file once, and opens none that could block; reading the logs in i
 or with one clear line.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

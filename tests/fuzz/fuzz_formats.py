@@ -8,8 +8,6 @@ nothing but EvidenceError, and gives no place that does not lie in the file, by 
 _scan.scan_file(), which looks itself.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -8,8 +8,6 @@ nothing; a second pass finds nothing that the first one left; a credential betwe
 whatever stands around it. Of an input the first byte chooses the credential, the rest is the text.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

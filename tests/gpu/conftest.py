@@ -1,7 +1,5 @@
 """Tests that need an NVIDIA GPU: `pytest tests/gpu` runs them; without one they say why not."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """The monitor on a GPU: who went bad first, and that no step waits for the device."""
 
-from __future__ import annotations
-
 import io
 import math
 import signal

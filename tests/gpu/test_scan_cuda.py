@@ -1,7 +1,5 @@
 """The CUDA scan against the scan for processors, and what a training loop does with it."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

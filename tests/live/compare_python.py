@@ -6,8 +6,6 @@ keep below a class's ``__init__`` (file ``__init__``, line 0). Run it as a progr
 ``PYTHONPATH=src python tests/live/compare_python.py [--pystack PROGRAM] CORE...``.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

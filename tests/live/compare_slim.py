@@ -7,8 +7,6 @@ file. One that is not installed is left out. As a program:
 prints sizes and the first different lines.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

@@ -4,8 +4,6 @@ Physical frames only: gdb's inline and tail-call frames are made from DWARF, the
 the stack. Run it as a program: ``PYTHONPATH=src python tests/live/compare_stacks.py CORE...``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Real crashes: programs are compiled, run with core dumps on, and their cores found."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

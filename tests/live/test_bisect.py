@@ -1,7 +1,5 @@
 """`postmortem bisect` in real repositories, with commits that fail in other ways on the path."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -111,13 +109,7 @@ def _stopped_once(git: Path) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--good", "nosuch"], "nosuch"),
-        ([], "--good"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [(["--good", "nosuch"], "nosuch"), ([], "--good")])
 def test_what_cannot_be_bisected(git: Path, words: list[str], said: str) -> None:
     commits(WELL, WANTED)
     done = bisect(*words, *RUN)

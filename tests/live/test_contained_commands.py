@@ -1,7 +1,5 @@
 """Commands on evidence that would eat, block or break them: the rest of the evidence is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

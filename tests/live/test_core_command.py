@@ -1,7 +1,5 @@
 """The whole command line of ``postmortem core``, on real crashes and on all that is not a core."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import importlib

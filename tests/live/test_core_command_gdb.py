@@ -1,7 +1,5 @@
 """``postmortem core`` with gdb: its lines, and a gdb that is missing, foreign, slow or dying."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

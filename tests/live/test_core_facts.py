@@ -1,7 +1,5 @@
 """Facts of real crashes: a program ends on the spot, and its core must say how."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -4,8 +4,6 @@ core_pattern is one for the whole machine: what sets it for real runs only where
 POSTMORTEM_TEST_CORE_PATTERN=1 says that nothing else crashes here meanwhile.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Every crash of corpus/cores is made for real, and its report says what the case says."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """The sample programs crash as they say, and their cores are found or written by gdb."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

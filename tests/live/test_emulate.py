@@ -1,7 +1,5 @@
 """`postmortem emulate` with real commands: what they meet, what is told of it, and what is left."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Dumps that PyTorch itself writes, of real processes that part ways."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from pathlib import Path

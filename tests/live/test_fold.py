@@ -1,7 +1,5 @@
 """Signatures of real crashes, and what many cores fold into."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Cores as other kernels, linkers and tools lay them out: made of real crashes."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Real ends that once were told wrongly and for certain: what the readers must see of them."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

@@ -1,7 +1,5 @@
 """Cores of other run-times, each made on the spot: who ended the process, and in what words."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

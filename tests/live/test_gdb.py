@@ -1,7 +1,5 @@
 """gdb on real crashes: every test runs with the system's gdb and with the one of the wheel."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """``postmortem hang`` on real jobs: who is stuck, in what, and that nobody is left stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -181,6 +179,36 @@ def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
     assert report["processes"][0]["motion"] is None
 
 
+RANK_WITH_WORKER = """
+import os, pathlib, time
+worker = os.fork()
+if worker == 0:
+    time.sleep(1000)
+pathlib.Path("worker").write_text(str(worker))
+print("ready", flush=True)
+os.waitpid(worker, 0)
+"""
+
+
+def test_a_worker_alone_is_no_rank_and_tells_of_none_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the variables of its rank; its brothers are no ranks of the launcher."""
+    monkeypatch.chdir(tmp_path)
+    place = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    with program(RANK_WITH_WORKER, tmp_path, **place) as rank:
+        worker = int((tmp_path / "worker").read_text())
+        try:
+            alone = hang(worker, "--samples", 1)
+            both = hang(worker, rank.pid, "--samples", 1)
+        finally:
+            os.kill(worker, signal.SIGKILL)
+    assert alone["missing_local_ranks"] == []
+    assert [row["rank"] for row in alone["processes"]] == [None]
+    assert "rank_missing" not in [row["id"] for row in alone["diagnoses"]]
+    assert [row["rank"] for row in both["processes"] if row["works_for"] is None] == [1]
+
+
 @pytest.mark.parametrize("options", [(), ("--no-stop",)])
 def test_a_stopped_process_stays_stopped(tmp_path: Path, options: tuple[str, ...]) -> None:
     with program(PIPE, tmp_path) as child:
@@ -355,7 +383,8 @@ def tracer(pid: int) -> int:
 
 
 @pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and cc")
-def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_while_gdb_waits_for_a_fifo(tmp_path: Path, number: int) -> None:
     """Its library is a FIFO now: gdb opens it, and waits for ever with the process stopped."""
     source, library = tmp_path / "lib.c", tmp_path / "lib.so"
     source.write_text("int nothing;")
@@ -372,7 +401,7 @@ def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
             channel = Path(f"/proc/{gdb}/wchan")
             until("gdb waits", lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S")
             assert state(child.pid) == "t"
-            reader.kill()
+            reader.send_signal(number)
             reader.wait(_SECONDS)
         until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
         until("gdb is gone", lambda: not Path(f"/proc/{gdb}").exists())

@@ -1,7 +1,5 @@
 """`postmortem import` on modules that fail for real, each in its own way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Deadlocks of Python locks in real cores of every interpreter here, and their look-alikes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``%load_ext postmortem`` in IPython: a cell's memory, and a kernel that died."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`core --open-gdb`: gdb's prompt on the frame that the report blames."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import sys

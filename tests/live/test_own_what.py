@@ -1,7 +1,5 @@
 """What exceptions of a program's own say, whatever the compiler made of their what()."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

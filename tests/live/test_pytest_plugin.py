@@ -1,7 +1,5 @@
 """pytest --postmortem with workers of xdist that crash for real."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """Python frames, names, values and exceptions of real cores, compared with what Python said."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

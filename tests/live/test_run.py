@@ -1,7 +1,5 @@
 """`postmortem run` with real commands: what they see is what they saw, and what they leave."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -288,9 +286,7 @@ def counting(number: int) -> str:
 @pytest.mark.parametrize("group", [False, True], ids=["to run alone", "to the group"])
 def test_signals_reach_the_command_once(number: signal.Signals, group: bool) -> None:
     with subprocess.Popen(
-        [*RUN, "--", PYTHON, "-c", counting(number)],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
+        [*RUN, "--", PYTHON, "-c", counting(number)], stdout=subprocess.PIPE, start_new_session=True
     ) as running:
         assert running.stdout is not None
         running.stdout.readline()
@@ -418,9 +414,7 @@ def test_rerun_script_runs_it_again_without_us(place: Path) -> None:
     assert (done.returncode, done.stdout) == (7, b"a b'c\n")
 
 
-def test_secrets_of_the_environment_are_masked_everywhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_secrets_of_the_environment_are_masked_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijklmnopqrstuvwxyz0123")
     run("--", PYTHON, "-c", "import os; raise ValueError('sent ' + os.environ['HF_TOKEN'])")
     for file in folder().rglob("*"):

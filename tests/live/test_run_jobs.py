@@ -1,7 +1,5 @@
 """`postmortem run` over real launchers: who failed first, and where the others stood then."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

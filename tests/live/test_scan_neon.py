@@ -1,8 +1,6 @@
 """The NEON kernels, built by a cross compiler and run under user-mode emulation, against the plain
 count of csrc/fuzz/fuzz_scan.cpp."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Slim cores of real crashes: gdb, pystack, eu-stack and we read them as we read the originals."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

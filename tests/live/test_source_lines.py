@@ -1,7 +1,5 @@
 """Source lines and inlined calls out of DWARF, compared with binutils' addr2line."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """The name of an evaluator whose body the compiler moved away, in a stripped program."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

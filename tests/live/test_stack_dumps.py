@@ -1,7 +1,5 @@
 """The readers of stack dumps, on what the real tools write of one live process."""
 
-from __future__ import annotations
-
 import faulthandler
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`strace --attach`: a live process is recorded, and goes on as if nothing had been."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

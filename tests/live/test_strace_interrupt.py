@@ -1,7 +1,5 @@
 """Ctrl-C while a log is read: one line, 130, and no half files."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """strace run for real, with one set of options after another; /dev/full gives ENOSPC at will."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Stacks of real crashes, compiled and crashed on the spot."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """``postmortem watch`` on real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What hostile evidence costs: memory under a limit, and time that grows as the evidence does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

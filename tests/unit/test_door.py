@@ -1,15 +1,15 @@
 """The socket of a breakpoint: who does not know the token cannot keep others out."""
 
-from __future__ import annotations
-
 import socket
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from postmortem.breakpoints import door, wire
+from postmortem.breakpoints import client, door, wire
 from postmortem.breakpoints.place import Place
+from postmortem.errors import EvidenceError
 
 
 def test_a_peer_that_sends_a_byte_now_and_then_does_not_stay(
@@ -40,3 +40,32 @@ def test_a_peer_that_sends_a_byte_now_and_then_does_not_stay(
     assert 0 < sent < wire.NONCE_BYTES + wire.PROOF_BYTES - 1
     assert opened.guest is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_breakpoint_that_sends_a_byte_now_and_then_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.4)
+    over = threading.Event()
+    sent: list[int] = []
+
+    def drip(listener: socket.socket) -> None:
+        link, _ = listener.accept()
+        with link:
+            for byte in wire.GREETING + bytes(wire.NONCE_BYTES):
+                if over.wait(0.1):
+                    return
+                try:
+                    link.sendall(bytes((byte,)))
+                except OSError:
+                    return
+                sent.append(byte)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        with pytest.raises(EvidenceError, match="no breakpoint answers"):
+            client.connect(f"127.0.0.1:{listener.getsockname()[1]}", "x" * 16)
+        over.set()
+        thread.join()
+    assert len(sent) < len(wire.GREETING) + wire.NONCE_BYTES

@@ -1,7 +1,5 @@
 """Expressions that are compiled when they are first needed do what those of `re` do."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

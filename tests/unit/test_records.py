@@ -1,7 +1,5 @@
 """A record behaves as a frozen dataclass does."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import pickle

@@ -4,8 +4,6 @@ With a carriage return at the end of every second line no line stands there twic
 text means the same.
 """
 
-from __future__ import annotations
-
 from itertools import chain, repeat
 from typing import Any
 

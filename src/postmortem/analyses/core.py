@@ -1,7 +1,5 @@
 """``postmortem core``: from a core file to a report."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """``postmortem diff A B``: the first module at which two trainings part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

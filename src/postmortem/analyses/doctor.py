@@ -1,7 +1,5 @@
 """``postmortem doctor``: what this machine lacks for good evidence."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import CORE_CHECKS
 from postmortem.diagnose.machine.checks import checks
 from postmortem.facts.machine import Machine

@@ -1,7 +1,5 @@
 """``postmortem fleet``: from what many nodes answered to a report."""
 
-from __future__ import annotations
-
 from postmortem.diagnose import rule
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.source import Problem

@@ -1,7 +1,5 @@
 """``postmortem watch --read`` of snapshots of PyTorch's GPU memory: from files to a report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``postmortem hang``: from live processes to a report."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

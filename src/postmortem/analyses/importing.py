@@ -1,7 +1,5 @@
 """``postmortem import``: why an import fails, crashes or takes long."""
 
-from __future__ import annotations
-
 from postmortem.diagnose import rule
 from postmortem.facts.importing import Importing
 from postmortem.present.headline.importing import headline

@@ -1,7 +1,5 @@
 """Secrets out of facts before rules see them, and out of the report that is made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 

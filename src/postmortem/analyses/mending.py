@@ -4,8 +4,6 @@ Limits belong to processes, so those of the shell that called are changed, for w
 now on. What takes rights away from others, installs something or mounts is left to people.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Callable, Iterator

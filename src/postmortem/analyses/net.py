@@ -1,7 +1,5 @@
 """``postmortem net``: from what nodes saw of each other to a report."""
 
-from __future__ import annotations
-
 from postmortem.diagnose import rule
 from postmortem.facts.net import LARGE, Met, NetCheck, Target
 from postmortem.facts.source import Problem

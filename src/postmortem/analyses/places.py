@@ -1,7 +1,5 @@
 """The source of the places on a card, where the file on this machine is the one that ran."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``postmortem logs``: from the logs of many ranks to a report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

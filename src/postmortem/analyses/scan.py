@@ -1,7 +1,5 @@
 """``postmortem scan``: from checkpoints to a report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose import rule

@@ -1,7 +1,5 @@
 """``postmortem strace``: from logs to a report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

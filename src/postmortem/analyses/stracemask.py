@@ -1,7 +1,5 @@
 """What exports of a log may show: paths and command lines, secrets masked unless told otherwise."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from postmortem.analyses import masking

@@ -1,7 +1,5 @@
 """``postmortem triage``: all evidence under some paths, one verdict."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
@@ -32,9 +30,7 @@ class TriageOptions:
 
 
 def analyse(
-    names: Sequence[str],
-    options: TriageOptions,
-    progress: Callable[[str], None] | None = None,
+    names: Sequence[str], options: TriageOptions, progress: Callable[[str], None] | None = None
 ) -> Report:
     """Return the report on all evidence; raises EvidenceError where there is none."""
     with terminations_unwind(), contextlib.ExitStack() as undo:

@@ -1,7 +1,5 @@
 """``postmortem watch``: from processes over time, or a ring file, to a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from postmortem.diagnose import rule

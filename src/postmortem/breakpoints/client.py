@@ -1,7 +1,5 @@
 """The near end: finds a breakpoint, proves to know its token, and is its terminal."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os
@@ -170,20 +168,22 @@ _GONE = "the rank may have gone on, or listen on loopback of its own host alone 
 
 
 def _shake(link: socket.socket, token: bytes, where: str) -> None:
-    if wire.receive(link, len(wire.GREETING)) != wire.GREETING:
+    """Prove to each other that both know the token; nothing of the other side is shown before."""
+    until = time.monotonic() + _CONNECT_SECONDS  # of all of it: one could send a byte a time
+    if wire.receive(link, len(wire.GREETING), until) != wire.GREETING:
         raise wire.BrokenWire("it speaks another protocol")
-    theirs = wire.receive(link, wire.NONCE_BYTES)
+    theirs = wire.receive(link, wire.NONCE_BYTES, until)
     ours = secrets.token_bytes(wire.NONCE_BYTES)
     try:
         link.sendall(ours + wire.proof(token, b"attach", theirs, ours))
     except OSError as error:
         raise wire.BrokenWire(str(error)) from None
-    answer = wire.receive(link, 1)
+    answer = wire.receive(link, 1, until)
     if answer == wire.BUSY:
         raise EvidenceError(where, "somebody is attached already", hint="one terminal at a time")
     if answer == wire.WRONG:
         raise EvidenceError(where, "the token is wrong", hint=f"see {TOKEN_VARIABLE}")
-    shown = wire.receive(link, wire.PROOF_BYTES)
+    shown = wire.receive(link, wire.PROOF_BYTES, until)
     expected = wire.proof(token, b"breakpoint", ours, theirs)
     if answer != wire.WELCOME or not wire.same(shown, expected):
         raise wire.BrokenWire("it does not know the token itself")

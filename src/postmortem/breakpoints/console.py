@@ -5,8 +5,6 @@ A debugger needs a real terminal, with a size, editing of lines and raw keys (Pu
 end: the terminal that the rank was started from, or a connection. Standard error stays where it is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The socket at which a breakpoint waits for ``postmortem attach``: one guest, with the token."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

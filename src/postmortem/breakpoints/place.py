@@ -1,7 +1,5 @@
 """Where this process stands: rank, host, and a name by which others can see whether it lives."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Prints of many ranks into one place, none of which tears another."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

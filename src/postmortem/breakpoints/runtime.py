@@ -4,8 +4,6 @@ It has a fixed name, for the job and a terminal that is opened later need not ha
 or XDG_RUNTIME_DIR. `POSTMORTEM_ATTACH_DIR` names another one, which may be shared between nodes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """One stop of one rank: its terminal, its debugger, and the word to the other ranks."""
 
-from __future__ import annotations
-
 import atexit
 import signal
 import threading

@@ -5,8 +5,6 @@ numbers), so that neither an eavesdropper nor a program that took over the port 
 that come frames: a letter, a length, the bytes. They are not encrypted.
 """
 
-from __future__ import annotations
-
 import hmac
 import socket
 import struct

@@ -1,7 +1,5 @@
 """What arguments may be: numbers in a range, sizes, signals; each refused in one way."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import signal

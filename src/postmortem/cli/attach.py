@@ -1,7 +1,5 @@
 """``postmortem attach``: the terminal of a breakpoint that waits on a rank."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

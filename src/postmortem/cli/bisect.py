@@ -1,7 +1,5 @@
 """``postmortem bisect``: which commit brought one failure, whatever else fails on the way."""
 
-from __future__ import annotations
-
 import argparse
 
 from postmortem.cli.arguments import number, whole

@@ -1,7 +1,5 @@
 """``postmortem completion``: what a shell needs to complete our command lines."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``postmortem demo``: crash a sample program for real and explain its core."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """``postmortem diff A B``: where two trainings part."""
 
-from __future__ import annotations
-
 import argparse
 
 from postmortem.cli.output import add_report_options, emit

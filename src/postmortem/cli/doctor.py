@@ -1,7 +1,5 @@
 """``postmortem doctor``: what this machine lacks for good evidence, and how to get it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

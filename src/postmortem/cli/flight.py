@@ -1,7 +1,5 @@
 """``postmortem flight``: the last frames of the numerics monitor of a process that is gone."""
 
-from __future__ import annotations
-
 import argparse
 
 SUMMARY = "show the last frames of a flight file, which the numerics monitor wrote"
@@ -16,17 +14,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="a flight file")
     parser.add_argument(
-        "--frames",
-        type=int,
-        default=21,
-        metavar="N",
-        help="how many frames (default: 21)",
+        "--frames", type=int, default=21, metavar="N", help="how many frames (default: 21)"
     )
     parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
     parser.add_argument(
-        "--no-redact",
-        action="store_true",
-        help="show values that look secret (default: masked)",
+        "--no-redact", action="store_true", help="show values that look secret (default: masked)"
     )
 
 

@@ -1,7 +1,5 @@
 """``postmortem import``: why an import fails, crashes or takes long."""
 
-from __future__ import annotations
-
 import argparse
 
 from postmortem.cli.arguments import number

@@ -1,7 +1,5 @@
 """``postmortem install-handler``: have the kernel hand cores to us."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -37,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what they may take together; the oldest are removed (default: 10G)",
     )
     parser.add_argument(
-        "--days",
-        type=_days,
-        metavar="N",
-        default=30.0,
-        help="how long they are kept (default: 30)",
+        "--days", type=_days, metavar="N", default=30.0, help="how long they are kept (default: 30)"
     )
     parser.add_argument(
         "--socket",

@@ -1,7 +1,5 @@
 """``postmortem logs``: which rank of a job failed first, and who are its victims."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import sys

@@ -3,8 +3,6 @@
 Only the modules of the command that was asked for are imported; ``--help`` reads one line of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import importlib
@@ -50,8 +48,10 @@ child. One that cannot be imported is an error, never a command that is not ther
 """
 
 _MODULES = {"import": "importing", "install-handler": "install_handler"}
-_CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage", "hang")
-"""Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
+_CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage")
+"""Those that read files that may be hostile: in a child, under limits."""
+_CONTAINED_LIVE = ("hang", "watch", "net", "fleet")
+"""Those that read processes, or hear other hosts: with a limit of memory alone."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -186,14 +186,13 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     prepare = getattr(commands[args.command], "prepare", None)
     if prepare is not None:
         prepare(args)
-    if contained and (args.command in _CONTAINED or getattr(args, "read", None) is not None):
+    live = args.command in _CONTAINED_LIVE and getattr(args, "read", None) is None
+    if contained and args.command in (*_CONTAINED, *_CONTAINED_LIVE):
         from postmortem.cli import supervised
 
         try:
             ended = supervised.supervise(
-                _named(args),
-                live=args.command == "hang",
-                processes=_looks_into_processes(args, words),
+                _named(args), live=live, processes=_looks_into_processes(args, words)
             )
         except supervised.Unfinished as error:
             _complain(str(error), error.hint)
@@ -230,10 +229,7 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "-V",
-        "--version",
-        action=Version,
-        help="show the version, and how this was built, and exit",
+        "-V", "--version", action=Version, help="show the version, and how this was built, and exit"
     )
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", prog="postmortem"

@@ -94,14 +94,10 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         help="write a long report as it is (default: on a terminal through $PAGER, else less)",
     )
     group.add_argument(
-        "--exit-zero",
-        action="store_true",
-        help="exit with 0 when a failure was found (default: 1)",
+        "--exit-zero", action="store_true", help="exit with 0 when a failure was found (default: 1)"
     )
     group.add_argument(
-        "--no-redact",
-        action="store_true",
-        help="show values that look secret (default: masked)",
+        "--no-redact", action="store_true", help="show values that look secret (default: masked)"
     )
 
 

@@ -1,7 +1,5 @@
 """Shows what is longer than the terminal in the user's pager, as git does."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

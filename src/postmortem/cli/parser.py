@@ -1,7 +1,5 @@
 """Parsers that say a usage error in one line, and lay help out alike in all Python versions."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """``postmortem scan``: NaN, Inf and extremes in checkpoints."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

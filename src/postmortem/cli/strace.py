@@ -44,10 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the whole summary)",
     )
     parser.add_argument(
-        "--pid",
-        type=int,
-        metavar="PID",
-        help="answer for this process and its threads alone",
+        "--pid", type=int, metavar="PID", help="answer for this process and its threads alone"
     )
     parser.add_argument(
         "--record-hint",

@@ -45,9 +45,7 @@ def emit_beside(report: Report, exports: Exports, args: argparse.Namespace) -> i
     return emit(report, args)
 
 
-def _exports(
-    args: argparse.Namespace,
-) -> tuple[Exports, Callable[[list[str]], None]] | None:
+def _exports(args: argparse.Namespace) -> tuple[Exports, Callable[[list[str]], None]] | None:
     wish = _wish(args)
     if not wish.names:
         return None

@@ -5,8 +5,6 @@ is its end (of its memory, its time, or by a signal), another child does the sam
 the report of that one tells of the file under its problems.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -16,27 +14,12 @@ from contextlib import suppress
 from mmap import mmap
 
 from postmortem import underway
-from postmortem.readers.child import (
-    CPU_SECONDS,
-    MOST_MEMORY,
-    PATIENCE_SECONDS,
-    Child,
-    Ending,
-    Limits,
-    Output,
-    available_memory,
-    fork,
-)
+from postmortem.readers.child import MOST_TRIES, Child, Ending, Output, fork, leave_out
+from postmortem.readers.child_limits import limits_for
 
-_MOST_TRIES = 8
 _LOOK_SECONDS = 0.25
-_LEAST_MEMORY = 256 << 20
-_BYTES_EACH = 8
-"""Of memory, for each byte of a file that is named: tables of all calls grow with the log."""
-_CPU_SECONDS_EACH = 1e-6
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SI_KERNEL = 0x80
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Unfinished(Exception):
@@ -54,7 +37,8 @@ def supervise(names: Iterable[str], *, live: bool, processes: bool) -> int | Non
     `processes` whether files are read that only those may who may trace a process. Raises
     Unfinished.
     """
-    limits = _limits([name for name in names if name != "-"], live=live, processes=processes)
+    files = (name for name in names if name != "-")
+    limits = limits_for(files, _complain, live=live, processes=processes)
     page = mmap(-1, underway.PAGE_BYTES)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may have ignored it
@@ -74,12 +58,12 @@ def supervise(names: Iterable[str], *, live: bool, processes: bool) -> int | Non
             return 128 + ending.signal
         tries += 1
         path = ending.path
-        if path is None or tries > _MOST_TRIES:
+        if path is None or tries > MOST_TRIES:
             raise _unfinished(ending)
         if child.page.consumed:
             what = f"{path}: {ending.why}, and pipes cannot be read or written again without it"
             raise Unfinished(what, "put what comes or goes through pipes into files")
-        underway.refused[_mount_of(path) if ending.silent else path] = ending.why or "is unreadable"
+        leave_out(path, ending)
 
 
 def _unfinished(ending: Ending) -> Unfinished:
@@ -118,53 +102,5 @@ def _lingers(child: Child) -> bool:
     return child.look() is None
 
 
-def _mount_of(path: str) -> str:
-    """Return the file system that gave no answer, as a folder; the file where it is the root."""
-    from postmortem.readers.files import mount_point
-
-    point = mount_point(os.path.abspath(path))  # noqa: PTH100  which asks no file system
-    return path if point in (None, "/") else f"{point}/"
-
-
-def _limits(names: list[str], *, live: bool, processes: bool) -> Limits:
-    size = sum(map(_size, names))
-    memory = _asked_memory()
-    if memory is None:
-        wanted = MOST_MEMORY + _BYTES_EACH * size
-        memory = max(_LEAST_MEMORY, min(wanted, available_memory() // 2))
-    patience = _asked_patience()
-    if live:  # it sleeps between two looks, has deadlines of its own, and needs all rights
-        return Limits(memory, None, None, fewer_rights=False)
-    return Limits(memory, CPU_SECONDS + _CPU_SECONDS_EACH * size, patience, no_tcp=not processes)
-
-
-def _size(name: str) -> int:
-    try:
-        return os.stat(name).st_size  # noqa: PTH116  a name may hold any bytes
-    except (OSError, ValueError):
-        return 0
-
-
-def _asked_memory() -> int | None:
-    text = os.environ.get("POSTMORTEM_MEMORY", "").strip().upper().removesuffix("B")
-    if not text:
-        return None
-    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
-    if not number.isdecimal() or not int(number):
-        print(f"postmortem: POSTMORTEM_MEMORY={text!r} is not a size such as 8G", file=sys.stderr)
-        return None
-    return int(number) * _UNITS[unit]
-
-
-def _asked_patience() -> float:
-    text = os.environ.get("POSTMORTEM_PATIENCE", "")
-    try:
-        seconds = float(text) if text else PATIENCE_SECONDS
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e9:
-        print(
-            f"postmortem: POSTMORTEM_PATIENCE={text!r} is not a number of seconds", file=sys.stderr
-        )
-        return PATIENCE_SECONDS
-    return seconds
+def _complain(what: str) -> None:
+    print(f"postmortem: {what}", file=sys.stderr)

@@ -1,7 +1,5 @@
 """``postmortem triage``: all evidence of a dead job, one verdict."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

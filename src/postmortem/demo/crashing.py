@@ -1,7 +1,5 @@
 """Running a sample program until it crashes, and getting hold of its core."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

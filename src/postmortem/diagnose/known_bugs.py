@@ -4,8 +4,6 @@ A bug that a known version rules out is never named. One whose version nobody te
 where what is seen is rare (`telling`), and is possible at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from postmortem.diagnose.names import clip

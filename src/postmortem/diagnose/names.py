@@ -1,18 +1,14 @@
 """Function names as people say them: without arguments, clones and walls of templates."""
 
-from __future__ import annotations
-
 from postmortem.knowledge.rust_names import flattened
 from postmortem.knowledge.symbols import symbol
 from postmortem.patterns import Pattern
 
 _SUFFIX = Pattern(
     r"(?:\.(?:cold|part|constprop|isra|lto_priv|localalias|llvm)(?:\.\d+)*"
-    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$",
+    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
 )
-_QUALIFIER = Pattern(
-    r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$",
-)
+_QUALIFIER = Pattern(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
 
 
 def bare(name: str) -> str:

@@ -6,8 +6,6 @@ optional one (``exception: CppException | None``) is None then. Rules know nothi
 and may run in any order; one that raises becomes a problem of the report, and the others go on.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os
@@ -60,6 +58,8 @@ class Finding:
 ANY_REASON = ("*",)
 """What a rule yields to that only says how the process ended, not why."""
 
+Findings = Iterator[Finding]
+
 RuleFunction = Callable[..., Iterable[Finding]]
 
 
@@ -80,30 +80,22 @@ class Rule:
 
     @property
     def documentation(self) -> str:
-        """The docstring: what it means, how to be sure, what to do."""
+        """What it means, how to be sure, what to do: the docstring of it, or of its file."""
         import inspect
+        import sys
 
-        return inspect.cleandoc(self.function.__doc__ or "")
+        module = sys.modules[self.function.__module__]
+        return inspect.cleandoc(self.function.__doc__ or module.__doc__ or "")
 
     def needs(self) -> dict[str, tuple[type, bool]]:
         """Return the facts that it takes: parameter name to (type, required)."""
-        known, needs = self.function.__globals__, {}
-        for name, hint in self.function.__annotations__.items():
-            plain = str(hint).removesuffix(" | None")
-            fact_type = known.get(plain)
-            if name == "return":
-                continue
-            if isinstance(fact_type, type):  # typing's own way costs 0.3 ms for each rule
-                needs[name] = fact_type, plain == hint
-            else:
-                needs[name] = _unwrap_optional(typing.get_type_hints(self.function)[name])
-        return needs
+        hints = typing.get_type_hints(self.function)
+        return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
 
 
 def rule(
-    *,
-    role: Role,
-    references: tuple[str, ...] = (),
+    *references: str,
+    role: Role = Role.ROOT,
     yields_to: tuple[str, ...] = (),
     yields_as: Role | None = None,
     topic: Topic = Topic.FAILURE,
@@ -240,12 +232,25 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         yield _Found(item, diagnosis, answers, finding)
 
 
-def _unwrap_optional(hint: object) -> tuple[type, bool]:
-    if isinstance(hint, types.UnionType):
-        kinds = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
-        if len(kinds) == 1:
-            return typing.cast(type, kinds[0]), False
+def _optional(hint: object) -> tuple[type, bool]:
+    """Return the type of a parameter, and whether a value is required."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
+    if isinstance(hint, types.UnionType) and len(kinds) == 1:
+        return typing.cast(type, kinds[0]), False
     return typing.cast(type, hint), True
 
 
-__all__ = ["Confidence", "Evidence", "Finding", "Outcome", "Role", "Rule", "load", "rule", "run"]
+__all__ = [
+    "Confidence",
+    "Evidence",
+    "Finding",
+    "Findings",
+    "Outcome",
+    "Role",
+    "Rule",
+    "Subject",
+    "Topic",
+    "load",
+    "rule",
+    "run",
+]

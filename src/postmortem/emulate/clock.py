@@ -1,7 +1,5 @@
 """Clocks that are ahead: monotonic and boot time, in a time namespace."""
 
-from __future__ import annotations
-
 from postmortem.emulate.fault import CannotEmulate, Fault
 from postmortem.emulate.namespaces import NEW_TIME, enter
 

@@ -1,7 +1,5 @@
 """A small limit of open files (EMFILE)."""
 
-from __future__ import annotations
-
 import resource
 
 from postmortem.emulate.fault import CannotEmulate, Fault

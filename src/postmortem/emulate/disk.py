@@ -1,7 +1,5 @@
 """A folder on a full or a read-only file system."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

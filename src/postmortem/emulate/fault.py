@@ -1,7 +1,5 @@
 """What a fault is: how it is prepared, what it does while the command runs, how it is undone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """A GPU whose memory is taken: refused, with the reason."""
 
-from __future__ import annotations
-
 import ctypes
 
 from postmortem.emulate.fault import CannotEmulate

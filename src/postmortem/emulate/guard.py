@@ -4,8 +4,6 @@ The guard is in a session of its own and has none of the command's files open. A
 actor, does the work; each of the two, and `emulate` itself, may be killed at any time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """A rank that dies of a signal."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Little memory: a control group in which the kernel kills, else a limit at which malloc fails."""
 
-from __future__ import annotations
-
 import os
 import resource
 import time

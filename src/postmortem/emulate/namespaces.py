@@ -4,8 +4,6 @@ Where this user may not make one, a user namespace is made first, in which the u
 number. Its rights in there end with the exec of the command, which has none that it had not before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """A network of a job of one host that is slow, loses packets, or is cut."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

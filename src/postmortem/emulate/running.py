@@ -1,7 +1,5 @@
 """One command under one fault, from the fault's making to its end."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A small /dev/shm: DataLoader workers and NCCL meet the end of it (SIGBUS, ENOSPC)."""
 
-from __future__ import annotations
-
 import os
 
 from postmortem.emulate.fault import CannotEmulate, Fault

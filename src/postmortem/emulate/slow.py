@@ -1,7 +1,5 @@
 """A rank that is slower than the others: it is stopped most of the time."""
 
-from __future__ import annotations
-
 import signal
 
 from postmortem.emulate import tree

@@ -1,7 +1,5 @@
 """The processes of a command: which of them is a rank, and the end of all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -10,12 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from postmortem.emulate.namespaces import links
 from postmortem.readers.launcher import find_placement
-from postmortem.readers.live.status import (
-    all_pids,
-    children,
-    read_environment,
-    stat_fields,
-)
+from postmortem.readers.live.status import all_pids, children, read_environment, stat_fields
 
 MARK = "POSTMORTEM_EMULATE"
 _END_SECONDS = 10.0

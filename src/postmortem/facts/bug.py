@@ -1,7 +1,5 @@
 """A known bug of a library: where it is, what must be seen, and what helps."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

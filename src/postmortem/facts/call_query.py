@@ -1,7 +1,5 @@
 """What ``--find`` asks: parsed, and held against calls."""
 
-from __future__ import annotations
-
 import errno
 import fnmatch
 import signal

@@ -1,7 +1,5 @@
 """How sure a conclusion is, and what part it has in a failure."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """What a core file says without a debugger."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

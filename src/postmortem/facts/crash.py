@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.records import record
 
+CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"})
+"""By which a program ends that did what it may not, or gave up; all leave a core (signal(7))."""
+
 
 @record
 class Signal:

@@ -1,7 +1,5 @@
 """Ranges of floating-point types: what is near the edge of one."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

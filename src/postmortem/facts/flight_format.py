@@ -4,8 +4,6 @@ All numbers are little-endian. A file is a header of 256 bytes, a table of names
 records of 128 bytes. What is written once has a checksum behind it (CRC-32 of zlib).
 """
 
-from __future__ import annotations
-
 from struct import Struct
 
 MAGIC = b"PMFLIGHT"

@@ -4,8 +4,6 @@ Frames are made live by the monitor and out of a flight file by its reader; whoe
 them need not know which. They are plain slotted classes: a training step makes hundreds of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol

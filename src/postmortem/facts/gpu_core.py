@@ -1,7 +1,5 @@
 """What a core dump of a GPU says: what it ran, where its threads stood, what failed."""
 
-from __future__ import annotations
-
 from postmortem.facts.source import Problem
 from postmortem.records import record
 

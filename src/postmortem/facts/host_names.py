@@ -1,7 +1,5 @@
 """Host names in SLURM's and ClusterShell's short form: ``node[003-005,9],login1``."""
 
-from __future__ import annotations
-
 import re
 
 MOST = 100_000

@@ -1,7 +1,5 @@
 """What lies under some paths, and what its readers returned."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any

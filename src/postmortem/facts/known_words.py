@@ -1,7 +1,5 @@
 """Known lines in what a process said before it ended: messages, exceptions."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

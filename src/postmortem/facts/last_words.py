@@ -1,7 +1,5 @@
 """Known lines that processes wrote on standard error before they ended badly."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

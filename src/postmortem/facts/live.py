@@ -1,7 +1,5 @@
 """Live processes of a job: where their threads stand, and what the kernel has them wait for."""
 
-from __future__ import annotations
-
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record

@@ -1,7 +1,5 @@
 """What this machine offers for evidence of crashes: limits, debuggers, symbols, space."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

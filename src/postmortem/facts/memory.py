@@ -1,7 +1,5 @@
 """Address space: modules, single addresses, totals."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """What NCCL's own lines say: versions, networks, transports, peers, ways back from errors."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

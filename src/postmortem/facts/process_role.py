@@ -4,8 +4,6 @@ A worker's core lies beside its parent's, with the same command line when it was
 only prints that a worker died.
 """
 
-from __future__ import annotations
-
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
@@ -21,9 +19,7 @@ _SERVANTS = (
     ("from multiprocessing.resource_tracker import", "resource tracker of multiprocessing"),
     ("from multiprocessing.forkserver import", "fork server of multiprocessing"),
 )
-_AGENT = Pattern(
-    r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$",
-)
+_AGENT = Pattern(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$")
 
 
 def process_role(process: Process, threads: Threads) -> str | None:

@@ -1,7 +1,5 @@
 """What the interpreter says of the threads of a process: its own chain of frames."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from postmortem.facts.threads import Frame, Trust

@@ -1,7 +1,5 @@
 """Sets of ranks in few words: ``0-2, 4-1023``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

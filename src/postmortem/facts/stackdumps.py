@@ -1,7 +1,5 @@
 """Stacks of live processes, as other tools wrote them down, and what is common to many of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 

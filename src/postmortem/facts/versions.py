@@ -1,7 +1,5 @@
 """Which version of a library ran, as far as the evidence says."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

@@ -1,7 +1,5 @@
 """The ring file of ``postmortem watch``: docs/watch.md describes it for other programs."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

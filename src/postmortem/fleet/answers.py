@@ -1,7 +1,5 @@
 """What one node said, as a part that can be merged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +23,8 @@ def part_of(said: Said, kinds: tuple[str, ...]) -> Part:
         return _silent(said, _why(said))
     try:
         report = own_report(said.out, said.node)
+    except MemoryError:
+        return _silent(said, "answered with more than there is memory for")
     except EvidenceError:
         if said.status is None:
             return _silent(said, "was cut off in the middle of its answer")

@@ -1,7 +1,5 @@
 """What ``hang``, ``doctor``, ``net`` and ``collect`` are on many nodes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

@@ -4,8 +4,6 @@ Dask unpickles what its scheduler and workers send: they are trusted as the user
 unlike what the nodes of the other engines say.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -4,8 +4,6 @@ ssh and kubectl are started once for each node, some at a time; srun and clush o
 which node each line is of. What a node says is bounded; who says nothing in time is told.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

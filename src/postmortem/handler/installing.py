@@ -1,7 +1,5 @@
 """Sets core_pattern, says each step, and goes back to what was there."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

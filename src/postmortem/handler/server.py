@@ -4,8 +4,6 @@
 include/uapi/linux/coredump.h. The kernel looks the path up as its first process would see it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The folder of the cores that were taken: how old and how large it may get."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

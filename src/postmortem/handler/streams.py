@@ -1,7 +1,5 @@
 """Standard streams of a program that the kernel starts."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,8 +4,6 @@ It runs as root with an empty environment, and the process that crashed stands s
 let go of the stream. So it never waits for long, never starts debuggers, and fills no disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

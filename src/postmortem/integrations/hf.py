@@ -4,8 +4,6 @@ from postmortem.integrations.hf import NumericsCallback
 trainer = Trainer(model, args, train_dataset=..., callbacks=[NumericsCallback()])
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import TrainerCallback

@@ -4,8 +4,6 @@ from postmortem.integrations.lightning import NumericsCallback
 trainer = Trainer(callbacks=[NumericsCallback()])
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from lightning.pytorch import Callback

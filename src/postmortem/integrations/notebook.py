@@ -5,8 +5,6 @@ extension keeps a small black box on disk: the cell that runs, memory once a sec
 ``postmortem watch`` has it), and the stacks of all threads at a fatal signal (faulthandler).
 """
 
-from __future__ import annotations
-
 import faulthandler
 import hashlib
 import json

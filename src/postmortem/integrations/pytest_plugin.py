@@ -4,8 +4,6 @@ Registered as a plugin of pytest; without the option it does nothing. A worker's
 a file of its own, and its core, if the machine leaves one, is read as `postmortem core` does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os
@@ -21,20 +19,12 @@ from typing import Any
 
 import pytest
 
+from postmortem.facts.crash import CRASH_SIGNALS
+
 _CORE_SECONDS = 5.0
 _EXPLAIN_SECONDS = 120.0
 _RUNNERS = ("/_pytest/", "/pluggy/", "/xdist/", "/execnet/")
-_LEAVES_CORE = frozenset(
-    (
-        signal.SIGSEGV,
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-    )
-)
+_CRASHES = frozenset(signal.Signals[name] for name in CRASH_SIGNALS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,7 +93,7 @@ class _Controller:
         with contextlib.suppress(OSError):
             stack = (self._folder / f"{pid}.stack").read_text(errors="replace")
             parts += filter(None, [_own_frames(stack)])
-        if number in _LEAVES_CORE:
+        if number in _CRASHES:
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 parts += self._of_core(pid)
         return "\n\n".join(parts)

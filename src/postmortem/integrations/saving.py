@@ -1,7 +1,5 @@
 """No checkpoint is written of weights that hold NaN or Inf."""
 
-from __future__ import annotations
-
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.watch import NumericsMonitor
 

@@ -1,7 +1,5 @@
 """What the exceptions of CUDA kernels mean."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from postmortem.knowledge.lookup import load_table

@@ -3,8 +3,6 @@
 A note is about the function, never about the case: what the case means is for rules to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any

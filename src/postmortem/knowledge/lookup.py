@@ -1,7 +1,5 @@
 """Tables of names: exact ones first, then the longest prefix that a star ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar

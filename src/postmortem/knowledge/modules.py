@@ -5,8 +5,6 @@ One library has many names: conda's ``lib/libstdc++.so.6.0.33``, auditwheel's
 (``bin/python3.11``), the extension module ``_C.cpython-311-x86_64-linux-gnu.so``.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -22,10 +20,7 @@ _INTERPRETER = Pattern(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?
 _HASH = Pattern(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
 _VERSION = Pattern(r"-\d+(?:\.\d+)+$", re.ASCII)
 _TAG = Pattern(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
-_GENERATED = Pattern(
-    r"/[a-z2-7]{2}/c[a-z2-7]{51}(?:\.main|\.kernel)?\.(?:py|so|cpp)$",
-    re.ASCII,
-)
+_GENERATED = Pattern(r"/[a-z2-7]{2}/c[a-z2-7]{51}(?:\.main|\.kernel)?\.(?:py|so|cpp)$", re.ASCII)
 _NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 

@@ -7,8 +7,6 @@ times. A filter by status (``-Z``) is cheap too, but drops the opens that worked
 descriptor has a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from postmortem.facts.call_query import Query

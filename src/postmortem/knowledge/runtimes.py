@@ -1,7 +1,5 @@
 """Languages whose own frames are not read: what stands for them, and who reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Rust's paths as one would say them: ``Loader::draw`` for ``<Loader<f32> as Sampler>::draw``."""
 
-from __future__ import annotations
-
 from postmortem.patterns import Pattern
 
 _DEEPEST = 8

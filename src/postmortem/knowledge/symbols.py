@@ -6,8 +6,6 @@ symbols carry ``.cold`` or ``@@GLIBC_2.14``. Names are evidence, so they may be 
 is linear, without recursion, and looks at no more than `LONGEST` characters.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ From asm/unistd_64.h and asm-generic/unistd.h of Linux; a dash stands where ther
 number 424 (Linux 5.1) all machines share their numbers.
 """
 
-from __future__ import annotations
-
 _X86_64 = """
 read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction
 rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select sched_yield

@@ -1,7 +1,5 @@
 """What a thread is there for; the table is `threads.toml` beside this file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 

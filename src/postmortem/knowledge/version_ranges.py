@@ -1,7 +1,5 @@
 """Versions of libraries in order, and whether one lies in a range such as ``>=2.13, <2.16.5``."""
 
-from __future__ import annotations
-
 import re
 
 from postmortem.records import record

@@ -1,7 +1,5 @@
 """Xid numbers of NVIDIA's driver: names, whose fault they are, how far they reach."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from postmortem.facts.kernel_log import Fault
@@ -33,12 +31,7 @@ class Xid:
 def xid(number: int) -> Xid:
     """Return what a number means; one that the table lacks is of nobody's fault yet."""
     return _table().get(number) or Xid(
-        number,
-        "an error of the GPU",
-        Fault.UNKNOWN,
-        "gpu",
-        "The number is not known here.",
-        _ANY,
+        number, "an error of the GPU", Fault.UNKNOWN, "gpu", "The number is not known here.", _ANY
     )
 
 

@@ -5,8 +5,6 @@ step, and others do likewise. It becomes one when an optimizer is about to apply
 at gradients, and the hook before `Optimizer.step` judges those that are still bad.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Callable

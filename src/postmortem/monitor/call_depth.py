@@ -4,8 +4,6 @@ A hook before a call learns nothing of calls that raised. So whether an earlier 
 asked of the interpreter's stacks, and only where it has not come back.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from types import FrameType

@@ -1,7 +1,5 @@
 """Calls of modules as the native code gives them; frames are made of the few that are printed."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase

@@ -1,7 +1,5 @@
 """`detect_overflow`: whether one tensor holds NaN or Inf, said as transformers says it."""
 
-from __future__ import annotations
-
 import sys
 
 import torch

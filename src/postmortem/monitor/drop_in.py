@@ -1,7 +1,5 @@
 """`DebugUnderflowOverflow` under its old name and with its old arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

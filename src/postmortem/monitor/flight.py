@@ -1,7 +1,5 @@
 """``postmortem flight FILE...``: the last frames of a process that is gone."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from datetime import UTC, datetime

@@ -9,8 +9,6 @@ another model of the same class, is left out and nobody is told. Gradients come 
 a module that has gradients but gave no record is one whose hook was left out.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import sys

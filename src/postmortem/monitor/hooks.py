@@ -1,7 +1,5 @@
 """The hooks that stand on a watched model: they stay behind when it is copied or saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -54,11 +52,7 @@ class CallHook(_Staying):
         """What is remembered of the module's last call."""
 
     def __call__(
-        self,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        output: Any,
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
         """Pass the call on, or record its output in compiled code."""
         if _is_compiling():

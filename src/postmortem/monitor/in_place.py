@@ -4,8 +4,6 @@ A hook after the call sees an input as it is then. If that is bad, and the modul
 memory, nobody can tell any more whether it came so or was spoiled in place.
 """
 
-from __future__ import annotations
-
 import torch
 
 from postmortem.diagnose.numerics.first_bad import IN_PLACE, is_bad

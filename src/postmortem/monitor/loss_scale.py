@@ -5,8 +5,6 @@ scale below 1 means that gradients overflow without any scaling, which no scale 
 (https://docs.pytorch.org/docs/stable/notes/amp_examples.html).
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 from typing import Any

@@ -6,8 +6,6 @@ gives clean numbers for it was made for it. Nothing but -inf that is passed on i
 would be left of it.
 """
 
-from __future__ import annotations
-
 import torch
 
 from postmortem.diagnose.numerics.first_bad import ONLY_NEGATIVE, looks_like_mask

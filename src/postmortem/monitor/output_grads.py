@@ -4,8 +4,6 @@ Where weights are sharded, ranks sum their gradients before anybody sees them, s
 single rank's. The gradient of the model's output comes before that sum, and is the rank's own.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

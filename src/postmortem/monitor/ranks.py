@@ -7,8 +7,6 @@ Ranks that join (uneven inputs) do not call the model equally often, and those t
 shadow the collectives of DDP alone: there each rank stops by itself.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -6,8 +6,6 @@ atomic additions) or the hardware is wrong; either way gradients belong to anoth
 loss.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Iterable

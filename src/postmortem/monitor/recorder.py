@@ -1,7 +1,5 @@
 """Frames as they are made: kept, written to the flight file, judged when their numbers are here."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -47,12 +45,7 @@ class Recorder:
         self.masks.forget()
 
     def call(
-        self,
-        module: str,
-        class_name: str,
-        weights: list[Any],
-        pairs: list[Any],
-        inputs: int,
+        self, module: str, class_name: str, weights: list[Any], pairs: list[Any], inputs: int
     ) -> Call:
         """Take a call all of whose numbers are here and finite."""
         self.made += 1

@@ -1,7 +1,5 @@
 """What a checkpoint of the model would hold: all weights, and the buffers that are saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch
@@ -13,10 +11,7 @@ from postmortem.monitor.scans import Scans
 
 
 def bad_to_save(
-    model: torch.nn.Module,
-    scans: Scans,
-    batch: int,
-    previous: Callable[[str], Call | Frame | None],
+    model: torch.nn.Module, scans: Scans, batch: int, previous: Callable[[str], Call | Frame | None]
 ) -> FirstBad | None:
     """Return the first weight that holds NaN or Inf, or buffer that is spoiled.
 

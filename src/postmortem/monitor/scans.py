@@ -5,8 +5,6 @@ is known by address, layout and version, for as long as the tensor that was scan
 reference tells, so that nothing is kept in memory and no reused address is taken for the old one.
 """
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

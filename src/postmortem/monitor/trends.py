@@ -4,8 +4,6 @@ What a module gives in one batch may be near the edge by chance; what gives more
 batch overflows sooner or later, and can be said before it does.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import deque

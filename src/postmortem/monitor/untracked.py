@@ -5,8 +5,6 @@ that is no container. That such a tensor is bad may be the cause, or what the ca
 is told beside what was found, and changes nothing but how sure that is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What becomes of bad numbers: who made them, what is printed, and when it is raised."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable, Collection

@@ -4,8 +4,6 @@ Names are those of transformers' debug_utils where it has any (``input[0]``, ``o
 of mappings and keyword arguments stand in the same brackets, fields of dataclasses after a dot.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

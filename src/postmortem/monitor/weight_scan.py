@@ -6,8 +6,6 @@ inputs and clean weights of its own, or a bad input that nobody made. So once so
 and before anybody is named, the tensors near that module are read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """The weights of a model, scanned once for each of their versions."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

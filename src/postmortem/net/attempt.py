@@ -1,7 +1,5 @@
 """One TCP connection, and how it ended if it came to none."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """An all-reduce of PyTorch between the nodes, in a process of its own that has a deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Node 0: takes the others in, has them try each other in rounds, and keeps what they met."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import socket

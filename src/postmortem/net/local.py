@@ -1,7 +1,5 @@
 """What this node says of itself before it talks to anybody."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import socket

@@ -1,7 +1,5 @@
 """A node that meets the others at node 0 and does what that one asks: probes, floods, a reduce."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """Which node of how many this is, and where they meet, by options or the launcher's variables."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

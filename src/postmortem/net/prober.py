@@ -11,8 +11,6 @@
     listener  {"back": how}              a connection to the asker's own port `back`
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

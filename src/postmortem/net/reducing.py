@@ -3,10 +3,9 @@
 ``python -m postmortem.net.reducing BACKEND HOST PORT RANK WORLD SECONDS``
 """
 
-from __future__ import annotations
-
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -17,6 +16,8 @@ def main() -> None:
     """Run the stages; what ends them is told as the last line."""
     backend, host, port, rank, world, seconds = sys.argv[1:7]
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # The limit is for what other hosts send to our parent; PyTorch needs what it needs.
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.getrlimit(resource.RLIMIT_DATA)[1],) * 2)
     began = time.monotonic()
     try:
         _run(backend, host, int(port), int(rank), int(world), float(seconds))

@@ -7,8 +7,6 @@ every pair has its turn once. Half of all pairs are in the first round, a quarte
 What needs a line for itself (throughput) goes in pairs: node i with i xor 2^r in round r.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 

@@ -1,7 +1,5 @@
 """A check from its beginning to its end: one port, or a meeting of all nodes."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

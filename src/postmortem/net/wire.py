@@ -4,8 +4,6 @@ The token itself is never sent: each side proves that it knows it, over a number
 side has chosen. What comes in is checked against the records that it shall be.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A report's conclusion as a card: the one place where it is decided what the first screen says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Which frames of a long stack are shown, and what stands for the others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Which values of a place are worth a line, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.core.signals.deadlock import asks_in, circle

@@ -1,7 +1,5 @@
 """All that lies under some paths, in archives too, and the commands that read it."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import tempfile

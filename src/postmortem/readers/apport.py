@@ -4,8 +4,6 @@ The report is text in the form of Debian's control files; a value that does not 
 gzip stream in lines of base64, each line encoded by itself (apport's problem_report.py, write()).
 """
 
-from __future__ import annotations
-
 import binascii
 from typing import BinaryIO
 

@@ -1,7 +1,5 @@
 """Archives of evidence: unpacked into a folder of our own, within limits, regular files alone."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import os

@@ -6,8 +6,6 @@ by a child that has a limit of memory and fewer rights, and that dies with us. W
 it ended stands in a page that both share (`postmortem.underway`).
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -22,6 +20,8 @@ from postmortem.records import record
 MOST_MEMORY = 4 << 30
 PATIENCE_SECONDS = 20.0
 CPU_SECONDS = 600.0
+MOST_TRIES = 8
+"""How many files may be left out, one after the other, before nothing is read."""
 _CHUNK = 1 << 20
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -57,22 +57,17 @@ class Ending:
     """Whether the file system of that gave no answer."""
 
 
-def available_memory() -> int:
-    """Return how much memory can be had now: of the machine, and of our control group."""
-    found = [1 << 62]
-    with suppress(OSError, ValueError, IndexError):
-        words = _read("/proc/meminfo").partition(b"MemAvailable:")[2].split()
-        found.append(int(words[0]) << 10)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        with suppress(OSError, ValueError):  # "max"
-            found.append(max(0, int(_read(limit)) - int(_read(used))))
-    return min(found)
+def leave_out(path: str, ending: Ending) -> None:
+    """Have the next child not open what was the end of this one."""
+    underway.refused[_mount_of(path) if ending.silent else path] = ending.why or "is unreadable"
+
+
+def _mount_of(path: str) -> str:
+    """Return the file system that gave no answer, as a folder; the file where it is the root."""
+    from postmortem.readers.files import mount_point
+
+    point = mount_point(os.path.abspath(path))  # noqa: PTH100  which asks no file system
+    return path if point in (None, "/") else f"{point}/"
 
 
 class Child:
@@ -101,6 +96,12 @@ class Child:
                 silent = self._is_silent()
                 self.kill()
                 self._ending = Ending(why=why, path=path, silent=silent)
+        return self._ending
+
+    def wait(self) -> Ending:
+        """Return how it ended; for one that has nothing left to do."""
+        if self._ending is None:
+            self._ending = self._ended(os.waitpid(self.pid, 0)[1])
         return self._ending
 
     def kill(self) -> None:
@@ -252,7 +253,7 @@ def _limit(limits: Limits, page: mmap, parent: int) -> None:
 def cpu_seconds_of(pid: int) -> float:
     """Return the processor time that a process has used; 0 where /proc does not tell (proc(5))."""
     try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = read_from_kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
@@ -263,11 +264,11 @@ def _activity(pid: int) -> bytes:
     rows: list[bytes] = []
     with suppress(OSError):
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-        rows.extend(_read(f"/proc/{pid}/task/{task}/schedstat") for task in tasks)
+        rows.extend(read_from_kernel(f"/proc/{pid}/task/{task}/schedstat") for task in tasks)
     return b"".join(rows)
 
 
-def _read(path: str) -> bytes:
+def read_from_kernel(path: str) -> bytes:
     """Return what the kernel tells in a file; raises OSError."""
     with open(path, "rb") as stream:  # noqa: PTH123
         return stream.read()

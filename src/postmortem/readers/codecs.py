@@ -4,8 +4,6 @@ systemd-coredump writes zstd or lz4, ABRT and admins' pipes gzip or xz; parallel
 pigz, pbzip2, xz -T) write many frames, and pzstd puts skippable frames between them.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Generator, Iterator

@@ -44,14 +44,7 @@ def stacks_and_binary(
     binary = Background(partial(_binary, path)) if path is not None else None
     program = next((m for m in facts.modules if m.path == facts.process.executable), None)
     stacks = with_gdb(
-        core,
-        facts.threads,
-        facts.modules,
-        program,
-        options,
-        gdb.result,
-        progress,
-        code=facts.code,
+        core, facts.threads, facts.modules, program, options, gdb.result, progress, code=facts.code
     )
     try:
         return stacks, binary.result() if binary is not None else None

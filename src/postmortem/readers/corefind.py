@@ -1,7 +1,5 @@
 """Finding cores: the newest one in a folder, or the one that a process has just left."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re
@@ -19,12 +17,7 @@ from postmortem.knowledge.record_hint import CORES_AS_FILES
 from postmortem.patterns import Pattern
 from postmortem.readers.apport import CoreOfReport, is_report
 from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
-from postmortem.readers.corepattern import (
-    container_kind,
-    destination,
-    file_glob,
-    read_core_pattern,
-)
+from postmortem.readers.corepattern import container_kind, destination, file_glob, read_core_pattern
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 from postmortem.readers.regular import open_regular
 from postmortem.records import record

@@ -1,7 +1,5 @@
 """All cores that the user names: files as they are, folders with what lies below them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

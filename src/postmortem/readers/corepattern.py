@@ -3,8 +3,6 @@
 Source: core(5), Documentation/admin-guide/sysctl/kernel.rst, fs/coredump.c (format_corename).
 """
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Mapping
 from pathlib import Path

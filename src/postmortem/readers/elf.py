@@ -5,8 +5,6 @@ imported late, told to leave everything else out (libtorch_cpu.so: 2.8 s down to
 given a file above a limit.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

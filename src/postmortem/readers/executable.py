@@ -1,7 +1,5 @@
 """From what a user gives as ``--python`` to the ELF file that ran."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

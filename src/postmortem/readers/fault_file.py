@@ -1,7 +1,5 @@
 """A fault with what is not in the core: the file under its address, the text of its instruction."""
 
-from __future__ import annotations
-
 import os
 
 from postmortem.facts.core import CoreFacts

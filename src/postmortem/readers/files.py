@@ -1,7 +1,5 @@
 """Files that the dead process had mapped, as they are on this machine now; never opened."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

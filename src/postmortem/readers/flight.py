@@ -5,8 +5,6 @@ checksum is right; the order is that of the records' numbers, and nothing is bel
 there should be.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator
 from math import isfinite

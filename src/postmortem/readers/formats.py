@@ -1,7 +1,5 @@
 """What kind of file this is, by its first bytes: a core, a packed core, or what else it is."""
 
-from __future__ import annotations
-
 import struct
 
 from postmortem.errors import EvidenceError
@@ -190,11 +188,7 @@ def _not_core_elf(elf: ElfHead) -> tuple[str, str]:
 
 
 _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
-    (
-        b"MDMP",
-        "a minidump (Breakpad, Crashpad or Windows)",
-        "minidump-stackwalk reads it",
-    ),
+    (b"MDMP", "a minidump (Breakpad, Crashpad or Windows)", "minidump-stackwalk reads it"),
     (b"PAGEDU64", "a crash dump of the Windows kernel", "WinDbg reads it"),
     (b"PAGEDUMP", "a crash dump of the Windows kernel", "WinDbg reads it"),
     (b"MZ", "a Windows program", "give the core that the process left"),

@@ -1,7 +1,5 @@
 """How stacks are to be made, and what comes of it."""
 
-from __future__ import annotations
-
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.records import record

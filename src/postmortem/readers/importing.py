@@ -4,8 +4,6 @@ What runs is the module's own code, with the rights of the caller: it is what th
 would run. Nothing of it is imported here.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import os

@@ -4,8 +4,6 @@ Only heads of regular files are read. Links are not followed into folders, and t
 number of files: what it did not look at is said.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values out of somebody else's JSON, which may be of any type."""
 
-from __future__ import annotations
-
 import json
 
 from postmortem.errors import EvidenceError

@@ -5,8 +5,6 @@ any can match at all (`literals.txt`, a millisecond); only those that can are re
 ``python -m postmortem.readers.known_text`` makes the tables of the messages anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

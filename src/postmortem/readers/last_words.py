@@ -1,7 +1,5 @@
 """Looks up what processes said on standard error before they ended badly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.facts.last_words import LastWords, Spoken

@@ -1,7 +1,5 @@
 """Which rank of which job a process was, by the variables of whoever launched it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from postmortem.records import record

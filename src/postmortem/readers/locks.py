@@ -20,23 +20,15 @@ if TYPE_CHECKING:
 
 _INNERMOST = 12
 """Frames in which the wait shows; a malloc() far out on the stack has nothing to do with it."""
-_MUTEX = Pattern(
-    r"pthread_mutex_(?:lock|timedlock|clocklock|cond_lock)|_L_lock_",
-)
+_MUTEX = Pattern(r"pthread_mutex_(?:lock|timedlock|clocklock|cond_lock)|_L_lock_")
 _CONDITION = Pattern(r"pthread_cond_(?:wait|timedwait|clockwait)")
 _RWLOCK = Pattern(r"pthread_rwlock_")
-_JOIN = Pattern(
-    r"pthread_(?:join|timedjoin|clockjoin|tryjoin)",
-)
-_SEMAPHORE = Pattern(
-    r"(?:new_|old_|^_*)sem_(?:wait|timedwait|clockwait)|do_futex_wait",
-)
+_JOIN = Pattern(r"pthread_(?:join|timedjoin|clockjoin|tryjoin)")
+_SEMAPHORE = Pattern(r"(?:new_|old_|^_*)sem_(?:wait|timedwait|clockwait)|do_futex_wait")
 _LOW_LEVEL = Pattern(r"lll_lock_wait")
-_HEAP = Pattern(
-    r"^(?:_int_|__libc_)?(?:malloc|free|calloc|realloc|memalign)\b|arena_get",
-)
+_HEAP = Pattern(r"^(?:_int_|__libc_)?(?:malloc|free|calloc|realloc|memalign)\b|arena_get")
 _STDIO = Pattern(
-    r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)",
+    r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)"
 )
 _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 

@@ -1,7 +1,5 @@
 """A log while it is read: a file, packed or not, a pipe, standard input."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

@@ -4,8 +4,6 @@ A log has zeros where it was cut to nothing while its writer kept its place (cop
 power failed before its text was on the disk, and where a program printed the end of a C string.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """Single lines of a large file by their number."""
 
-from __future__ import annotations
-
 import os
 from bisect import bisect_left
 from collections.abc import Iterator

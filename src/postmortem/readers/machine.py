@@ -1,7 +1,5 @@
 """What this machine offers for evidence of crashes, read and never judged."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os

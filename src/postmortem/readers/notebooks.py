@@ -4,8 +4,6 @@ The file stays what is cited: each line of an output stands on the line of the n
 it, or shortly behind it where one line of JSON holds several.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator

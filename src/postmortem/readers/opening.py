@@ -4,8 +4,6 @@ A packed core is unpacked into a private temporary file, because gdb needs a rea
 cores are mostly zeros, so the file is written with holes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -53,11 +51,7 @@ class OpenedCore:
 
 @contextlib.contextmanager
 def open_core(
-    path: Path,
-    *,
-    temp_dir: Path | None = None,
-    progress: Progress | None = None,
-    gpu: bool = False,
+    path: Path, *, temp_dir: Path | None = None, progress: Progress | None = None, gpu: bool = False
 ) -> Iterator[OpenedCore]:
     """Give a plain core file for the core at `path`, unpacked if need be; `gpu`: one of CUDA GPUs.
 

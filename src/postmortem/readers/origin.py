@@ -4,8 +4,6 @@ The core itself says neither. Handlers write it into extended attributes, into f
 folder, or into the name of the core.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

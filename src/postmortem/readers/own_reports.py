@@ -1,7 +1,5 @@
 """Reports that this program wrote as JSON: evidence like any other."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Levels are the fast ones: a slim core of 20 MiB takes a tenth of a second with z
 while somebody waits for a crashed job to start again.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable

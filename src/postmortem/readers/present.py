@@ -1,7 +1,5 @@
 """Which of many words stand in a text: one native pass, however many they are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 _SHORT = 4096

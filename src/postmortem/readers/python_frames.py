@@ -28,7 +28,7 @@ _EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}")
 _TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}")
 
 _GREENLET = Pattern(
-    r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b",
+    r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b"
 )
 
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _GIL_BYTES = 0x100
 """At least the size of struct _gil_runtime_state, whose condition variables threads wait on."""
 _GIL = Pattern(r"^take_gil\b")
-_PYTHON_LOCK = Pattern(
-    r"^(?:lock_PyThread|PyThread_acquire_lock|acquire_timed|rlock_acquire)",
-)
+_PYTHON_LOCK = Pattern(r"^(?:lock_PyThread|PyThread_acquire_lock|acquire_timed|rlock_acquire)")
 _SIMPLE_QUEUE = Pattern(r"^_?_?(?:queue_)?SimpleQueue_get|^simplequeue_get")
 _CONDITION_WAIT = Pattern(r"(?:^|\.)wait(?:_for)?$")
 

@@ -4,8 +4,6 @@ In a folder of a job anything may lie under any name: a FIFO whose open() waits 
 device that never ends, a socket.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from typing import BinaryIO

@@ -3,8 +3,6 @@
 Of JSON Schema it knows what our own schema uses (report/schema.json).
 """
 
-from __future__ import annotations
-
 import json
 import pkgutil
 from collections.abc import Mapping

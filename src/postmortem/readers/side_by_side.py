@@ -4,8 +4,6 @@ What a reader returns is its report as JSON: what it concluded, and nothing of w
 memory. One that dies, hangs or eats memory costs its own evidence and nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Numbers are those of Linux on x86-64 and aarch64, not of the machine that reads 
 signal(7) and include/uapi/asm-generic/siginfo.h.
 """
 
-from __future__ import annotations
-
 # fmt: off
 _NAMES = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE",

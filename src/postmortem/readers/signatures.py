@@ -79,10 +79,7 @@ class Signatures:
         return Tally(hits, self._counts(counts), lines)
 
     def find_lines(
-        self,
-        buffer: Data,
-        begins: array.array[int],
-        ends: array.array[int],
+        self, buffer: Data, begins: array.array[int], ends: array.array[int]
     ) -> list[tuple[int, int]]:
         """Return (number of the line, number of the signature) for lines that are cut already.
 

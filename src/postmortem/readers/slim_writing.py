@@ -1,7 +1,5 @@
 """``postmortem core CORE --slim OUT``: a small core that reads to the same stacks."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,10 +59,7 @@ def write_slim(
         partial_file(place.final) as (stream, path),
     ):
         outcome = slim_file(
-            str(opened.path),
-            stream.fileno(),
-            executable=options.program,
-            sysroot=options.sysroot,
+            str(opened.path), stream.fileno(), executable=options.program, sysroot=options.sysroot
         )
         done = _finished(path, place)
         problems = (*opened.problems, *outcome.problems)

@@ -4,8 +4,6 @@ Evidence names the file, and may name any: only what is called like source is op
 of it is read than a screen needs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -10,14 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from postmortem.readers.strace_table import (
-    DELETED,
-    INJECTED,
-    KINDS,
-    RETURNED,
-    SOURCES,
-    UNFINISHED,
-)
+from postmortem.readers.strace_table import DELETED, INJECTED, KINDS, RETURNED, SOURCES, UNFINISHED
 
 if TYPE_CHECKING:
     from postmortem._native import RawTables

@@ -1,7 +1,5 @@
 """Which logs are meant: files, the files of `strace -ff`, folders, standard input."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -3,8 +3,6 @@
 The text has extremes with three digits, and neither types nor counts.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Nothing is run or imported to learn one. What ``*.dist-info`` folders beside a m
 is what is installed there now, and is marked so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -51,8 +49,7 @@ _MOST_ENTRIES = 5000
 # A log's own prefix ("[rank0]: ", "3: ", "node1: ") may stand before each of these.
 _PREFIX = r"^(?:\[[\w:. -]{1,40}\]:? |[\w.-]{1,40}: )?[ \t]{0,8}"
 _LISTED = Pattern(
-    _PREFIX + r"(?:\[pip3?\] )?([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,60})[ \t]*$",
-    re.ASCII | re.M,
+    _PREFIX + r"(?:\[pip3?\] )?([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,60})[ \t]*$", re.ASCII | re.M
 )
 _TABLE = Pattern(
     _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu1[123]"

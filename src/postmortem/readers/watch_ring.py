@@ -1,7 +1,5 @@
 """The ring file of ``postmortem watch`` to facts: also after the watch, or the node, was killed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """Draws a card: at most 15 lines, whatever the width."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
@@ -19,11 +17,7 @@ _LABEL = 7
 _TEXT = _INDENT + _LABEL
 _LONGEST_VALUE = 40
 _MOST_VALUES = 6
-_SURE = {
-    Confidence.CERTAIN: "good",
-    Confidence.LIKELY: "warning",
-    Confidence.POSSIBLE: "quiet",
-}
+_SURE = {Confidence.CERTAIN: "good", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "quiet"}
 
 
 @record

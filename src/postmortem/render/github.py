@@ -4,8 +4,6 @@ Texts of the evidence are escaped as GitHub asks for it, so that none can begin 
 own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

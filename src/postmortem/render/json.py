@@ -5,8 +5,6 @@ text is valid Unicode whatever bytes the evidence had, and holds no character th
 would obey when someone prints the file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

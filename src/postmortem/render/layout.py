@@ -1,7 +1,5 @@
 """Lays blocks out as lines of styled spans; what colour a style has is not known here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -18,16 +16,7 @@ from postmortem.render.page import (
     labelled,
 )
 from postmortem.render.wrapping import cells, padded, wrapped
-from postmortem.report.blocks import (
-    Backtrace,
-    Block,
-    Excerpt,
-    KeyValues,
-    Note,
-    Prose,
-    Table,
-    Tone,
-)
+from postmortem.report.blocks import Backtrace, Block, Excerpt, KeyValues, Note, Prose, Table, Tone
 
 
 def block_lines(page: Page, block: Block) -> list[Line]:

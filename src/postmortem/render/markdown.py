@@ -6,8 +6,6 @@ after Markdown has been rendered; in code it does not look. So each word that co
 as code.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import TextIO, assert_never

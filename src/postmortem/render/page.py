@@ -1,7 +1,5 @@
 """A page: how wide it is, what its stream can show, and the plain shapes that all parts use."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from postmortem.records import record

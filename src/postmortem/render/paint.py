@@ -1,7 +1,5 @@
 """Writes lines of styled spans, with colours and links where the stream takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TextIO
 from urllib.parse import quote

@@ -6,8 +6,6 @@ surrogates, PEP 383), an identifier may hold bidirectional overrides that show i
 (CVE-2021-42574). Everything that is not plainly printable becomes a visible escape.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

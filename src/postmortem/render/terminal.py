@@ -1,23 +1,12 @@
 """Draws a report for a terminal: verdict, diagnoses, blocks, trouble, footer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TextIO
 
 from postmortem.facts.source import Problem
 from postmortem.render import safe
 from postmortem.render.layout import block_lines
-from postmortem.render.page import (
-    LABEL_WIDTH,
-    Line,
-    Page,
-    Span,
-    Style,
-    hanging,
-    heading,
-    labelled,
-)
+from postmortem.render.page import LABEL_WIDTH, Line, Page, Span, Style, hanging, heading, labelled
 from postmortem.render.paint import Painter
 from postmortem.render.wrapping import cells, padded, wrapped
 from postmortem.report.blocks import Block, KeyValues

@@ -4,8 +4,6 @@ Widths are terminal cells: an East Asian wide character takes two, a combining m
 (Unicode Annex 11). Nothing is ever cut: what does not fit goes on the next line.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The blocks that sections build and every renderer draws. Text is evidence: never markup."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.records import record

@@ -1,7 +1,5 @@
 """The card: what a report says on the first screen, in at most 15 lines."""
 
-from __future__ import annotations
-
 from postmortem.facts.confidence import Confidence
 from postmortem.records import record
 

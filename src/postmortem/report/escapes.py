@@ -4,8 +4,6 @@ strace, repr(), JSON and URLs write ``\n``, ``\x00``, ``\"``, ``\\u002d``, ``%2D
 such an escape seems to be part of a longer word, and one that is escaped itself has no known form.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator, Sequence
@@ -13,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from postmortem.patterns import Pattern
 
 _BACKSLASHED = Pattern(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0-7]{1,3}|[abefnrtv\"'\\/])")
-_OF_THE_WEB = Pattern(
-    r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);",
-)
+_OF_THE_WEB = Pattern(r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);")
 _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ENTITIES = {"&amp;": "&", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'"}
 _DEEPEST = 3

@@ -4,8 +4,6 @@ The forms are data (`knowledge/secret_forms.toml`). Each has words without which
 only the expressions of forms whose words occur are compiled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, cached_property

@@ -3,8 +3,6 @@
 Columns ``abs min  abs max  metadata``; a line with module and class, then one for each tensor.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Finds where secrets stand in a text or on a command line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -27,7 +25,7 @@ from postmortem.report.secrets import (
 _OPTION = Pattern(r"--?[A-Za-z][\w.-]*")
 _WORD_ASSIGNMENT = Pattern(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL)
 _INNER_OPTION = Pattern(
-    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)",
+    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)"
 )
 _SWITCH = Pattern(r"-*(use|no|with|without|enable|disable|skip|ignore|show|allow|is|has)[-_]", re.I)
 

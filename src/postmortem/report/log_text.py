@@ -1,7 +1,5 @@
 """Masks the text of a log as it comes, in pieces of whole lines."""
 
-from __future__ import annotations
-
 from postmortem.report.forms import Present, forms_in, words_in
 from postmortem.report.leaks import is_telling, plain_forms
 from postmortem.report.private_keys import key_parts, open_key

@@ -1,7 +1,5 @@
 """Diagnoses and the report that carries them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from postmortem.facts.confidence import Confidence as Confidence

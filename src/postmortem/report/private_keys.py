@@ -1,7 +1,5 @@
 """Private keys whose lines stand apart: a log puts a rank and a time before each of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -9,8 +9,6 @@ left to be cut in two. A report is masked once more as a whole (`report`), and w
 does so itself if nobody has (`Report.masked`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ only sometimes means a secret (`AUTH`, `SESSION`, `KEY`) needs a value that coul
 vocabulary of language models (`MAX_TOKENS`, `PAD_TOKEN`) is known.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

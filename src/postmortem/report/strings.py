@@ -1,7 +1,5 @@
 """All strings in a tree of records, tuples and mappings: to see them, and to change some."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType

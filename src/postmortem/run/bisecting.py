@@ -4,8 +4,6 @@ git keeps the state: what was interrupted goes on with the same commits, and `gi
 `reset` are as usual.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

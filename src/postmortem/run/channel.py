@@ -1,7 +1,5 @@
 """The socket through which Python processes tell that they raised, and hear when they may go on."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

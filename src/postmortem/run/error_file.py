@@ -1,7 +1,5 @@
 """The file through which torchelastic's agent hears why a worker failed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@
 and knows nothing of how that came about.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Sequence
@@ -51,8 +49,12 @@ def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Expla
     for step in steps:
         try:
             one = step(folder, facts, cores)
-        except (EvidenceError, DebuggerError, OSError, ValueError) as error:
+        except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
+            continue
+        except Exception as error:  # one that evidence brought about costs no other explanation
+            what = f"{type(error).__name__}: {error}".removesuffix(": ")
+            facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {what}")
             continue
         if one is not None:
             found.append(one)
@@ -141,7 +143,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
-        exits=(*read.logs.exits, *exits),
+        exits=(*(one for one in read.logs.exits if one.file != endings), *exits),
         failures=failures,
         world_size=read.logs.world_size or world,
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
@@ -202,6 +204,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
     from postmortem.present.places import told_values
     from postmortem.report.card import Highlights, Place
 
+    frame = next((one for one in reversed(raised.frames) if not one.library), frame)
     place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
     shown = with_source(Highlights(places=(place,), headline=verdict))
     return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True, highlights=shown)
@@ -226,7 +229,8 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
         names += [str(path) for path in stacks]
     if not names:
         names = [str(path) for path in sorted((folder / "output").glob("*.log"))]
-    names += [str(path) for path in sorted((folder / "flight").glob("*")) if path.is_file()]
+    for part in ("flight", "numerics"):
+        names += [str(path) for path in sorted((folder / part).glob("*")) if path.is_file()]
     names += [str(path) for path in sorted((folder / "nccl").glob("*.log"))]
     if facts.endings and not names and any(one.rank is not None for one in facts.endings):
         names = [str(folder / "endings.txt")]

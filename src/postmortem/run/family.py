@@ -1,7 +1,5 @@
 """The processes of a command: who they are, how much memory they held, how each ended."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select
@@ -229,11 +227,13 @@ def box_of(folder: Path, pid: int) -> tuple[dict[str, str], str]:
 
     Both are empty where it has none; of a pid that was used twice the last counts.
     """
+    from postmortem.readers.regular import open_regular
+
     found = sorted((folder / "box").glob(f"{pid}-*.box"), key=lambda path: path.name)
     if not found:
         return {}, ""
     try:
-        with found[-1].open("rb") as stream:
+        with open_regular(found[-1]) as stream:
             data = stream.read(1 << 20)
     except OSError:
         return {}, ""

@@ -4,8 +4,7 @@ Text is written without secrets: those of the environment and of all command lin
 wherever they stand. Cores, which hold the memory of the program, are never packed.
 """
 
-from __future__ import annotations
-
+import errno
 import json
 import os
 import shlex
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from postmortem._version import __version__
 from postmortem.partial import create_beside
+from postmortem.readers.regular import open_regular
 from postmortem.records import replace
 from postmortem.report.redact import Redactor
 from postmortem.run.environment import Variables, without_ours
@@ -25,9 +25,11 @@ from postmortem.run.explain import Explanation
 from postmortem.run.facts import Process, RunFacts
 from postmortem.run.outcome import Event, Outcome
 from postmortem.run.raises import Raise, read_raises
+from postmortem.text import size
 
 SCHEMA = "postmortem-run/1"
 _LARGEST_TEXT = 64 << 20
+_LARGEST_COPY = 16 << 30
 _TOGETHER_SECONDS = 10.0
 """Exceptions of processes without ranks that lie closer together came of one another."""
 _RERUN_PREFIXES = (
@@ -58,6 +60,7 @@ _WHAT = {
     "boxes": "Python stacks that a crash printed",
     "flight": "a dump of PyTorch's flight recorder",
     "nccl": "warnings of NCCL",
+    "numerics": "a flight file of the numerics monitor",
     "gpu": "a core of a GPU",
     "output": "what the command wrote to a file",
     "strace": "system calls",
@@ -91,7 +94,10 @@ class Evidence:
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            with open_regular(source) as stream, target.open("wb") as copied:
+                if os.fstat(stream.fileno()).st_size > _LARGEST_COPY:
+                    raise OSError(errno.EFBIG, f"holds more than {size(_LARGEST_COPY)}")
+                shutil.copyfileobj(stream, copied)
         except OSError as error:
             self.problems.append(f"{name}: {error.strerror}")
 
@@ -121,7 +127,11 @@ def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redacto
 
 def make_folder(into: Path | None, pid: int) -> Path | None:
     """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
-    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
+    # With the host: the first process of a container has the same number in each of them.
+    host = "".join(
+        one for one in socket.gethostname().partition(".")[0] if one.isalnum() or one == "-"
+    )
+    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{host}-{pid}"
     # Not tempfile.gettempdir(): it raises where no place is writable, as in a read-only container.
     places = [into or Path.cwd(), Path(os.environ.get("TMPDIR") or "/tmp"), Path("/dev/shm")]
     for place in places:
@@ -145,13 +155,13 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
     for one in facts.processes:
         if one.printed.strip():
             evidence.text(f"boxes/{one.label.replace(' ', '')}.txt", one.printed)
-    rows = [f"{one.label} (pid {one.pid}) {one.how}" for one in facts.endings]
+    rows = [one.ending for one in facts.endings]
     if rows:
         evidence.text("endings.txt", "\n".join(rows) + "\n")
     for path in sorted((scratch / "stacks").glob("*")):
         if path.suffix in (".json", ".txt", ".why"):
-            evidence.text(f"stacks/{path.name}", path.read_text(errors="surrogateescape"))
-    for part in ("flight", "gpu"):
+            evidence.text(f"stacks/{path.name}", _tail(path))
+    for part in ("flight", "gpu", "numerics"):
         for path in sorted((scratch / part).glob("*")):
             evidence.copy(path, f"{part}/{path.name}")
     for path in sorted((scratch / "nccl").glob("*")):
@@ -169,8 +179,7 @@ def _raises(evidence: Evidence, scratch: Path, facts: RunFacts) -> None:
     ranks = {one.pid: one.rank for one in facts.processes}
     found = [replace(one, rank=ranks.get(one.pid)) if one.rank is None else one for one in found]
     for one in found:
-        text = (scratch / "raises" / one.file).read_text(errors="replace")
-        evidence.document(f"raises/{one.file}", json.loads(text) | {"rank": one.rank})
+        evidence.document(f"raises/{one.file}", {**one.document, "rank": one.rank})
     logs: dict[str, list[str]] = {}
     for one in _told(found, facts):
         log = f"rank{one.rank}.log" if one.rank is not None else f"pid-{one.pid}.log"
@@ -207,9 +216,8 @@ def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
 def _tail(path: Path) -> str:
     """Return the end of a text file, which may be larger than anybody reads."""
     try:
-        with path.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(0, size - _LARGEST_TEXT))
+        with open_regular(path) as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - _LARGEST_TEXT))
             return stream.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
     except OSError as error:
         return f"cannot be read: {error.strerror}\n"

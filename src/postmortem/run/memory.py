@@ -1,7 +1,5 @@
 """A limit for the memory of a command and all that it starts, by whatever this machine has."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A ``run`` within another: the outer one watches already, so the inner is the command itself."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from mmap import mmap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from postmortem import underway
 from postmortem.records import record
-from postmortem.run.environment import HOOK, Variables, evidence_variables
+from postmortem.run.environment import HOOK, NUMERICS, Variables, evidence_variables
 from postmortem.run.memory import MemoryLimit, kills_here
 from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch, make_scratch
 from postmortem.run.supervise import Supervisor
 
+if TYPE_CHECKING:
+    from postmortem.readers.child import Child, Ending
+
 _EXPLAIN_SECONDS = 180.0
+_LOOK_SECONDS = 0.25
+_DEBUG = "POSTMORTEM_DEBUG=1 says why"
 
 
 @record
@@ -72,6 +79,8 @@ def run_once(
         if not HOOK.is_dir():  # imported from a zip
             variables = Variables({})
         env.update(variables.added)
+        if options.numerics:
+            env.setdefault(NUMERICS, str(scratch.path / "numerics"))
         if options.strace is not None:
             command = [*strace_command(options.strace, scratch), *command]
     if limit is not None:
@@ -90,6 +99,11 @@ def run_once(
         kills = max(0, kills_here(limit) - kills)
         if scratch is None:
             return Finished(outcome)
+        if options.numerics and not any(Path(env[NUMERICS]).glob("*")):
+            complain(
+                "--numerics: nothing was watched (no model of PyTorch trained, or not in a "
+                "Python that has postmortem)"
+            )
         if not outcome.failed:
             _remove_cores(outcome, scratch)
             return Finished(outcome)
@@ -145,18 +159,37 @@ def _explained(
     outputs: Sequence[Output],
     kills: int,
 ) -> Finished:
-    """Explain a failure in a child: whatever becomes of it, the command's status is the answer."""
-    pipe, end = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        _work(end, options, outcome, scratch, variables, env, outputs, kills)
-    os.close(end)
-    heard = _heard(pipe, pid)
-    os.close(pipe)
+    """Explain a failure in a child: whatever becomes of it, the command's status is the answer.
+
+    What it reads was written by the command: a file that is its end is left out by the next one.
+    """
+    from postmortem.readers.child import MOST_TRIES, fork, leave_out
+    from postmortem.readers.child_limits import limits_for
+    from postmortem.render.safe import line
+    from postmortem.run.folder import make_folder
+
+    folder, limits = make_folder(options.into, outcome.pid), limits_for((), complain)
+    page = mmap(-1, underway.PAGE_BYTES)
+    until = time.monotonic() + _EXPLAIN_SECONDS
+    for _ in range(MOST_TRIES):
+        pipe, end = os.pipe2(os.O_CLOEXEC)
+        child = fork(limits, page)
+        if child is None:
+            _work(end, options, outcome, scratch, variables, env, outputs, kills, folder)
+            os._exit(0)
+        os.close(end)
+        heard, ending = _heard(pipe, child, until)
+        os.close(pipe)
+        if ending.path is None:
+            break
+        leave_out(ending.path, ending)
     try:
         told = json.loads(heard)
     except ValueError:
-        complain("the failure could not be explained; POSTMORTEM_DEBUG=1 says why")
+        why = f"{ending.path or 'the analysis'} {ending.why}" if ending.why else _DEBUG
+        complain(f"the failure could not be explained: {line(why)}")
+        if folder is not None:
+            complain(f"what was collected: {folder}/")
         return Finished(outcome)
     return Finished(
         outcome,
@@ -169,24 +202,31 @@ def _explained(
     )
 
 
-def _heard(pipe: int, pid: int) -> bytes:
-    """Return what the child says, or what it has said when its time is over."""
-    heard, until = b"", time.monotonic() + _EXPLAIN_SECONDS
+def _heard(pipe: int, child: Child, until: float) -> tuple[bytes, Ending]:
+    """Return what the child says, or what it has said when its time is over, and how it ended."""
+    from postmortem.readers.child import Ending
+
+    heard = b""
+    ending: Ending | None = None
     try:
-        while True:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                break
-            data = os.read(pipe, 1 << 16)
-            if not data:
-                break
-            heard += data
+        while ending is None:
+            if select.select([pipe], [], [], _LOOK_SECONDS)[0]:
+                data = os.read(pipe, 1 << 16)
+                if not data:
+                    break
+                heard += data
+            elif time.monotonic() > until:
+                ending = Ending(why=f"had not ended after {_EXPLAIN_SECONDS:g} s")
+            else:
+                ending = child.look()
+        if ending is None:  # the pipe is closed, and it about to end
+            ending = child.wait()
     except KeyboardInterrupt:
         complain("interrupted; what was collected may not be whole")
+        ending = Ending()
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    return heard
+        child.kill()
+    return heard, ending
 
 
 def _work(
@@ -198,22 +238,23 @@ def _work(
     env: Mapping[str, str],
     outputs: Sequence[Output],
     kills: int,
+    folder: Path | None,
 ) -> None:
-    """Explain, and tell the parent; never returns."""
+    """Explain, and tell the parent."""
     try:
         from postmortem.run.report import make_report
 
-        told = make_report(options, outcome, scratch, variables, env, outputs, kills)
+        told = make_report(options, outcome, scratch, variables, env, outputs, kills, folder)
         data = json.dumps(told).encode()
         while data:
             data = data[os.write(pipe, data) :]
+    except MemoryError:
+        underway.out_of_memory()
     except Exception:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             import traceback
 
             traceback.print_exc()
-    finally:
-        os._exit(0)
 
 
 def _remove_cores(outcome: Outcome, scratch: Scratch) -> None:

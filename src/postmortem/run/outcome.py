@@ -1,7 +1,5 @@
 """How a command ended, and what happened to its processes meanwhile."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

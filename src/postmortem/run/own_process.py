@@ -1,7 +1,5 @@
 """What the supervisor asks of the kernel for itself: descriptors, orphans, the limit of cores."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

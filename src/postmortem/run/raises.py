@@ -1,11 +1,12 @@
 """Exceptions as the hook in a process has written them down at the moment of the raise."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from postmortem.readers.json_values import whole, words
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _LARGEST = 16 << 20
@@ -46,6 +47,8 @@ class Raise:
     traceback: str
     frames: tuple[RaiseFrame, ...] = ()
     """The outermost first."""
+    document: Mapping[str, object] = MappingProxyType({})
+    """All that the file says."""
 
     @property
     def is_final(self) -> bool:
@@ -73,7 +76,7 @@ def read_raises(folder: Path, problems: list[str]) -> list[Raise]:
 
 def _read(path: Path) -> Raise | None:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = json.loads(stream.read(_LARGEST))
     except (OSError, ValueError, RecursionError):
         return None
@@ -95,6 +98,7 @@ def _read(path: Path) -> Raise | None:
         message=words(data.get("message")) or "",
         traceback=traceback,
         frames=tuple(_frame(row) for row in rows if isinstance(row, dict)),
+        document=data,
     )
 
 

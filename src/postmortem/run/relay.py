@@ -1,7 +1,5 @@
 """Signals that come to the supervisor, on their way to the command."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

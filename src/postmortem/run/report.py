@@ -10,20 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from postmortem import underway
 from postmortem.readers.corefind import find_core_of
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
+from postmortem.readers.regular import open_regular
 from postmortem.run.environment import Variables
 from postmortem.run.explain import Explanation, card_text, explain
 from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
-from postmortem.run.folder import (
-    Evidence,
-    collect,
-    make_folder,
-    pack,
-    redactor_of,
-    write_manifest,
-    write_rerun,
-)
+from postmortem.run.folder import Evidence, collect, pack, redactor_of, write_manifest, write_rerun
 from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch
@@ -44,11 +38,11 @@ def make_report(
     env: Mapping[str, str],
     outputs: Sequence[Output],
     kills: int,
+    folder: Path | None,
 ) -> dict[str, object]:
     """Return verdict, text and folder of a failed run, as plain values."""
     facts = facts_of(outcome, scratch.path, memory_kills=kills, memory_limit=options.memory)
     redactor = redactor_of(env, facts.processes) if options.redact else None
-    folder = make_folder(options.into, outcome.pid)
     evidence = Evidence(folder if folder is not None else scratch.path / "folder", redactor)
     evidence.path.mkdir(exist_ok=True)  # without a folder only the verdict is kept
     copies = [copy for one in outputs if (copy := _copied(one, scratch)) is not None]
@@ -61,6 +55,7 @@ def make_report(
         cores = {pid: _moved(path, pid, folder) for pid, path in cores.items()}
     best = explanations[0]
     notes = _notes(outcome, facts, cores)
+    facts.problems += [f"{path}: {why}" for path, why in dict(underway.refusals).items()]
     shown = best.card or best.text
     text = redactor.text(shown) if redactor is not None else shown
     verdict = redactor.text(best.verdict) if redactor is not None else best.verdict
@@ -136,7 +131,7 @@ def signature_of(facts: RunFacts, best: Explanation) -> str:
 
 def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list[str]:
     """Return what else the reader must know, each in a line."""
-    notes = []
+    notes = [f"left out: {path} {why}" for path, why in underway.refused.items()]
     for pid, path in list(cores.items())[:4]:
         notes.append(f"core of pid {pid}: {path.absolute()}")
     crashed = [one for one in facts.processes if one.signal in CORE_SIGNALS]
@@ -162,7 +157,7 @@ def _copied(output: Output, scratch: Scratch) -> Path | None:
     name = "stderr.log" if output.number == 2 else "stdout.log"
     target = scratch.path / name
     try:
-        with open(output.path, "rb") as stream:  # noqa: PTH123
+        with open_regular(output.path) as stream:
             size = os.fstat(stream.fileno()).st_size
             stream.seek(max(output.start, size - _OUTPUT_BYTES))
             data = stream.read(_OUTPUT_BYTES)

@@ -1,13 +1,11 @@
 """The folder that evidence is put into while a command runs; gone afterwards, unless it failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-PARTS = ("box", "raises", "flight", "nccl", "gpu", "stacks")
+PARTS = ("box", "raises", "flight", "nccl", "gpu", "stacks", "numerics")
 _LEAST_FREE = 1 << 20
 _LONGEST_SOCKET = 100
 """Characters of a path that fit into a socket's address (unix(7): 108 with the null)."""

@@ -4,8 +4,6 @@ Of the first the command has its own; the second has to be passed on. A child of
 group, which does nothing else, gets exactly those of the group.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Runs that belong together: repeated until one fails, or once more in another way."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """When the stacks of a job are taken, of whom, and until when others wait for it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -20,11 +18,7 @@ class Shots:
     """The shots of one run; `released` is called when all that a shot wants to read is read."""
 
     def __init__(
-        self,
-        folder: Path | None,
-        family: Family,
-        poll: select.epoll,
-        released: Callable[[], None],
+        self, folder: Path | None, family: Family, poll: select.epoll, released: Callable[[], None]
     ) -> None:
         """Prepare them; without a `folder` none is taken."""
         self._folder = folder

@@ -4,8 +4,6 @@ It is a child of the supervisor's that does it: it can be killed at any time, an
 stopped goes on when it ends, for the kernel sees to that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Starts the command as a shell would, and says what keeps it from starting."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

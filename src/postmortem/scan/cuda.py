@@ -5,8 +5,6 @@ a GPU comes. If it agrees with the processor on that device, the native scan han
 from then on, without coming here; if not, PyTorch's operations are used, and `why_not` says why.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -7,8 +7,6 @@ code, and the graph does not break. (PyTorch drops operators that return what no
 pytorch/pytorch#187319.)
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ The native function reads plain tensors through DLPack's exchange API where PyTo
 comes here: it is unwrapped, or a `TypeError` names its kind.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Nothing here waits for the device: the numbers are put in one small tensor there
 when a field of the result is first read.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -17,14 +15,7 @@ FIELDS = 8
 
 The least is inf and the largest -inf where there is none.
 """
-_INTEGERS = (
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.bool,
-)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 _NARROW_BYTES = 2
 """Floats up to here are widened: fp8 has few operations, and their subnormals fit in float32."""
 

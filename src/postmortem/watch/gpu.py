@@ -3,8 +3,6 @@
 Names and layouts are of nvml.h: functions are versioned, so that these stay what they are.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the Python code of a process stands while the process grows."""
 
-from __future__ import annotations
-
 import time
 
 from postmortem.facts.source import Problem

@@ -1,7 +1,5 @@
 """The limits on memory above a process: of its cgroups (both versions) and of the host."""
 
-from __future__ import annotations
-
 import re
 
 _TOP = "/sys/fs/cgroup"

@@ -1,7 +1,5 @@
 """The watch itself: who belongs to the tree, one look after another, and what it costs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

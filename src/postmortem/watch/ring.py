@@ -1,7 +1,5 @@
 """Writes the ring file: what was written stays in the page cache, whoever is killed."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import time

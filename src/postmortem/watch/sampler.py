@@ -4,8 +4,6 @@ The files stay open: they are the process's own, so that another one which gets 
 taken for it, and no path is looked up again.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

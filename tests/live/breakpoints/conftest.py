@@ -1,7 +1,5 @@
 """Jobs of real launchers, and a real terminal in front of ``postmortem attach``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

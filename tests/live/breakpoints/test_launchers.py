@@ -1,7 +1,5 @@
 """Breakpoints in jobs of mpirun and srun, and over several nodes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """100,000 lines of eight processes, none torn: to a file, a pipe, a terminal."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

@@ -1,7 +1,5 @@
 """The terminal of a breakpoint: keys, sizes, debuggers, guests that are not let in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 from builders.terminals import SECONDS, Job, Terminal
+from postmortem.breakpoints import wire
 
 PLAIN = Path(__file__).parents[2] / "programs" / "breakpoints" / "plain.py"
 Start = Callable[..., Job]
@@ -236,6 +235,81 @@ def test_a_program_that_took_the_port_learns_nothing(env: dict[str, str]) -> Non
             assert token.encode() not in heard
             assert near.stderr is not None
             assert "does not know the token itself" in near.stderr.read()
+
+
+STEERING = b"\x1b]52;c;cHduZWQ=\x07\x1b]0;pwned\x07\x1b[6n\x1b[?1049h"
+"""Sets the clipboard and the title, asks where the cursor is, and takes the screen."""
+GREETING = b"postmortem breakpoint 1\n"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [STEERING],
+        [GREETING[:9] + STEERING],
+        [GREETING + STEERING[:16].ljust(16, b"\x07"), STEERING],
+        [GREETING + bytes(16), b"Y" + STEERING.ljust(64, b"\x07")],
+        [GREETING + bytes(16), b"Y" + bytes(32) + b"D\0\0\0\x09" + STEERING[:9]],
+        [GREETING + bytes(16), b"B" + STEERING],
+        [GREETING + bytes(16), b"N" + STEERING],
+    ],
+)
+def test_who_does_not_know_the_token_steers_no_terminal(
+    answers: list[bytes], terminal: Callable[..., Terminal]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as fake:
+        address = f"127.0.0.1:{fake.getsockname()[1]}"
+        command = [sys.executable, "-m", "postmortem", "attach", address]
+        near = terminal(command, POSTMORTEM_TOKEN="secret-" * 4)
+        link, _ = fake.accept()
+        with link:
+            link.sendall(answers[0])
+            if len(answers) > 1:
+                link.recv(1000)
+                link.sendall(answers[1])
+            seen = near.rest()
+    assert near.process.returncode == 3
+    assert seen.startswith("postmortem: ")
+    assert "\x1b" not in seen
+    assert "\x07" not in seen
+    assert near.modes_now() == near.modes
+
+
+def test_who_knows_the_token_has_the_terminal(terminal: Callable[..., Terminal]) -> None:
+    """The debugger needs colours and cursors; the last words are a line of ours, and plain."""
+    token = "secret-" * 4
+    with socket.create_server(("127.0.0.1", 0)) as rank:
+        address = f"127.0.0.1:{rank.getsockname()[1]}"
+        command = [sys.executable, "-m", "postmortem", "attach", address]
+        near = terminal(command, POSTMORTEM_TOKEN=token)
+        link, _ = rank.accept()
+        with link:
+            link.sendall(GREETING + bytes(16))
+            nonce = wire.receive(link, 48)[:16]
+            link.sendall(b"Y" + wire.proof(token.encode(), b"breakpoint", nonce, bytes(16)))
+            wire.send(link, wire.DATA, b"\x1b[1mstop\x1b[0m\n")
+            wire.send(link, wire.END, b"over" + STEERING)
+            seen = near.rest()
+    assert near.process.returncode == 0
+    shown, _, last = seen.partition("\x1b[1mstop\x1b[0m")
+    assert "\x1b" not in shown + last
+    assert "over\\x1b]52;" in last
+
+
+def test_what_an_announcement_says_steers_no_terminal(
+    env: dict[str, str], terminal: Callable[..., Terminal]
+) -> None:
+    words = {"host": "h", "address": "127.0.0.1:1", "token": "x" * 16, "rank": 0, "world_size": 1}
+    words |= {"job": STEERING.decode(), "pid": 1, "who": "w", "where": STEERING.decode()}
+    for rank in (0, 1):
+        path = Path(env["POSTMORTEM_ATTACH_DIR"], f"rank{rank}-h-1.json")
+        path.write_text(json.dumps(words | {"rank": rank}))
+    for more, code in ((["--list"], 0), ([], 3), (["--rank", "1"], 3)):
+        near = terminal([sys.executable, "-m", "postmortem", "attach", *more])
+        seen = near.rest()
+        assert near.process.returncode == code
+        assert "\x1b" not in seen
+        assert "127.0.0.1:1" in seen
 
 
 def test_a_child_keeps_neither_port_nor_terminal(start: Start, attach: Attach) -> None:

@@ -1,7 +1,5 @@
 """Breakpoints in jobs of torchrun: who stops, who waits, and that all are let go."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

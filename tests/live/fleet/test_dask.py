@@ -1,7 +1,5 @@
 """``postmortem fleet --dask`` over real workers, on real cores in a folder that all of them see."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 The stand-in enters the namespace of the host named, and runs there what ssh was given.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -29,6 +27,9 @@ case $host in
   locked) echo "locked: Permission denied (publickey,password)." >&2; exit 255;;
   hung) exec FOR_EVER;;
   babbler) head -c 100000 /dev/urandom; exit 0;;
+  greedy) { echo '{"schema": "postmortem/1", "x": ['; yes '[],' | head -c 60000000; echo '0]}'; };
+    exit 0;;
+  deep) head -c 1000000 /dev/zero | tr '\\0' '['; exit 0;;
   bare) exec sh -c 'exec no-such-program';;
 esac
 index=${host#h}
@@ -91,6 +92,17 @@ def test_doctor_on_nodes_of_which_some_do_not_answer(net: Network) -> None:
     assert "has no postmortem" in why["bare"]
     assert sum(len(group["nodes"]) for group in found["groups"]) == 3
     assert time.monotonic() - began < 60
+
+
+def test_answers_that_would_eat_memory(
+    net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTMORTEM_MEMORY", "500M")
+    found = fleet(net, 0, "--exit-zero", "-w", "h0,greedy,deep", "doctor")
+    why = {row["node"]: row["why"] for row in found["silent"]}
+    assert why.keys() == {"greedy", "deep"}
+    assert why["greedy"] == "answered with more than there is memory for"
+    assert "rubbish" in why["deep"]
 
 
 RANK = """

@@ -1,7 +1,5 @@
 """Real hosts in network namespaces, where this machine allows them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache

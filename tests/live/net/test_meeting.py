@@ -1,7 +1,5 @@
 """``postmortem net`` on all hosts: faults of names, interfaces and pairs, made for real."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

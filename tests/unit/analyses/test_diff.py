@@ -1,7 +1,5 @@
 """`postmortem diff` on flight files and traces of real trainings of a small model."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

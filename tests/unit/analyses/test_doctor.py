@@ -1,7 +1,5 @@
 """Facts about machines turn into findings with the command that mends them."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 from pathlib import Path

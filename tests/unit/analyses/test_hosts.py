@@ -1,7 +1,5 @@
 """Cores of other processors and other interpreters, kept slim: reports say what the cases say."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import tomllib

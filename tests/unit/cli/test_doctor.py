@@ -1,7 +1,5 @@
 """``postmortem doctor`` on whatever machine the tests run on."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How the program ends: at once where nobody waits for it, else as any other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Habits of a command line: completion, pager, quiet, one line for a usage error."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

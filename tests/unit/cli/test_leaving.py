@@ -1,7 +1,5 @@
 """What the command leaves: files that follow no link, commands that are safe to paste, silence."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

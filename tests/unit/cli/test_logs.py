@@ -1,7 +1,5 @@
 """``postmortem logs`` as a user calls it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line from outside: help, exit codes, streams that are closed, narrow or gone."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

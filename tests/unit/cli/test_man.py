@@ -1,7 +1,5 @@
 """The man pages in docs/man are those of the parsers."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 import subprocess

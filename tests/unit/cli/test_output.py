@@ -1,7 +1,5 @@
 """When to colour and how wide to write."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

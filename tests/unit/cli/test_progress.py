@@ -1,7 +1,5 @@
 """The bar on standard error: on terminals that obey, for large files, and gone at the end."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

@@ -1,7 +1,5 @@
 """`postmortem rules` over rules made here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 
@@ -16,7 +14,7 @@ from postmortem.knowledge import bugs, messages
 from postmortem.report.model import Role
 
 
-@rule(role=Role.ROOT, references=("https://example.org/nccl",))
+@rule("https://example.org/nccl")
 def nccl_watchdog() -> Iterator[Finding]:
     """NCCL's watchdog stopped the process on purpose.
 

@@ -1,7 +1,5 @@
 """``postmortem scan`` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """``postmortem strace`` as it is called: exit codes, inputs of all kinds, JSON as promised."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Exports of ``postmortem strace`` as files: whole or not at all, and clear words when not."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """Every known bug: seen with a version that has it, and not one version off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Precedence between rules is declared, and what is declared can be kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Series of checkpoints: which files are one, in which order, and where bad values begin."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.tensors.series import series
 from postmortem.facts.tensors import ScannedTensor, Tensors
 

@@ -1,7 +1,5 @@
 """Whose code a stack is in: the program's, before the libraries that it waits in."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.hang.live_waits import place_words
 from postmortem.facts.threads import Frame, Thread, program_frames
 

@@ -1,7 +1,5 @@
 """How the cores of a storage are shared out among Dask's workers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers may be folded in any order and in any groups."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

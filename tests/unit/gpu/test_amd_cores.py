@@ -1,7 +1,5 @@
 """Cores of AMD's GPUs, after ROCm's public sources: what is listed, and what is not claimed."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

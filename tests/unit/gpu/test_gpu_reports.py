@@ -1,7 +1,5 @@
 """Reports on core dumps of CUDA GPUs: what is concluded, how sure, and what is said of the rest."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """A GPU's dump beside the logs of a job: the kernel explains the error that they tell of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

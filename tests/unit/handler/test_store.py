@@ -1,7 +1,5 @@
 """The folder of a handler's cores: what is removed, and what never is."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

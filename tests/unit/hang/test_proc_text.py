@@ -1,7 +1,5 @@
 """What /proc writes, read: sockets, jobs by their variables, stack dumps of several ranks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The callbacks under the real trainers."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

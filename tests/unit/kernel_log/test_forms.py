@@ -1,7 +1,5 @@
 """One line of the kernel in every form that a tool gives it, and files that are none of its."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Known bugs: their files, and versions in order."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

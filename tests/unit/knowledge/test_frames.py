@@ -1,7 +1,5 @@
 """Notes of the functions that a reader meets, and look-alikes that must get none."""
 
-from __future__ import annotations
-
 import time
 import tomllib
 from pathlib import Path

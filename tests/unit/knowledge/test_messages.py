@@ -1,7 +1,5 @@
 """What others print stands once: in the TOML files, and nowhere in code."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

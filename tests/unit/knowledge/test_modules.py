@@ -1,7 +1,5 @@
 """File names of one library in pip wheels, conda, Debian, Red Hat and Alpine."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.knowledge.modules import area_of, module_kind, short_name, stem

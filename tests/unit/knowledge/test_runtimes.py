@@ -1,7 +1,5 @@
 """Languages whose frames are not read."""
 
-from __future__ import annotations
-
 from postmortem.facts.threads import Frame
 from postmortem.knowledge.runtimes import unread_languages
 

@@ -1,7 +1,5 @@
 """Rust's paths as the report shows them."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.names import short

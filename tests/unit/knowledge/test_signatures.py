@@ -1,7 +1,5 @@
 """The knowledge base of known lines: every record on its own samples and on all others'."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose import rule

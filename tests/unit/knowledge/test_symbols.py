@@ -1,7 +1,5 @@
 """One name per demangler and oddity, then names that want to hurt."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

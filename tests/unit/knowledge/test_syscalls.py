@@ -1,7 +1,5 @@
 """Names of system calls, against the numbers of the kernel's headers where those are installed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

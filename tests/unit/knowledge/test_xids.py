@@ -1,7 +1,5 @@
 """The table of Xid numbers: whole, and one source with the signatures."""
 
-from __future__ import annotations
-
 from postmortem.facts.kernel_log import Fault
 from postmortem.knowledge.lookup import load_table
 from postmortem.knowledge.messages import by_id

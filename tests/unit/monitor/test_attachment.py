@@ -1,7 +1,5 @@
 """Putting the monitor on a model and taking it away; models that are copied or saved meanwhile."""
 
-from __future__ import annotations
-
 import copy
 import io
 import logging

@@ -1,7 +1,5 @@
 """What other monitors miss or fail on: each a small model with one fault, or with none."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

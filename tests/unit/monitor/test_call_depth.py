@@ -1,7 +1,5 @@
 """Calls of the model within each other and in several threads: how many batches they are."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

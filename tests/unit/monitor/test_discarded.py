@@ -1,7 +1,5 @@
 """What a flight file says of gradients that were discarded before a run was stopped."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Flight files: of processes that were killed, and hostile ones."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

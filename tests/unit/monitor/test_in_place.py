@@ -1,7 +1,5 @@
 """Modules that write into what they are given, and give it back."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

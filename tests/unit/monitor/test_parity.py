@@ -1,7 +1,5 @@
 """Our report beside that of transformers' DebugUnderflowOverflow: same model, same data."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

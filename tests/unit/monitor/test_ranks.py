@@ -1,7 +1,5 @@
 """Two processes with a real process group: they stop together, and name the same culprit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a checkpoint would hold."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Since when a weight is bad, and what its gradients have to do with it."""
 
-from __future__ import annotations
-
 import gc
 import io
 import logging

@@ -1,7 +1,5 @@
 """Whole training steps: gradients, loss scaling, accumulation, checkpoints, compilation."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import logging

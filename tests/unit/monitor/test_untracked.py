@@ -1,7 +1,5 @@
 """Bad tensors in attributes, and bad data that a model may have replaced: told, and less sure."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said before numbers go bad, and of batches that are repeated or discarded."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import Iterator

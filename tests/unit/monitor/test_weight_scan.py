@@ -1,7 +1,5 @@
 """Bad weights and buffers that are read by code which does not call their module."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The native extension, and files for it to read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The border: what read_core() gives is what _native.pyi promises, key by key."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The native reader of core dumps of CUDA GPUs, on dumps built by hand and on code of ptxas."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import struct

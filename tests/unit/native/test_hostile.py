@@ -1,7 +1,5 @@
 """Bad input: it is named in words, nothing crashes or hangs, and what can be read is read."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

@@ -1,7 +1,5 @@
 """Modules: whether the file on disk is the one that was mapped."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

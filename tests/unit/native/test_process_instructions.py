@@ -1,7 +1,5 @@
 """The decoder against objdump: it may know less, it must never say anything else."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the native reader finds in good cores: made by hand, by the kernel and by gdb."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

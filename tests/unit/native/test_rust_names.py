@@ -1,7 +1,5 @@
 """Rust's two encodings of names, read and refused. The names were made by rustc 1.95."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -4,8 +4,6 @@ The layouts are written out here once more, from the kernel's uapi headers: asm/
 asm/ucontext.h, and arch/arm64/kernel/signal.c (struct rt_sigframe).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Unwind tables, byte by byte: each program must lead from one frame to the planted caller."""
 
-from __future__ import annotations
-
 import struct
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Callers where no table leads: frame pointers, bad program counters, stack scans."""
 
-from __future__ import annotations
-
 import struct
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which name an address gets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which thread the signal hit, by the notes of those who write cores."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """All pairs in O(log n) rounds, and the least that explains what failed."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Which node this is, by options and by the variables of launchers."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.net.place import Unplaced, find_place, split_place

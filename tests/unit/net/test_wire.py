@@ -1,7 +1,5 @@
 """What comes over a connection: only what it shall be, and never an exception of another kind."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From a report to its card: what is said once, filled in, ordered."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a reader sees of a core."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

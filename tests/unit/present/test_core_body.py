@@ -1,7 +1,5 @@
 """The fields of kind core: every name that the contract promises, with its type."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Long stacks, recursion and boilerplate."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

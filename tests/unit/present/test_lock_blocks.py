@@ -1,7 +1,5 @@
 """Who waits for whom, as the report tells it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from postmortem.facts.threads import Thread, Threads, Wait

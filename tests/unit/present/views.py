@@ -7,8 +7,6 @@ threads, an exception that leaves a ``std::thread``; heap: ``free()`` of a wrong
 two locks taken in opposite order, killed by SIGABRT (all CPython 3.11, glibc 2.36).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Jobs that their launcher starts again: each attempt is decided, the last one counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every recorded run: the rank that failed first, and nobody where it cannot be known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of the numerics monitor beside the logs of a job."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Exception groups as trees, chains in full, and what another process raised."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """How logs read of which no known form says how they ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -44,9 +42,9 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, True),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
-        (STEPS + "      Reason: Completed\n      Exit Code: 0\n", Outcome.UNKNOWN, False),
+        (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),
         (STEPS + "Child process with PID 7 terminated with code 1.\n", Outcome.FAILED, True),
-        (STEPS + "Child process with PID 7 terminated with code 0.\n", Outcome.UNKNOWN, False),
+        (STEPS + "Child process with PID 7 terminated with code 0.\n", *_WELL),
         (STEPS + "[2026-01-02 03:04:05,6 E 7 9] pool.cc:3: none\n", Outcome.UNKNOWN, True),
         (STEPS + "[2026-01-02 03:04:05,6 I 7 9] pool.cc:3: none\n", Outcome.UNKNOWN, False),
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),

@@ -1,7 +1,5 @@
 """Launchers that put prefixes before writes, not lines, and what they say of ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

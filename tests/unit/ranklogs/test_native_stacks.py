@@ -1,7 +1,5 @@
 """Native stacks in logs, in the forms of those who write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NCCL's own lines: who speaks to whom and how, whom warnings name, the way back from an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

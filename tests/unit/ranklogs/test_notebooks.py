@@ -1,7 +1,5 @@
 """Notebooks: their outputs are a log, their errors tracebacks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pieces of logs as people paste them: a few lines, the launcher's word without its end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

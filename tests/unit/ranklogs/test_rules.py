@@ -1,7 +1,5 @@
 """Rules over the logs of many ranks: every case is a log as people paste it, read for real."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

@@ -1,7 +1,5 @@
 """Several runs of torchrun under one --log-dir."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Versions in the heads of logs reach the rules, and say nothing where nothing failed."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

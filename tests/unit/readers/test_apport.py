@@ -1,7 +1,5 @@
 """Crash reports of apport: the core inside of one is opened as any other."""
 
-from __future__ import annotations
-
 import base64
 import os
 import zlib

@@ -1,7 +1,5 @@
 """NumPy's arrays in pickles: found, scanned, and never made by running the pickle."""
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs of torch.export: weights as records of their own, and archives within an archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

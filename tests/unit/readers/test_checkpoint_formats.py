@@ -1,7 +1,5 @@
 """The formats of PyTorch beside its zip files, and tensors that are more than one storage."""
 
-from __future__ import annotations
-
 import math
 import random
 import shutil

@@ -1,7 +1,5 @@
 """GGUF files, and the files of programs whose checkpoints are not scanned."""
 
-from __future__ import annotations
-
 import struct
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fuzz targets of the readers of checkpoints, over their seeds and a few mutations of each."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small parts of the core reader that need no core."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -46,10 +44,7 @@ OPEN_MPI = {
         ({"RANK": "²", "WORLD_SIZE": "8"}, Placement()),
         ({"RANK": "0", "WORLD_SIZE": "many"}, Placement(0, None, None, None)),
         ({"RANK": "9" * 30}, Placement()),
-        (
-            {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"},
-            Placement(1, 1, 2, "MPICH"),
-        ),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, Placement(1, 1, 2, "MPICH")),
         ({"PMI_RANK": "5", "PMI_SIZE": "16"} | SLURM, Placement(5, 1, 16, "SLURM")),
         ({"PMIX_RANK": "7"}, Placement(7, None, None, "PMIx")),
         (

@@ -1,7 +1,5 @@
 """The newest core of a folder, and the core that a process has just left."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import resource
@@ -17,12 +15,7 @@ import pytest
 from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CorePattern
 from postmortem.readers.corefind import FoundCore, core_pid, find_core_of, newest_core
-from postmortem.readers.corepattern import (
-    container_kind,
-    destination,
-    file_glob,
-    read_core_pattern,
-)
+from postmortem.readers.corepattern import container_kind, destination, file_glob, read_core_pattern
 
 
 def core(pid: int = 1, kind: int = 4, machine: int = 62) -> bytes:

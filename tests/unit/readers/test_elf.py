@@ -1,7 +1,5 @@
 """What lief tells about binaries, on binaries built on the spot and on the system's own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

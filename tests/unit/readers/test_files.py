@@ -1,7 +1,5 @@
 """Mapped files as they are now: there, shorter, gone, replaced, or on a dead server."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

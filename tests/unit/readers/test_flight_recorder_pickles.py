@@ -1,7 +1,5 @@
 """Pickled dumps of the flight recorder are followed natively: the same as what Python reads."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle
@@ -22,9 +20,7 @@ from postmortem.readers.ranklogs.hung import read_recorders
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 _SIZES = st.lists(st.lists(st.integers(0, 2**40), max_size=3), max_size=3)
-_FRAME = st.fixed_dictionaries(
-    {"name": _TEXT, "filename": _TEXT, "line": st.integers(0, 99_999)},
-)
+_FRAME = st.fixed_dictionaries({"name": _TEXT, "filename": _TEXT, "line": st.integers(0, 99_999)})
 _ENTRY = st.fixed_dictionaries(
     {
         "process_group": st.tuples(_TEXT.filter(bool), _TEXT),

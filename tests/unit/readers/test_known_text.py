@@ -1,7 +1,5 @@
 """Known lines in the words of one process: the same as the whole knowledge base finds."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.facts.signature import Signature

@@ -1,7 +1,5 @@
 """Snapshots of PyTorch's GPU memory: read without unpickling, and what is concluded of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Plain and packed cores, whole, cut and damaged, and what is not a core."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
@@ -139,10 +137,7 @@ def test_any_mix_of_zeros_and_frames_comes_out_equal(
     data = elf() + b"".join(bytes(size) if zero else b"\xa5" * size for zero, size in runs)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     packed = b"".join(PACKERS[name][1](data[a:b]) for a, b in pairwise(edges))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_core(pack(Path(folder), packed)) as opened,
-    ):
+    with tempfile.TemporaryDirectory() as folder, open_core(pack(Path(folder), packed)) as opened:
         assert opened.path.read_bytes() == data
         assert opened.problems == ()
 
@@ -297,10 +292,7 @@ def test_copy_is_removed_when_told_to_stop(tmp_path: Path, number: signal.Signal
     )
     command = [sys.executable, "-c", program, str(path)]
     with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as child:
         assert child.stdout is not None
         copy = Path(child.stdout.readline().strip())

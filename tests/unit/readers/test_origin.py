@@ -1,7 +1,5 @@
 """Host and time of a crash, from what lies beside the core."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

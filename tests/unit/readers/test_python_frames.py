@@ -1,7 +1,5 @@
 """Python frames merged into native stacks, whole and damaged ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The native engine of signatures, against Python's `re` and on text of every kind."""
 
-from __future__ import annotations
-
 import array
 import gzip
 import re

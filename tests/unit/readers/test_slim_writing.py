@@ -1,7 +1,5 @@
 """Slim cores of crafted ones: what is kept, what is said, and how writing fails."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -1,7 +1,5 @@
 """Source lines around a place: bounded, and of source files alone."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Versions from heads of logs and from modules of cores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

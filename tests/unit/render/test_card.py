@@ -1,7 +1,5 @@
 """The card: never more than 15 lines, never wider than the page, and what it leaves out first."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

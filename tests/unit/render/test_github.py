@@ -1,7 +1,5 @@
 """Annotations of GitHub Actions: where they stand, and that evidence cannot give commands."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path
@@ -42,10 +40,7 @@ def test_it_stands_on_the_line_of_the_repository(tmp_path: Path) -> None:
     ((kind, properties, text),) = written(
         Card("it died", True, places=places, why="because", steps=("look",)), tmp_path
     )
-    assert (kind, properties) == (
-        "error",
-        {"file": "src/job.py", "line": "7", "title": "it died"},
-    )
+    assert (kind, properties) == ("error", {"file": "src/job.py", "line": "7", "title": "it died"})
     assert text == "because%0Anext: look"
 
 

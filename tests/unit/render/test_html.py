@@ -1,7 +1,5 @@
 """The HTML page: whole, valid, and without anything that evidence could make it do."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

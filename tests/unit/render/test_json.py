@@ -1,7 +1,5 @@
 """The JSON document: shape, determinism, and text that is always valid UTF-8."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Markdown for an issue: a golden page, and evidence that tries to act on it."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

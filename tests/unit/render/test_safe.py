@@ -1,7 +1,5 @@
 """What evidence may not do to a terminal, and what must stay readable."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """The terminal report as plain text at fixed widths, and what it does with hostile evidence."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

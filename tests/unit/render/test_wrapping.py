@@ -1,7 +1,5 @@
 """Lines never exceed their width, and nothing gets lost between them."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Secrets are masked wherever they stand, and what only looks like one stays."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

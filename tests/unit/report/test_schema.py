@@ -1,7 +1,5 @@
 """The schema of the JSON report: it takes what we write, and refuses what the contract forbids."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

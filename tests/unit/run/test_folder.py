@@ -1,7 +1,5 @@
 """The folder of a failed run: nothing secret in its texts, and no link followed."""
 
-from __future__ import annotations
-
 import base64
 import random
 import tarfile

@@ -1,7 +1,5 @@
 """Parts of `postmortem run` that need no command: environments, sizes, what processes wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The CUDA module where no GPU is: it is loaded, says what is missing, and breaks nothing."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 

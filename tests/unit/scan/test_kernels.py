@@ -1,7 +1,5 @@
 """Every instruction set against a plain reference, on random bits."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

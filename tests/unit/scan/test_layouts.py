@@ -1,7 +1,5 @@
 """Strides of all kinds against a walk over the elements in C order."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Scans inside of compiled functions."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

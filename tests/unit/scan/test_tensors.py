@@ -14,10 +14,7 @@ import pytest
 from postmortem import ScanResult, fastscan
 
 torch = pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 FLOATS = [
     name

@@ -1,7 +1,5 @@
 """Dumps of other tools and versions than are installed here, and dumps that are damaged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

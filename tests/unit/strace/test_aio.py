@@ -1,7 +1,5 @@
 """libaio: the call that learns of a failure works, and names no file (io_getevents(2))."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +42,7 @@ def halves(*results: tuple[int, int]) -> str:
 
 CASES = {
     "one file": (submit((0, 6)) + collect((0, -28)), ["/m/a"]),
-    "the number tells which": (
-        submit((1, 6), (2, 8)) + collect((1, 4096), (2, -28)),
-        ["/m/b"],
-    ),
+    "the number tells which": (submit((1, 6), (2, 8)) + collect((1, 4096), (2, -28)), ["/m/b"]),
     "two calls": (submit((1, 6)) + submit((2, 8)) + collect((1, -28)), ["/m/a"]),
     "another error": (submit((0, 6)) + collect((0, -5)), []),
     "it worked": (submit((0, 6)) + collect((0, 4096)), []),
@@ -65,10 +60,7 @@ CASES = {
         submit((0, 6), (0, 8)) + collect((0, 4096), (0, -28)),
         ["/m/b"],
     ),
-    "two in one call": (
-        submit((1, 6), (2, 8)) + collect((1, -28), (2, -28)),
-        ["/m/a", "/m/b"],
-    ),
+    "two in one call": (submit((1, 6), (2, 8)) + collect((1, -28), (2, -28)), ["/m/a", "/m/b"]),
     "two in one call, in halves": (
         submit((1, 6), (2, 8)) + halves((2, -28), (1, -28)),
         ["/m/b", "/m/a"],

@@ -1,7 +1,5 @@
 """--calls and --folded: every call as CSV, NDJSON and Parquet, and as stacks."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

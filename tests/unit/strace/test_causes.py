@@ -1,7 +1,5 @@
 """Every recording of the corpus: the report names the true cause and file, however it was made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """postmortem.read_strace: every call as NumPy columns."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import subprocess

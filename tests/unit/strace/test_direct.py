@@ -1,7 +1,5 @@
 """EINVAL of files opened with O_DIRECT: why, where the program or its end points at it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A look-up that failed long before the words on it is only possibly what they speak of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """io_uring: what fails in a ring is in no log, so an answer says so; but only of a ring in use."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

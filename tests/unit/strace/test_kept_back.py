@@ -1,7 +1,5 @@
 """Calls that strace -z and --status keep back until they end: their rest has no leader."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

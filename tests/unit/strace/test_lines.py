@@ -1,7 +1,5 @@
 """Single lines as strace writes them, the nasty ones above all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that a process was not allowed: those without a file name none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from postmortem.analyses.strace import StraceOptions, analyse

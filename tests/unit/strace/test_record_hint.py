@@ -1,7 +1,5 @@
 """--record-hint: the command that records what a question needs."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.facts.call_query import parse

@@ -1,7 +1,5 @@
 """Stamps of -r alone are added up; no other log is touched."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders.recordings import read

@@ -1,7 +1,5 @@
 """Rules over system-call logs: every case is a log as people paste them, read for real."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

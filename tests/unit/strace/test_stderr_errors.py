@@ -1,7 +1,5 @@
 """Errors that processes named on their standard error; what name servers answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.strace.nameservers import answer, answer_words, asked_names
@@ -12,13 +10,8 @@ from postmortem.diagnose.strace.stderr_errors import (
     spoken_failure,
 )
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import (
-    LastFailure,
-    NameMessage,
-    Recording,
-    SystemCalls,
-    Task,
-)
+from postmortem.facts.syscall_totals import NameMessage, Recording
+from postmortem.facts.syscalls import LastFailure, SystemCalls, Task
 
 
 def spoke(*words: str, failures: tuple[LastFailure, ...] = ()) -> Task:

@@ -1,7 +1,5 @@
 """The first screen of a log, and what is said of what its recording hides."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The search through large logs for words of what is asked: it may miss no failure."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
@@ -134,10 +132,7 @@ def test_a_log_without_the_word_is_searched_and_says_so(tmp_path: Path) -> None:
     ("query", "line"),
     [
         ("ENOSPC", b'7 write(3, "x", 1) = -1 ENOSPC (No space left on device)\n'),
-        (
-            "ENOSPC",
-            b"7 io_getevents(0x7f01, 1, 1, [{data=0, obj=0x1, res=-28, res2=0}]) = 1\n",
-        ),
+        ("ENOSPC", b"7 io_getevents(0x7f01, 1, 1, [{data=0, obj=0x1, res=-28, res2=0}]) = 1\n"),
         ("ENOSPC", b"7 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f} ---\n"),
     ],
 )

@@ -1,7 +1,5 @@
 """--trace: decoded with the protobuf classes of the perfetto package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What calls do to descriptors, one rule of the kernel at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -463,10 +461,17 @@ def test_the_end_by_a_signal_that_no_task_is_told_of(kill: str, signal: str | No
     got = read(log, signals=["SIGKILL"])
     assert [(m["pid"], m["syscall"]) for m in got["matches"]] == [(2, "SIGKILL")]
     (killed,) = (p for p in got["processes"] if p["pid"] == 2)
-    assert killed["ending"]["sender"] == (1 if signal else None)
+    assert killed["ending"]["sender_pid"] == (1 if signal else None)
 
 
 def test_a_signal_that_was_told_is_one_hit() -> None:
     log = "1 --- SIGSEGV {si_signo=SIGSEGV, si_addr=NULL} ---\n1 +++ killed by SIGSEGV +++\n"
     (match,) = read(log, signals=["SIGSEGV"])["matches"]
     assert match["line"] == 1
+
+
+def test_arguments_that_were_cut_say_so() -> None:
+    words = '["sh", "-c"..., "echo a\\"...\\"", "hf_abc"...]'
+    text = f'1 execve("/bin/sh", {words}, 0x7f /* 3 vars */) = 0\n1 +++ exited with 3 +++\n'
+    (process,) = read(text)["processes"]
+    assert process["argv"] == ("sh", "-c…", 'echo a"..."', "hf_abc…")

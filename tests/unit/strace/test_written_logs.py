@@ -1,7 +1,5 @@
 """Logs of an independent writer: every failure is found, with the path that the writer knows."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

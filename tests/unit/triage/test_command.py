@@ -1,7 +1,5 @@
 """`postmortem triage` and `postmortem PATH...` on folders of evidence."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

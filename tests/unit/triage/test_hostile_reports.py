@@ -1,7 +1,5 @@
 """Reports of ours as evidence that somebody has changed: each costs itself, and never the rest."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

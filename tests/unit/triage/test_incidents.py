@@ -1,7 +1,5 @@
 """Every recorded incident: who is to blame, what the verdict says, and what is of another job."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What lies under a path is told by its content, and nothing there can hold us up."""
 
-from __future__ import annotations
-
 import io
 import os
 import socket

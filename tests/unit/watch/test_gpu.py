@@ -1,7 +1,5 @@
 """GPU memory by process through a library with NVML's names: no machine of the tests has a GPU."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

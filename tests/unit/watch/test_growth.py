@@ -1,7 +1,5 @@
 """Who grows, who only loads, and when a limit will be reached."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

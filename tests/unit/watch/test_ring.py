@@ -1,7 +1,5 @@
 """The ring file: whole, gone round, torn, hostile."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

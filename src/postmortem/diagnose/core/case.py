@@ -1,7 +1,5 @@
 """A core as its rules see it: at the failure, not in what handled it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from postmortem.diagnose import rule

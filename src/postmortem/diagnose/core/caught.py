@@ -5,8 +5,6 @@ the signal again or call abort: siginfo in the core is that of the second signal
 in the frame that the kernel put on the stack for the handler.
 """
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.pointers import is_canonical
 from postmortem.diagnose.core.stacks import handler_index, place
 from postmortem.facts.crash import Caught, Fault, Signal

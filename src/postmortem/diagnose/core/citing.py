@@ -1,7 +1,5 @@
 """Evidence as a diagnosis cites it."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name

@@ -1,7 +1,5 @@
 """What goes wrong between Python and C through libffi: cut pointers, callbacks that are gone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -16,7 +14,7 @@ _WITHIN = 8
 _INT_MIN = 0xFFFF_FFFF_8000_0000
 _NULL_PAGE = 0xFFFF_FFFF_FFFF_0000
 _VARIANT = Pattern(
-    r"^_*(?:GI_+)?((?:mem|str|wcs|wmem)[a-z]+)_(?:avx|sse|evex|ssse|erms|asimd|sve)\w*$",
+    r"^_*(?:GI_+)?((?:mem|str|wcs|wmem)[a-z]+)_(?:avx|sse|evex|ssse|erms|asimd|sve)\w*$"
 )
 
 

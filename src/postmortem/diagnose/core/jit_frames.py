@@ -1,7 +1,5 @@
 """Code that a compiler made while the program ran: it lies in no file and has no names."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.owners import package
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.records import record

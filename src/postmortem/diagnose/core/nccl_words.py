@@ -1,7 +1,5 @@
 """What the text of a process group's exception says, as far as one rank can know."""
 
-from __future__ import annotations
-
 import re
 
 from postmortem.diagnose.names import clip

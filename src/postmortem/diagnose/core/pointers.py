@@ -1,7 +1,5 @@
 """What an address can be, and what the registers say of the pointer behind it."""
 
-from __future__ import annotations
-
 from postmortem.facts.crash import Fault, Signal
 from postmortem.patterns import Pattern
 

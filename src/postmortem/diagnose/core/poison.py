@@ -1,7 +1,5 @@
 """What a bad pointer's own value tells about where it came from."""
 
-from __future__ import annotations
-
 _REPEATED_BYTES = {
     0xFD: "the guard bytes that CPython's debug allocator puts around a block (PYTHONMALLOC=debug)",
     0xDD: "freed memory of CPython's debug allocator, or of a debug heap",

@@ -4,8 +4,6 @@ Every function of the interpreter trusts the header of an object (reference coun
 Include/object.h). What overwrote it, or freed it too early, was nearly always native code, earlier.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -67,10 +65,7 @@ _USE = Pattern(
 
 
 def object_fault(
-    kind: FaultKind,
-    signal: Signal | None,
-    threads: Threads | None,
-    fault: Fault | None = None,
+    kind: FaultKind, signal: Signal | None, threads: Threads | None, fault: Fault | None = None
 ) -> ObjectFault | None:
     """Return what CPython was doing with an object when it failed on it, or None.
 

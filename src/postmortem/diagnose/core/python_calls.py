@@ -1,7 +1,5 @@
 """Python's own functions that end the process, seen from the C functions behind them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain, python_index
 from postmortem.diagnose.names import clip

@@ -1,7 +1,5 @@
 """Whether a stack is one recursion, and through which functions it goes."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from postmortem import thresholds

@@ -1,7 +1,5 @@
 """Who wrote a core that the kernel did not write."""
 
-from __future__ import annotations
-
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
 

@@ -3,8 +3,6 @@
 siginfo alone does not tell: a process may send itself any siginfo (rt_tgsigqueueinfo(2)).
 """
 
-from __future__ import annotations
-
 from postmortem.facts.threads import Thread
 
 _SENDING = (62, 129, 200, 234, 297)

@@ -1,7 +1,5 @@
 """PyTorch's shared-memory segments, by their names."""
 
-from __future__ import annotations
-
 from postmortem.patterns import Pattern
 
 _TORCH_SEGMENT = Pattern(r"^(/dev/shm|/run/shm)/torch_\d+_\w+")

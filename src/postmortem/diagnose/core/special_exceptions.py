@@ -1,7 +1,5 @@
 """C++ exceptions and frames that have a rule of their own, so that no two rules claim them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import bare, clip
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
@@ -20,14 +18,12 @@ EXCEPTION_RULES = (
 
 CUDA_ERROR = Pattern(
     r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
-    r"(?P<words>[^\n]+)",
+    r"(?P<words>[^\n]+)"
 )
 _OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
 _OUT_OF_MEMORY_TEXT = Wording("memory-short")
 _NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
-_NCCL_TYPE = Pattern(
-    r"DistBackendError|NCCL\w*Error|DistNetworkError",
-)
+_NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
 _GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo")
 
 HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
@@ -36,20 +32,9 @@ HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start
 # names without arguments. Found in the symbols of the wheels 1.13.1, 2.1.2, 2.4.1, 2.7.1, 2.9.1.
 _GENERATIONS: tuple[tuple[str, Pattern], ...] = (
     ("2.8 or later", Pattern(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$")),
-    (
-        "2.2 to 2.7",
-        Pattern(
-            r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$",
-        ),
-    ),
-    (
-        "2.0 to 2.1",
-        Pattern(r"NCCL\w*::WorkNCCL::handleException$"),
-    ),
-    (
-        "1.11 to 1.13",
-        Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$"),
-    ),
+    ("2.2 to 2.7", Pattern(r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$")),
+    ("2.0 to 2.1", Pattern(r"NCCL\w*::WorkNCCL::handleException$")),
+    ("1.11 to 1.13", Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$")),
     (
         "",
         Pattern(

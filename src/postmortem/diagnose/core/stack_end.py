@@ -1,7 +1,5 @@
 """Whether a fault is the end of a stack: its address against the stack pointer and mappings."""
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.core.pointers import is_null_based
 from postmortem.diagnose.core.recursion import recursion

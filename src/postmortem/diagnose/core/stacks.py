@@ -5,8 +5,6 @@ Names differ by C library and by reader: glibc 2.34 moved `raise` into
 libraries have no names at all; then the module decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -14,15 +12,7 @@ from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import CppException
-from postmortem.facts.threads import (
-    Frame,
-    Thread,
-    Threads,
-    Trust,
-    is_own,
-    of_c_library,
-    own_frames,
-)
+from postmortem.facts.threads import Frame, Thread, Threads, Trust, is_own, of_c_library, own_frames
 from postmortem.patterns import Pattern
 
 _PREFIX = Pattern(r"^(__GI_+|__libc_|__interceptor_|___?)(?=[a-z])")
@@ -53,24 +43,24 @@ _TERMINATE = Pattern(
     r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
     r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
     r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
-    r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)",
+    r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)"
 )
 _GO = Pattern(
     r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
     r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
-    r"mstart\w*)(\.\w+)?$",
+    r"mstart\w*)(\.\w+)?$"
 )
 # Zig's standard library, whose names are its files' and functions'.
 _ZIG = Pattern(
     r"^(os\.linux\.(\w+\.)?(syscall\d|sigprocmask|tkill|tgkill)|posix\.(raise|abort|sigprocmask)|"
-    r"process\.abort|debug\.(defaultPanic|panic\w*|FullPanic\(.*))$",
+    r"process\.abort|debug\.(defaultPanic|panic\w*|FullPanic\(.*))$"
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
     r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
     r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
-    r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$",
+    r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$"
 )
 _EXIT = {
     "exit",
@@ -250,7 +240,7 @@ def exit_index(thread: Thread) -> int | None:
 
 _CTYPES = Pattern(
     r"^(ffi_call\w*|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|string_at|wstring_at|"
-    r"cast|memmove_at)$",
+    r"cast|memmove_at)$"
 )
 
 
@@ -379,7 +369,7 @@ def python_index(thread: Thread) -> int | None:
 
 _NEEDS_NO_GIL = Pattern(
     r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
-    r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)",
+    r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
 )
 
 

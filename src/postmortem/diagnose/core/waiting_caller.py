@@ -1,7 +1,5 @@
 """The Python thread that a worker without Python frames was working for."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.names import bare
 from postmortem.facts.threads import Frame, Thread, Threads

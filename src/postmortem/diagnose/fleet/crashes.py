@@ -1,31 +1,25 @@
-"""Crashes of all nodes, each once."""
+"""Cores of many nodes are some few crashes.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Cores with one signature stopped in the same calls for the same reason: one of them tells
+    it all. Which of several crashes came first is told by the triage of what was collected.
+How to be sure
+    `postmortem core` on the slim core that was fetched.
+What to do
+    Begin with the crash of the fewest ranks: the others are often its victims.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted, shell_word
 
 _MOST = 12
 
 
-@rule(role=Role.ROOT)
-def crashes(seen: Fleet) -> Iterator[Finding]:
-    """Cores of many nodes are some few crashes.
-
-    What it means
-        Cores with one signature stopped in the same calls for the same reason: one of them tells
-        it all. Which of several crashes came first is told by the triage of what was collected.
-    How to be sure
-        `postmortem core` on the slim core that was fetched.
-    What to do
-        Begin with the crash of the fewest ranks: the others are often its victims.
-    """
+@rule()
+def crashes(seen: Fleet) -> Findings:
     rows = sorted(seen.part.crashes, key=lambda one: (one.count, one.hash))
     kept = {name: file for name, file, _ in seen.kept}
     for one in rows[:_MOST]:

@@ -1,30 +1,24 @@
-"""Nodes without a report."""
+"""A node gave no report: no answer in time, rubbish, or no way to it.
 
-from __future__ import annotations
+What it means
+    Nothing is known of these nodes. In a job that hangs, a node that answers nobody is often
+    the one that all wait for; it may as well lack the program.
+How to be sure
+    Run the same by hand on one of them.
+What to do
+    Look whether the host is up, and whether postmortem is on its PATH (--remote PROGRAM).
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.fleet import Fleet, Silent
 from postmortem.facts.host_names import short
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted, without_numbers
 
 _MOST = 8
 
 
 @rule(role=Role.CONTRIBUTING)
-def node_silent(seen: Fleet) -> Iterator[Finding]:
-    """A node gave no report: no answer in time, rubbish, or no way to it.
-
-    What it means
-        Nothing is known of these nodes. In a job that hangs, a node that answers nobody is often
-        the one that all wait for; it may as well lack the program.
-    How to be sure
-        Run the same by hand on one of them.
-    What to do
-        Look whether the host is up, and whether postmortem is on its PATH (--remote PROGRAM).
-    """
+def node_silent(seen: Fleet) -> Findings:
     groups: dict[str, list[Silent]] = {}
     for one in seen.part.silent:
         groups.setdefault(without_numbers(one.why), []).append(one)

@@ -1,31 +1,25 @@
-"""Nodes whose own report names a failure."""
+"""The report of one or more nodes names a failure.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The same command ran on every node; these found something, and say what. Nodes that say the
+    same, numbers apart, are told together.
+How to be sure
+    Run the command on one of the nodes named.
+What to do
+    What that node's report says; where few of many fail, leave them out meanwhile.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted
 
 _MOST = 12
 
 
-@rule(role=Role.ROOT)
-def nodes_fail(seen: Fleet) -> Iterator[Finding]:
-    """The report of one or more nodes names a failure.
-
-    What it means
-        The same command ran on every node; these found something, and say what. Nodes that say the
-        same, numbers apart, are told together.
-    How to be sure
-        Run the command on one of the nodes named.
-    What to do
-        What that node's report says; where few of many fail, leave them out meanwhile.
-    """
+@rule()
+def nodes_fail(seen: Fleet) -> Findings:
     failed = [one for one in seen.part.groups if one.outcome == "failed"]
     failed.sort(key=lambda one: (-len(one.nodes), one.words))
     for one in failed[:_MOST]:

@@ -1,31 +1,25 @@
-"""The few ranks that stand where the others do not."""
+"""Few ranks stand in another place than all others, over all nodes.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    In a job that hangs the many wait for the few. A single look cannot tell whether these are
+    stuck or on their way: the nodes' own reports say who moved.
+How to be sure
+    `postmortem hang` on the node named, and once more after a minute.
+What to do
+    Look at what the odd ranks do: their innermost frame is in the evidence.
+"""
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet, Standing
 from postmortem.facts.host_names import runs, short
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted, some
 
 _MOST = 6
 
 
-@rule(role=Role.ROOT)
-def odd_ranks(seen: Fleet) -> Iterator[Finding]:
-    """Few ranks stand in another place than all others, over all nodes.
-
-    What it means
-        In a job that hangs the many wait for the few. A single look cannot tell whether these are
-        stuck or on their way: the nodes' own reports say who moved.
-    How to be sure
-        `postmortem hang` on the node named, and once more after a minute.
-    What to do
-        Look at what the odd ranks do: their innermost frame is in the evidence.
-    """
+@rule()
+def odd_ranks(seen: Fleet) -> Findings:
     ranks = sum(one.count for one in seen.part.standing)
     large = max(seen.part.standing, key=lambda one: one.count, default=None)
     if large is None or large.count < 2 or large.count * 2 <= ranks:

@@ -1,25 +1,19 @@
 """A kernel failed on the GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.gpu.words import kernel_of_fault, line_of, triple
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_core import GpuCore, GpuFault
 from postmortem.knowledge.cuda_exceptions import REFERENCE, CudaException, cuda_exception
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import address, counted
 
 _MOST = 4
 
 
-@rule(
-    role=Role.ROOT,
-    references=(REFERENCE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
-)
-def kernel_failed(core: GpuCore) -> Iterator[Finding]:
+@rule(REFERENCE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html")
+def kernel_failed(core: GpuCore) -> Findings:
     """A kernel failed on the GPU, and the dump says which one, where and in which thread.
 
     What it means
@@ -47,8 +41,8 @@ def kernel_failed(core: GpuCore) -> Iterator[Finding]:
         told.add(key)
 
 
-@rule(role=Role.ROOT, references=(REFERENCE,), yields_to=("kernel_failed",), yields_as=Role.CONTEXT)
-def kernel_trapped(core: GpuCore) -> Iterator[Finding]:
+@rule(REFERENCE, yields_to=("kernel_failed",), yields_as=Role.CONTEXT)
+def kernel_trapped(core: GpuCore) -> Findings:
     """A kernel stopped itself: a trap or a breakpoint in its code.
 
     What it means

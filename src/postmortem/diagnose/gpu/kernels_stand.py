@@ -1,40 +1,31 @@
-"""A dump without an exception: where the warps stood."""
+"""The dump was asked for: no kernel failed, and this is where their warps stood.
 
-from __future__ import annotations
+What it means
+    Somebody wrote to the pipe of user-triggered dumps, mostly because the job hung. One dump
+    cannot tell a kernel that hangs from one that runs: it shows where the warps were at that
+    moment.
 
-from collections.abc import Iterator
+How to be sure
+    Write a second dump some seconds later. Warps that stand at the same place in both, in a
+    loop or at a barrier, hang. A kernel of NCCL waits for other ranks: then look at the dumps,
+    stacks or flight recorders of those.
+
+What to do
+    Compare the dumps of all ranks. The rank whose GPU has no kernel of NCCL is the one that the
+    others wait for.
+"""
 
 from postmortem.diagnose.gpu.words import line_of, short_kernel
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_core import GpuCore, GpuStand
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted
 
 _MOST = 6
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.nvidia.com/cuda/cuda-gdb/index.html#gpu-core-dump-support",),
-)
-def kernels_stand(core: GpuCore) -> Iterator[Finding]:
-    """The dump was asked for: no kernel failed, and this is where their warps stood.
-
-    What it means
-        Somebody wrote to the pipe of user-triggered dumps, mostly because the job hung. One dump
-        cannot tell a kernel that hangs from one that runs: it shows where the warps were at that
-        moment.
-
-    How to be sure
-        Write a second dump some seconds later. Warps that stand at the same place in both, in a
-        loop or at a barrier, hang. A kernel of NCCL waits for other ranks: then look at the dumps,
-        stacks or flight recorders of those.
-
-    What to do
-        Compare the dumps of all ranks. The rank whose GPU has no kernel of NCCL is the one that the
-        others wait for.
-    """
+@rule("https://docs.nvidia.com/cuda/cuda-gdb/index.html#gpu-core-dump-support", role=Role.CONTEXT)
+def kernels_stand(core: GpuCore) -> Findings:
     if core.faults or not core.warps:
         return
     names = {

@@ -1,7 +1,5 @@
 """Kernels, threads and places of GPUs in words."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import short
 from postmortem.facts.gpu_core import GpuCore, GpuFault, GpuFrame, GpuPlace, Three
 

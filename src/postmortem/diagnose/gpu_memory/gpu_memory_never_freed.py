@@ -1,13 +1,16 @@
-"""A line that asks for GPU memory on and on, and of whose blocks none is freed."""
+"""A line asks for GPU memory throughout the recording, and none of it is ever freed.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Something keeps each of these tensors: a list of losses with their graphs, a cache, a hook.
+How to be sure
+    Record for longer: what leaks goes on growing.
+What to do
+    Keep numbers, not tensors (loss.item(), x.detach()), and empty what collects them.
+"""
 
 from postmortem.diagnose.gpu_memory.gpu_memory_ran_out import held_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_memory import GpuMemory
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
 
 _SHARE = 0.05
@@ -17,20 +20,8 @@ _FIRST, _LAST = 0.4, 0.8
 weights or the optimizer's state does so once, in a row."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/notes/faq.html",),
-)
-def gpu_memory_never_freed(memory: GpuMemory) -> Iterator[Finding]:
-    """A line asks for GPU memory throughout the recording, and none of it is ever freed.
-
-    What it means
-        Something keeps each of these tensors: a list of losses with their graphs, a cache, a hook.
-    How to be sure
-        Record for longer: what leaks goes on growing.
-    What to do
-        Keep numbers, not tensors (loss.item(), x.detach()), and empty what collects them.
-    """
+@rule("https://docs.pytorch.org/docs/stable/notes/faq.html", role=Role.CONTRIBUTING)
+def gpu_memory_never_freed(memory: GpuMemory) -> Findings:
     for snapshot in memory.snapshots:
         for device in snapshot.devices:
             for one in device.unfreed:

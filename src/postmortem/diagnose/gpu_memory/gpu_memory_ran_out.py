@@ -1,10 +1,18 @@
-"""An allocation on the GPU failed while the recording ran."""
+"""An allocation on the GPU failed, after the allocator had given back all that it could.
 
-from __future__ import annotations
+What it means
+    torch.OutOfMemoryError was raised there. The snapshot tells who held the memory, and whether
+    there was enough of it in holes that are too small (fragmentation).
+How to be sure
+    The trace of the snapshot holds the failed request; a program that went on has caught it.
+What to do
+    Make what the largest owner holds smaller, free it earlier, or split the batch. Where enough
+    is free in small holes: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
+"""
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_memory import (
     DeviceMemory,
     GpuMemory,
@@ -13,7 +21,6 @@ from postmortem.facts.gpu_memory import (
     place_of,
 )
 from postmortem.facts.gpu_memory import Owner as MemoryOwner
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted, shell_word, size
 
 _WENT_ON = 16
@@ -22,22 +29,8 @@ program, or of the loop that prints it, makes a few at most."""
 _OWNERS = 3
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",),
-)
-def gpu_memory_ran_out(memory: GpuMemory) -> Iterator[Finding]:
-    """An allocation on the GPU failed, after the allocator had given back all that it could.
-
-    What it means
-        torch.OutOfMemoryError was raised there. The snapshot tells who held the memory, and whether
-        there was enough of it in holes that are too small (fragmentation).
-    How to be sure
-        The trace of the snapshot holds the failed request; a program that went on has caught it.
-    What to do
-        Make what the largest owner holds smaller, free it earlier, or split the batch. Where enough
-        is free in small holes: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
-    """
+@rule("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html")
+def gpu_memory_ran_out(memory: GpuMemory) -> Findings:
     for snapshot in memory.snapshots:
         for device in snapshot.devices:
             if device.failures:

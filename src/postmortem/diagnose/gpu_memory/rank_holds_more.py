@@ -1,14 +1,21 @@
-"""One rank holds much more GPU memory than the others."""
+"""One rank holds much more GPU memory than the others.
 
-from __future__ import annotations
+What it means
+    All ranks of data-parallel training hold about the same. More on one is the work of that
+    rank: rank 0 that loads checkpoints to its GPU, gathers losses, or is the GPU of processes
+    that forgot torch.cuda.set_device; a longer sample; a stage of a pipeline.
+How to be sure
+    Compare the owners: what this rank has and the others have not is the difference.
+What to do
+    map_location="cpu" where checkpoints are loaded, set_device(local_rank) first of all.
+"""
 
 from collections.abc import Iterator
 from statistics import median_low
 
 from postmortem.diagnose.gpu_memory.gpu_memory_ran_out import held_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_memory import GpuMemory, MemorySnapshot, Owner
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
 
 _FEWEST_RANKS = 3
@@ -17,22 +24,8 @@ _LEAST_BYTES = 256 << 20
 """Below that a rank's part in logging or evaluation explains it, and nobody runs out of memory."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",),
-)
-def rank_holds_more(memory: GpuMemory) -> Iterator[Finding]:
-    """One rank holds much more GPU memory than the others.
-
-    What it means
-        All ranks of data-parallel training hold about the same. More on one is the work of that
-        rank: rank 0 that loads checkpoints to its GPU, gathers losses, or is the GPU of processes
-        that forgot torch.cuda.set_device; a longer sample; a stage of a pipeline.
-    How to be sure
-        Compare the owners: what this rank has and the others have not is the difference.
-    What to do
-        map_location="cpu" where checkpoints are loaded, set_device(local_rank) first of all.
-    """
+@rule("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html", role=Role.CONTRIBUTING)
+def rank_holds_more(memory: GpuMemory) -> Findings:
     rows = {one.label: (_held(one), one) for one in memory.snapshots}
     if len(rows) < _FEWEST_RANKS:
         return

@@ -1,7 +1,5 @@
 """Where a busy thread spends its time: what most of many looks at its stack have in common."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 

@@ -1,17 +1,11 @@
 """What a thread of a live process waits for, in words, along the chain of who holds what."""
 
-from __future__ import annotations
-
 from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 
 _LONGEST_CHAIN = 6
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
-_STATES = {
-    "R": "runs",
-    "T": "is stopped by a signal",
-    "t": "is stopped by a tracer",
-}
+_STATES = {"R": "runs", "T": "is stopped by a signal", "t": "is stopped by a tracer"}
 
 
 def wait_words(process: LiveProcess, thread: Thread) -> str:

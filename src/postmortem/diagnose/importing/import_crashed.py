@@ -1,28 +1,23 @@
-"""The process dies while it imports."""
+"""A signal ends the process while the module is imported.
 
-from __future__ import annotations
+What it means
+    Code that runs when a library is loaded is at fault. SIGILL: it was built for a processor
+    with more than this one has. SIGKILL: somebody ended it, as a rule for memory.
+How to be sure
+    The core of it says which instruction: `postmortem run -- python -c 'import NAME'`.
+What to do
+    Install a build for this processor and this system.
+"""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
-def import_crashed(seen: Importing) -> Iterator[Finding]:
-    """A signal ends the process while the module is imported.
-
-    What it means
-        Code that runs when a library is loaded is at fault. SIGILL: it was built for a processor
-        with more than this one has. SIGKILL: somebody ended it, as a rule for memory.
-    How to be sure
-        The core of it says which instruction: `postmortem run -- python -c 'import NAME'`.
-    What to do
-        Install a build for this processor and this system.
-    """
+@rule()
+def import_crashed(seen: Importing) -> Findings:
     if seen.signal is None:
         return
     where = f" while {Path(seen.loading).name} was loaded" if seen.loading else ""

@@ -1,14 +1,20 @@
-"""A compiled library of the module cannot be loaded."""
+"""The dynamic loader refuses a compiled library that the module needs.
 
-from __future__ import annotations
+What it means
+    A symbol that it was built against is not in the library that was loaded, or the library
+    has an older version of it, or is not found at all: two builds that do not belong together.
+How to be sure
+    The loader's own words name the file and what is missing; that much is certain.
+What to do
+    Install builds that belong together; for an extension of yours, build it anew against what
+    is installed.
+"""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 _SYMBOL = re.compile(r"(?P<file>\S+): undefined symbol: (?P<what>[^\s,]+)")
@@ -20,19 +26,8 @@ _LIBRARY = re.compile(r"(?P<what>\S+\.so[.\d]*): cannot open shared object file"
 _TORCH = re.compile(r"c10|at\d|torch")
 
 
-@rule(role=Role.ROOT)
-def import_library_broken(seen: Importing) -> Iterator[Finding]:
-    """The dynamic loader refuses a compiled library that the module needs.
-
-    What it means
-        A symbol that it was built against is not in the library that was loaded, or the library
-        has an older version of it, or is not found at all: two builds that do not belong together.
-    How to be sure
-        The loader's own words name the file and what is missing; that much is certain.
-    What to do
-        Install builds that belong together; for an extension of yours, build it anew against what
-        is installed.
-    """
+@rule()
+def import_library_broken(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:
         return

@@ -1,26 +1,20 @@
-"""The import does not come to an end."""
+"""The import took longer than it was given, and was ended.
 
-from __future__ import annotations
+What it means
+    Code that runs at import waits: for a lock, a file system that does not answer, the
+    network, a compiler; or there is much to load from a slow disk.
+How to be sure
+    Give it more time; if the stack is the same, it waits.
+What to do
+    Look at the innermost line of the stack.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.importing import Importing
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(role=Role.ROOT)
-def import_never_ends(seen: Importing) -> Iterator[Finding]:
-    """The import took longer than it was given, and was ended.
-
-    What it means
-        Code that runs at import waits: for a lock, a file system that does not answer, the
-        network, a compiler; or there is much to load from a slow disk.
-    How to be sure
-        Give it more time; if the stack is the same, it waits.
-    What to do
-        Look at the innermost line of the stack.
-    """
+@rule()
+def import_never_ends(seen: Importing) -> Findings:
     if seen.timed_out is None:
         return
     where = f", at {seen.stack[0]}" if seen.stack else ""

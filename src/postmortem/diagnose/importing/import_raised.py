@@ -1,31 +1,21 @@
-"""The import ends with an exception."""
+"""The module, or one that it imports, is not there, or raises while it is imported.
 
-from __future__ import annotations
+What it means
+    Where a module is missing, this Python does not have it: others may. Any other exception
+    comes from the module's own code.
+How to be sure
+    The last line of the traceback; `python -m pip list` of this very Python.
+What to do
+    Install what is missing into this Python, or repair the line.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.importing import Importing
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=("import_shadowed", "import_library_broken"),
-    yields_as=Role.CONTEXT,
-)
-def import_raised(seen: Importing) -> Iterator[Finding]:
-    """The module, or one that it imports, is not there, or raises while it is imported.
-
-    What it means
-        Where a module is missing, this Python does not have it: others may. Any other exception
-        comes from the module's own code.
-    How to be sure
-        The last line of the traceback; `python -m pip list` of this very Python.
-    What to do
-        Install what is missing into this Python, or repair the line.
-    """
+@rule(yields_to=("import_shadowed", "import_library_broken"), yields_as=Role.CONTEXT)
+def import_raised(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:
         return

@@ -1,28 +1,23 @@
-"""A file in the current folder stands before an installed module."""
+"""A file of yours has the name of an installed module, and is imported in its place.
 
-from __future__ import annotations
+What it means
+    Python looks in the current folder (for a script: in the script's) before it looks among
+    what is installed. All who import that name get your file.
+How to be sure
+    Import it from another folder: it works there.
+What to do
+    Rename the file, and remove its entry in __pycache__.
+"""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.importing import Importing, Shadow
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
-def import_shadowed(seen: Importing) -> Iterator[Finding]:
-    """A file of yours has the name of an installed module, and is imported in its place.
-
-    What it means
-        Python looks in the current folder (for a script: in the script's) before it looks among
-        what is installed. All who import that name get your file.
-    How to be sure
-        Import it from another folder: it works there.
-    What to do
-        Rename the file, and remove its entry in __pycache__.
-    """
+@rule()
+def import_shadowed(seen: Importing) -> Findings:
     for shadow in seen.shadows:
         yield _finding(seen, shadow)
 

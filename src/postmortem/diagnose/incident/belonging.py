@@ -1,7 +1,5 @@
 """Whether evidence is of this job: an old core in the folder must not be blamed for today."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all reports have: their best diagnoses, with confidence and evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What happened, and to whom: the events that all kinds of evidence tell of."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.facts.rank_sets import rank_words

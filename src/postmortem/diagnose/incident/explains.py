@@ -5,9 +5,8 @@ left, *possible* otherwise. A row without a join proves nothing: two things that
 need not have to do with each other.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.knowledge.messages import Wording
@@ -18,22 +17,34 @@ from postmortem.report.model import Confidence
 # How an error that a kernel caused is told; others of CUDA (no memory, no device) are not.
 _CUDA_ERROR = Pattern(
     r"CUDA (?:error|failure|exception)|CUDA_ERROR_|CUDA kernel errors|illegal memory access|"
-    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
+    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was"
 )
 
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
 
-Join = Callable[[Event, Event], Confidence | None]
+
+class Joinable(Protocol):
+    """What an event of any kind has, so that rows may join it."""
+
+    @property
+    def type(self) -> Hashable: ...
+    @property
+    def confidence(self) -> Confidence: ...
+    @property
+    def order(self) -> int: ...
+
+
+E = TypeVar("E", bound=Joinable)
 
 
 @record
-class Explains:
+class Explains(Generic[E]):
     """One row: events of these types may explain those."""
 
     id: str
-    causes: frozenset[EventType]
-    effects: frozenset[EventType]
-    join: Join
+    causes: Collection[Hashable]
+    effects: Collection[Hashable]
+    join: Callable[[E, E], Confidence | None]
 
 
 def same_process(cause: Event, effect: Event) -> Confidence | None:
@@ -174,7 +185,7 @@ _CAUSES = frozenset(EventType) - frozenset(
     {EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
 )
 
-TABLE: tuple[Explains, ...] = (
+TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
@@ -198,10 +209,7 @@ TABLE: tuple[Explains, ...] = (
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),
     Explains(
-        "peer-missed",
-        _CAUSES,
-        frozenset({EventType.LOST_PEER, EventType.WATCHDOG}),
-        other_ranks,
+        "peer-missed", _CAUSES, frozenset({EventType.LOST_PEER, EventType.WATCHDOG}), other_ranks
     ),
 )
 """The rows in the order in which they are tried: of two that join a pair, the first counts."""

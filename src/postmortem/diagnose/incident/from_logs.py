@@ -1,7 +1,5 @@
 """Events that a report on rank logs tells of: who failed first, victims, ends, kernels' lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events that reports on one process tell of: cores, system-call logs, live stacks, tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

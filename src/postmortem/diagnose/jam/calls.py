@@ -1,7 +1,5 @@
 """What a call means for who waits: whom it needs, and what must be equal on all ranks."""
 
-from __future__ import annotations
-
 from postmortem.facts.flight_recorder import Collective
 from postmortem.patterns import Pattern
 

@@ -1,7 +1,5 @@
 """The steps from dumps to who holds up the job, each leaving out what those before it blamed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.jam.findings import Findings
@@ -13,20 +11,11 @@ from postmortem.diagnose.jam.mismatch import mismatches
 from postmortem.diagnose.jam.sign import sign_of_hang
 from postmortem.diagnose.jam.stuck import came_late, never_came
 from postmortem.diagnose.jam.undumped import Undumped
-from postmortem.diagnose.jam.unended import (
-    ending_ops,
-    ends,
-    operations_that_do_not_end,
-    rings,
-)
+from postmortem.diagnose.jam.unended import ending_ops, ends, operations_that_do_not_end, rings
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.records import replace
 
-_LESS = {
-    Sure.CERTAIN: Sure.LIKELY,
-    Sure.LIKELY: Sure.POSSIBLE,
-    Sure.POSSIBLE: Sure.POSSIBLE,
-}
+_LESS = {Sure.CERTAIN: Sure.LIKELY, Sure.LIKELY: Sure.POSSIBLE, Sure.POSSIBLE: Sure.POSSIBLE}
 """Where some of the waiting ranks wait for something else."""
 
 

@@ -1,7 +1,5 @@
 """What the steps find, gathered; a rank is blamed once, by the first step that does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

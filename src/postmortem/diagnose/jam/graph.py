@@ -1,7 +1,5 @@
 """Who waits in which operation, and whom each operation lacks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

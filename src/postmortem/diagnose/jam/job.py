@@ -1,7 +1,5 @@
 """Where each rank is in each of its groups, by its entries and by its counters."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

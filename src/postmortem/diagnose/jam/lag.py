@@ -4,8 +4,6 @@ A peer has ended a later collective of the group, in which everybody takes part:
 this rank did run it, and nobody took note any more. Its device failed, or its watchdog is stuck.
 """
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.jam.calls import Call
 from postmortem.diagnose.jam.findings import Findings, Op

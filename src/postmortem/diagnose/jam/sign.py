@@ -1,7 +1,5 @@
 """Whether the job stood still when its dumps were written: a job that runs waits everywhere too."""
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.job import Job

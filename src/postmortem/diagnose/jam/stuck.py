@@ -1,7 +1,5 @@
 """Ranks that never came to what others wait in, and those that came late."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 from postmortem import thresholds

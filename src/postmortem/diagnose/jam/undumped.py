@@ -5,8 +5,6 @@ mates are there, and where nothing that it could wait in leads to another culpri
 had called before they called what it is missing in.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Operations that all have called and that do not end, and ranks that wait for each other only."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from postmortem.diagnose.jam.findings import Findings, Op

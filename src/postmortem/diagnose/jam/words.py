@@ -1,7 +1,5 @@
 """A jam in words, for verdicts and rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -29,11 +27,7 @@ from postmortem.facts.threads import Frame
 
 _LONGEST_CALL = 120
 _KINDS_NAMED = 3
-_NOTES = {
-    Differs.OPERATION: "",
-    Differs.DTYPE: " (another type)",
-    Differs.SIZES: " (another size)",
-}
+_NOTES = {Differs.OPERATION: "", Differs.DTYPE: " (another type)", Differs.SIZES: " (another size)"}
 
 
 def call_words(call: Collective) -> str:

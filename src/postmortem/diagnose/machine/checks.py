@@ -1,7 +1,5 @@
 """Every check of a machine, the most important first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.machine import cores, host, tools

@@ -1,7 +1,5 @@
 """Whether a crash here leaves a core: limits, patterns, room."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import Check, State
 from postmortem.facts.machine import Machine, Space
 from postmortem.knowledge.record_hint import CORES_AS_FILES

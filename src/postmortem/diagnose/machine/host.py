@@ -1,7 +1,5 @@
 """What this machine lets processes do: attach to others, share memory, load libraries."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import Check
 from postmortem.facts.machine import Machine
 from postmortem.text import size

@@ -1,7 +1,5 @@
 """How things are installed on each distribution, and who has its debug symbols."""
 
-from __future__ import annotations
-
 from postmortem.facts.machine import Machine
 
 _DEBIAN, _FEDORA, _ALPINE, _SUSE, _ARCH = "apt-get", "dnf", "apk", "zypper", "pacman"

@@ -1,7 +1,5 @@
 """Whether what explains crashes is installed: readers, debuggers, symbols, the module for GPUs."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import Check
 from postmortem.diagnose.machine.packages import LIBC_SYMBOLS, family, install, symbol_server
 from postmortem.facts.machine import DebugSymbols, Machine, Tool

@@ -1,12 +1,16 @@
-"""The all-reduce at the end did not come through."""
+"""PyTorch's all-reduce between the nodes failed.
 
-from __future__ import annotations
+What it means
+    Where the pairs failed before, it is their consequence. Where all pairs work, it is
+    PyTorch's own set-up on a node: its stage and words say what.
+How to be sure
+    torchrun with a script of three lines (init_process_group, all_reduce) meets the same.
+What to do
+    Look at the node whose stage is the earliest, or that raised first.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import Collective, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _STAGES = {
     "import": "importing PyTorch",
@@ -17,7 +21,6 @@ _STAGES = {
 
 
 @rule(
-    role=Role.ROOT,
     yields_to=(
         "pairs_fail",
         "large_packets_vanish",
@@ -28,17 +31,7 @@ _STAGES = {
     ),
     yields_as=Role.CASCADE,
 )
-def collective_failed(seen: NetCheck) -> Iterator[Finding]:
-    """PyTorch's all-reduce between the nodes failed.
-
-    What it means
-        Where the pairs failed before, it is their consequence. Where all pairs work, it is
-        PyTorch's own set-up on a node: its stage and words say what.
-    How to be sure
-        torchrun with a script of three lines (init_process_group, all_reduce) meets the same.
-    What to do
-        Look at the node whose stage is the earliest, or that raised first.
-    """
+def collective_failed(seen: NetCheck) -> Findings:
     order = list(_STAGES)
     failed = [one for one in seen.collectives if one.stage != "done"]
     if not failed:

@@ -1,26 +1,20 @@
-"""A port of InfiniBand or RoCE that is not active."""
+"""A port of an InfiniBand device is not ACTIVE while others of the job are.
 
-from __future__ import annotations
+What it means
+    DOWN: no cable, or the other side is off. INIT: the link is up and no subnet manager has
+    configured it. NCCL leaves it out, or its connections time out.
+How to be sure
+    `ibstat`, or /sys/class/infiniband/DEV/ports/N/state.
+What to do
+    Mend the link, start the subnet manager, or leave the device out (NCCL_IB_HCA=^DEV).
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(role=Role.CONTRIBUTING)
-def fabric_port_down(seen: NetCheck) -> Iterator[Finding]:
-    """A port of an InfiniBand device is not ACTIVE while others of the job are.
-
-    What it means
-        DOWN: no cable, or the other side is off. INIT: the link is up and no subnet manager has
-        configured it. NCCL leaves it out, or its connections time out.
-    How to be sure
-        `ibstat`, or /sys/class/infiniband/DEV/ports/N/state.
-    What to do
-        Mend the link, start the subnet manager, or leave the device out (NCCL_IB_HCA=^DEV).
-    """
+def fabric_port_down(seen: NetCheck) -> Findings:
     ports = [(node, one) for node in seen.nodes for one in node.fabrics]
     active = {(one.device, one.port) for _, one in ports if one.state == "ACTIVE"}
     for node, one in ports:

@@ -1,13 +1,18 @@
-"""An interface that is named and cannot be used."""
+"""The interface that a library is told to take is absent, down, without address, or loopback.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    NCCL says "no socket interface found" and gloo "Unable to find address for" then, or they
+    take the loopback and the other nodes are refused. Names differ between machines: eth0,
+    ens3, enp5s0.
+How to be sure
+    `ip -brief addr` on that node lists what there is.
+What to do
+    Name an interface that every node has and that leads to the others.
+"""
 
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Choice, NetCheck, Node
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 _WHY = {
@@ -18,19 +23,8 @@ _WHY = {
 }
 
 
-@rule(role=Role.ROOT)
-def interface_not_usable(seen: NetCheck) -> Iterator[Finding]:
-    """The interface that a library is told to take is absent, down, without address, or loopback.
-
-    What it means
-        NCCL says "no socket interface found" and gloo "Unable to find address for" then, or they
-        take the loopback and the other nodes are refused. Names differ between machines: eth0,
-        ens3, enp5s0.
-    How to be sure
-        `ip -brief addr` on that node lists what there is.
-    What to do
-        Name an interface that every node has and that leads to the others.
-    """
+@rule()
+def interface_not_usable(seen: NetCheck) -> Findings:
     groups: dict[tuple[str, str | None, str | None], list[tuple[Node, Choice]]] = {}
     for node, one in faulty(seen):
         if one.value is not None or one.library != "gloo":

@@ -1,14 +1,20 @@
-"""Small packets pass, full ones do not."""
+"""Connections are made and small messages pass, but full packets vanish.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Somewhere on the way the MTU is smaller than at the ends, and nobody says so (ICMP is
+    filtered, or a switch drops). A job meets, exchanges addresses, and hangs with the first
+    tensor.
+How to be sure
+    `ping -M do -s SIZE`: the size named passes, a larger one does not. *Certain* where
+    the size at which it begins was found; else a lossy way may look the same.
+What to do
+    Give both ends the MTU that passes, or mend the device between them.
+"""
 
 from postmortem.diagnose.net.pairs import explain
 from postmortem.diagnose.net.ways import clean, failing, prove_size, tell, where
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import LARGE, NetCheck, Probe
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _STEPS = (
     "ip link set DEV mtu N   on both ends, as large as the smallest on the way; or let the "
@@ -17,20 +23,8 @@ _STEPS = (
 )
 
 
-@rule(role=Role.ROOT)
-def large_packets_vanish(seen: NetCheck) -> Iterator[Finding]:
-    """Connections are made and small messages pass, but full packets vanish.
-
-    What it means
-        Somewhere on the way the MTU is smaller than at the ends, and nobody says so (ICMP is
-        filtered, or a switch drops). A job meets, exchanges addresses, and hangs with the first
-        tensor.
-    How to be sure
-        `ping -M do -s SIZE`: the size named passes, a larger one does not. *Certain* where
-        the size at which it begins was found; else a lossy way may look the same.
-    What to do
-        Give both ends the MTU that passes, or mend the device between them.
-    """
+@rule()
+def large_packets_vanish(seen: NetCheck) -> Findings:
     target = seen.target
     if target is not None:
         for one in target.attempts:
@@ -71,11 +65,7 @@ def _of(bad: list[Probe], number: int) -> Probe:
 
 
 def _finding(
-    title: str,
-    address: str,
-    largest: int | None,
-    evidence: tuple[Evidence, ...],
-    host: str | None,
+    title: str, address: str, largest: int | None, evidence: tuple[Evidence, ...], host: str | None
 ) -> Finding:
     size = f": {largest:,} bytes pass, larger ones do not" if largest is not None else ""
     return Finding(

@@ -1,27 +1,21 @@
-"""A name that leads to another machine than the one that has it."""
+"""A node takes the name of another node for an address which that one does not have.
 
-from __future__ import annotations
+What it means
+    /etc/hosts or DNS of that node is out of date, or a cloud's name of another network. What
+    it starts goes to the wrong machine: refused, dropped, or answered by somebody else.
+How to be sure
+    Compare `getent hosts NAME` there with `ip -brief addr` on the node of that name.
+What to do
+    Correct the line of /etc/hosts that is named, or the DNS; or use addresses.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import Lookup, Met, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
-def name_elsewhere(seen: NetCheck) -> Iterator[Finding]:
-    """A node takes the name of another node for an address which that one does not have.
-
-    What it means
-        /etc/hosts or DNS of that node is out of date, or a cloud's name of another network. What
-        it starts goes to the wrong machine: refused, dropped, or answered by somebody else.
-    How to be sure
-        Compare `getent hosts NAME` there with `ip -brief addr` on the node of that name.
-    What to do
-        Correct the line of /etc/hosts that is named, or the DNS; or use addresses.
-    """
+@rule()
+def name_elsewhere(seen: NetCheck) -> Findings:
     for one in seen.misnamed:
         node, other = seen.node(one.node), seen.node(one.other)
         if node is None or other is None:

@@ -1,27 +1,23 @@
-"""A name that is none."""
+"""The host where the nodes meet has no address on this node.
 
-from __future__ import annotations
+What it means
+    The resolver here knows no address for the name of the first node (MASTER_ADDR): nothing
+    was sent yet. `socket.gaierror: Name or service not known` is the same in a job's log.
+How to be sure
+    `getent hosts NAME` on this node asks as every program does: /etc/hosts first, then DNS.
+What to do
+    Give MASTER_ADDR as an address, or as a name that every node resolves.
+"""
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Lookup, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
-def name_unresolved(seen: NetCheck) -> Iterator[Finding]:
-    """The host where the nodes meet has no address on this node.
-
-    What it means
-        The resolver here knows no address for the name of the first node (MASTER_ADDR): nothing
-        was sent yet. `socket.gaierror: Name or service not known` is the same in a job's log.
-    How to be sure
-        `getent hosts NAME` on this node asks as every program does: /etc/hosts first, then DNS.
-    What to do
-        Give MASTER_ADDR as an address, or as a name that every node resolves.
-    """
+@rule()
+def name_unresolved(seen: NetCheck) -> Findings:
     for where, lookup in _lookups(seen):
         if lookup.addresses or lookup.error is None:
             continue

@@ -1,29 +1,23 @@
-"""A node that did not come, or left."""
+"""A node never came to the meeting, or left before the end.
 
-from __future__ import annotations
+What it means
+    It was not started, it cannot reach node 0 (its own report says which stage ends it), or
+    it died on the way. Nothing was tested of what it did not do.
+How to be sure
+    Read what the command said on that node.
+What to do
+    Start it there; mend what its own report names.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import some
 
 _NEVER = "never came"
 
 
-@rule(role=Role.ROOT)
-def node_missing(seen: NetCheck) -> Iterator[Finding]:
-    """A node never came to the meeting, or left before the end.
-
-    What it means
-        It was not started, it cannot reach node 0 (its own report says which stage ends it), or
-        it died on the way. Nothing was tested of what it did not do.
-    How to be sure
-        Read what the command said on that node.
-    What to do
-        Start it there; mend what its own report names.
-    """
+@rule()
+def node_missing(seen: NetCheck) -> Findings:
     never = [one.number for one in seen.lost if one.when == _NEVER]
     if never:
         who = f"node {never[0]}" if len(never) == 1 else f"nodes {some(never)}"

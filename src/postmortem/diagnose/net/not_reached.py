@@ -1,13 +1,17 @@
-"""A host and port that cannot be reached from here."""
+"""A host and port cannot be reached from this node.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Refused: the host is there, its port is not. No answer: something drops the packets.
+    Unreachable: a router, or our own kernel, knows no way. Another program: the port is taken.
+How to be sure
+    `nc -vz HOST PORT` from the same node meets the same.
+What to do
+    What is named for the case: start who shall listen, open the firewall, add the route.
+"""
 
 from postmortem.diagnose.net.ways import WORDS
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import LARGE, Attempt, Met, NetCheck, Target
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 _TITLES = {
@@ -40,18 +44,8 @@ _STEPS = {
 }
 
 
-@rule(role=Role.ROOT, yields_to=("name_elsewhere",), yields_as=Role.CASCADE)
-def not_reached(seen: NetCheck) -> Iterator[Finding]:
-    """A host and port cannot be reached from this node.
-
-    What it means
-        Refused: the host is there, its port is not. No answer: something drops the packets.
-        Unreachable: a router, or our own kernel, knows no way. Another program: the port is taken.
-    How to be sure
-        `nc -vz HOST PORT` from the same node meets the same.
-    What to do
-        What is named for the case: start who shall listen, open the firewall, add the route.
-    """
+@rule(yields_to=("name_elsewhere",), yields_as=Role.CASCADE)
+def not_reached(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or not target.attempts:
         return

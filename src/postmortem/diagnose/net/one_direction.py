@@ -1,28 +1,22 @@
-"""A way there and no way back."""
+"""Connections work from here to there, and not from there to here.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    A firewall lets one side begin and not the other. gloo and NCCL need both: each rank
+    listens at a port of its own.
+How to be sure
+    `nc -vz` in the other direction, to a port where `nc -l` listens here.
+What to do
+    Open the ports between the nodes in both directions, those of /proc/sys/net/ipv4/
+    ip_local_port_range too.
+"""
 
 from postmortem.diagnose.net.ways import WORDS
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Met, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
-@rule(role=Role.ROOT)
-def one_direction(seen: NetCheck) -> Iterator[Finding]:
-    """Connections work from here to there, and not from there to here.
-
-    What it means
-        A firewall lets one side begin and not the other. gloo and NCCL need both: each rank
-        listens at a port of its own.
-    How to be sure
-        `nc -vz` in the other direction, to a port where `nc -l` listens here.
-    What to do
-        Open the ports between the nodes in both directions, those of /proc/sys/net/ipv4/
-        ip_local_port_range too.
-    """
+@rule()
+def one_direction(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or target.back in (None, Met.OK):
         return

@@ -1,32 +1,23 @@
-"""A host whose own name is 127.0.1.1."""
+"""gloo will listen at the loopback, where no other node reaches it.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Without GLOO_SOCKET_IFNAME, PyTorch's gloo takes the address of the host's own name. Here
+    that is a loopback address (Debian writes 127.0.1.1 into /etc/hosts), or there is none.
+    The other nodes are told to connect to themselves: "Connection refused".
+How to be sure
+    `getent hosts $(hostname)` on that node.
+What to do
+    Set GLOO_SOCKET_IFNAME to the interface between the nodes, or give the name its address.
+"""
 
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Met, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/distributed.html",),
-)
-def own_name_is_loopback(seen: NetCheck) -> Iterator[Finding]:
-    """gloo will listen at the loopback, where no other node reaches it.
-
-    What it means
-        Without GLOO_SOCKET_IFNAME, PyTorch's gloo takes the address of the host's own name. Here
-        that is a loopback address (Debian writes 127.0.1.1 into /etc/hosts), or there is none.
-        The other nodes are told to connect to themselves: "Connection refused".
-    How to be sure
-        `getent hosts $(hostname)` on that node.
-    What to do
-        Set GLOO_SOCKET_IFNAME to the interface between the nodes, or give the name its address.
-    """
+@rule("https://docs.pytorch.org/docs/stable/distributed.html")
+def own_name_is_loopback(seen: NetCheck) -> Findings:
     found = [
         (node, one)
         for node, one in faulty(seen)

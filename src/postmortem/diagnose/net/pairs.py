@@ -1,7 +1,5 @@
 """The least that explains which pairs failed: nodes, groups, then single links."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from postmortem.records import record

@@ -1,14 +1,19 @@
-"""Nodes and links that do not work among others that do."""
+"""Some pairs of nodes cannot connect: one bad node, one bad link, or two halves.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    All pairs were tried, both ways. A node that fails with more than half of the others is
+    told as that; groups that work within and not between are told as such; what is left are
+    single links.
+How to be sure
+    What failed was tried twice. The command shown meets the same by hand.
+What to do
+    Leave the node out, and have its cable, switch port, VLAN or firewall looked at.
+"""
 
 from postmortem.diagnose.net.pairs import BadLink, BadNode, Explained, explain
 from postmortem.diagnose.net.ways import clean, example, excluded, failing, prove, tell, where
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import Met, NetCheck, Probe
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import some
 
 _MOST = 12
@@ -21,19 +26,8 @@ _STEPS = {
 }
 
 
-@rule(role=Role.ROOT, yields_to=("wrong_interface",), yields_as=Role.CASCADE)
-def pairs_fail(seen: NetCheck) -> Iterator[Finding]:
-    """Some pairs of nodes cannot connect: one bad node, one bad link, or two halves.
-
-    What it means
-        All pairs were tried, both ways. A node that fails with more than half of the others is
-        told as that; groups that work within and not between are told as such; what is left are
-        single links.
-    How to be sure
-        What failed was tried twice. The command shown meets the same by hand.
-    What to do
-        Leave the node out, and have its cable, switch port, VLAN or firewall looked at.
-    """
+@rule(yields_to=("wrong_interface",), yields_as=Role.CASCADE)
+def pairs_fail(seen: NetCheck) -> Findings:
     probes = clean(seen)
     found = explain(failing(probes, large=False))
     bad = [probe for probe in probes if probe.met is not Met.OK]

@@ -1,26 +1,20 @@
-"""A port that somebody else has."""
+"""The port cannot be listened at: another process has it.
 
-from __future__ import annotations
+What it means
+    `EADDRINUSE`, "Address already in use": often a process of an earlier run that did not end,
+    or another job of the same node with the same MASTER_PORT.
+How to be sure
+    `ss -ltnp 'sport = :PORT'` names who listens; as root it names other users' processes too.
+What to do
+    End that process, or take another port on all nodes.
+"""
 
-from collections.abc import Iterator
-
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Holder, NetCheck
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
-@rule(role=Role.ROOT)
-def port_in_use(seen: NetCheck) -> Iterator[Finding]:
-    """The port cannot be listened at: another process has it.
-
-    What it means
-        `EADDRINUSE`, "Address already in use": often a process of an earlier run that did not end,
-        or another job of the same node with the same MASTER_PORT.
-    How to be sure
-        `ss -ltnp 'sport = :PORT'` names who listens; as root it names other users' processes too.
-    What to do
-        End that process, or take another port on all nodes.
-    """
+@rule()
+def port_in_use(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or target.holder is None or not target.ours:
         return

@@ -1,31 +1,26 @@
-"""A node or link that is much slower than the others."""
+"""A node, or one link, carries less than a tenth of what the others do.
 
-from __future__ import annotations
+What it means
+    A port that fell back to a lower speed, a lossy cable, a congested or shaped link. Every
+    collective waits for the slowest.
+How to be sure
+    `iperf3` between the two; `ethtool DEV` for the speed, `nstat -az TcpRetransSegs` for loss.
+    Some megabytes over one connection are a sample, not a benchmark.
+What to do
+    Compare the node with one that works: speed, duplex, errors, queues.
+"""
 
 import statistics
-from collections.abc import Iterator
 
 from postmortem import thresholds
 from postmortem.diagnose.net.pairs import explain
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.net import NetCheck, Speed
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
 
 
 @rule(role=Role.CONTRIBUTING)
-def slow_node(seen: NetCheck) -> Iterator[Finding]:
-    """A node, or one link, carries less than a tenth of what the others do.
-
-    What it means
-        A port that fell back to a lower speed, a lossy cable, a congested or shaped link. Every
-        collective waits for the slowest.
-    How to be sure
-        `iperf3` between the two; `ethtool DEV` for the speed, `nstat -az TcpRetransSegs` for loss.
-        Some megabytes over one connection are a sample, not a benchmark.
-    What to do
-        Compare the node with one that works: speed, duplex, errors, queues.
-    """
+def slow_node(seen: NetCheck) -> Findings:
     if len(seen.speeds) < 3:
         return
     median = statistics.median(one.bytes_per_second for one in seen.speeds)

@@ -1,7 +1,5 @@
 """What all rules over the network share: who is at fault by itself, and commands that prove it."""
 
-from __future__ import annotations
-
 from postmortem.facts.net import LARGE, Choice, Met, NetCheck, Node, Probe
 from postmortem.text import shell_word, some
 

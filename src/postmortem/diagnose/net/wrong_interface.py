@@ -1,28 +1,22 @@
-"""An interface that works, and does not lead to the others."""
+"""The address that a library takes is not reached, and another one of the same node is.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The node has several networks, and the library takes one that does not lead to the others:
+    a management network, a bridge of containers, InfiniBand's IP without a subnet manager.
+How to be sure
+    The other address was tried at the same time, and worked.
+What to do
+    Name the interface that works, on all nodes.
+"""
 
 from postmortem.diagnose.net.ways import clean, prove, tell, where
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Choice, NetCheck, Probe
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
-def wrong_interface(seen: NetCheck) -> Iterator[Finding]:
-    """The address that a library takes is not reached, and another one of the same node is.
-
-    What it means
-        The node has several networks, and the library takes one that does not lead to the others:
-        a management network, a bridge of containers, InfiniBand's IP without a subnet manager.
-    How to be sure
-        The other address was tried at the same time, and worked.
-    What to do
-        Name the interface that works, on all nodes.
-    """
+@rule()
+def wrong_interface(seen: NetCheck) -> Findings:
     found: dict[tuple[int, str], list[Probe]] = {}
     for probe in clean(seen):
         if probe.alternative is not None:

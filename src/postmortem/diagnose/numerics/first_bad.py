@@ -1,7 +1,5 @@
 """Who did it: what the frames of a batch say of the first NaN or Inf among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 

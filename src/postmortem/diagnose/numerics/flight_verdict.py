@@ -1,7 +1,5 @@
 """What went bad first in a flight file, as far as its frames tell what the monitor knew."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.numerics.first_bad import (

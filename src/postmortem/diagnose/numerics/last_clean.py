@@ -1,7 +1,5 @@
 """Since when a weight has been bad, as far as the frames before tell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.frames import CellKind, Frame

@@ -1,7 +1,5 @@
 """What stands near the limits of its type: the next doubling of it overflows, or it is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem import thresholds

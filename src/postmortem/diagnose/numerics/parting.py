@@ -4,8 +4,6 @@ Only what the monitor keeps is compared: extremes and counts, not values. Two te
 extremes are the same here.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

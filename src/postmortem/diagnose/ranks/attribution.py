@@ -1,7 +1,5 @@
 """Who of many ranks failed first, and how that is known."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.ranks.causes import (
     Cause,
@@ -48,6 +46,8 @@ class Attribution:
     victims: tuple[Suspect, ...] = ()
     also: tuple[Suspect, ...] = ()
     """Who failed by itself too, with an error that the end of `first` does not explain."""
+    then: str = ""
+    """What ended the work that went on after it: the line that says who stopped the job."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
     whole_host: str | None = None

@@ -1,7 +1,5 @@
 """What the rules over a jam say alike: one finding for all culprits of a kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.jam.jam import Culprit, Sign, Sure

@@ -1,7 +1,5 @@
 """What joins a line of a kernel's log with the ranks of a job."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.facts.kernel_log import KernelEvent

@@ -1,7 +1,5 @@
 """What the rules over rank logs say alike: who, where, and which words of theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip

@@ -1,7 +1,5 @@
 """What logs of many ranks show of what known bugs ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.known_bugs import SeenStack, Sight

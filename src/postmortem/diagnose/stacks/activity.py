@@ -1,7 +1,5 @@
 """What one thread was doing, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.stacks.names import location, shorten

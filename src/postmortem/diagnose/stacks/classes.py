@@ -4,8 +4,6 @@ Thousands of ranks of one program have few different stacks (STAT, Arnold et al.
 job that hangs, nearly all stand in one collective, and the few that stand elsewhere are the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 
 from postmortem.diagnose.stacks.activity import kind_of

@@ -1,7 +1,5 @@
 """Many cores as few crashes: cores with the same signature are one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

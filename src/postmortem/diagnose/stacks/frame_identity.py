@@ -5,8 +5,6 @@ the interpreter's trampolines differ where nothing differs for the reader. Inlin
 calls are left out too: which of them are known depends on the debug information at hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 

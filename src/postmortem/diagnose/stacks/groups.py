@@ -1,16 +1,8 @@
 """Threads with like stacks, as groups with a summary in words."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
-from postmortem.diagnose.stacks.activity import (
-    IDLE,
-    RUNNING,
-    WAITING,
-    Activity,
-    activity,
-)
+from postmortem.diagnose.stacks.activity import IDLE, RUNNING, WAITING, Activity, activity
 from postmortem.diagnose.stacks.frame_identity import stack_key
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.knowledge.threads import MAIN

@@ -1,7 +1,5 @@
 """Names as the default view shows them: short enough to read, exact enough to search for."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 
@@ -11,9 +9,7 @@ from postmortem.patterns import Pattern
 LONGEST_SHOWN = 100
 """Characters of a shortened name; longer ones lose their middle."""
 
-_WRAPPED = Pattern(
-    r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<",
-)
+_WRAPPED = Pattern(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
 _DISPATCHER = "c10::impl::"
 _TEMPLATE = Pattern(r"(\w+)<…>")
 _SHORT_ARGUMENTS = 20

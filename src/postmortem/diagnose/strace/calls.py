@@ -1,13 +1,12 @@
 """Failed calls as a diagnosis cites them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.report.model import Evidence, Subject
 from postmortem.text import shell_word
 
@@ -144,14 +143,8 @@ _TABLES = {
         "fs.mqueue.queues_max",
     ),
     ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
-    ("perf_event_open", "ENOSPC"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
-    ("perf_event_open", "EMFILE"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
+    ("perf_event_open", "ENOSPC"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
+    ("perf_event_open", "EMFILE"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
     ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
     ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
 }

@@ -1,7 +1,5 @@
 """Calls and signals by what failed, and on what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.strace.queries import SHOWN_ERRORS

@@ -1,7 +1,5 @@
 """What failed last in processes that ended badly: it may be why, when nothing else explains it."""
 
-from __future__ import annotations
-
 from postmortem.facts.syscalls import LastFailure, SystemCalls, Task
 from postmortem.patterns import Pattern
 

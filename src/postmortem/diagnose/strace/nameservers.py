@@ -1,7 +1,5 @@
 """What processes asked name servers, and what these answered (RFC 1035)."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.peers import name_servers

@@ -1,13 +1,12 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Connection, FailedCalls, Match, Target
+from postmortem.facts.syscall_totals import Connection
+from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 from postmortem.text import counted

@@ -1,7 +1,5 @@
 """What the rules ask of every log: errors that are looked at one by one, and calls."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.strace.benign_errors import NETWORK, SERIOUS
 
 SHOWN_ERRORS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")

@@ -1,7 +1,5 @@
 """What a log does not show because of how it was recorded, and how to record it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem import thresholds

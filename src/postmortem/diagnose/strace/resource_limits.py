@@ -1,7 +1,5 @@
 """Limits of a process, as the log shows that they were set or asked for."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who

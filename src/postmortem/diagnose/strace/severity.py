@@ -1,7 +1,5 @@
 """How much a failed call explains, by how its process fared after it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.rule import Finding

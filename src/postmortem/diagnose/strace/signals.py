@@ -1,7 +1,5 @@
 """Signals that end processes, and who sent them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs

@@ -1,7 +1,5 @@
 """Errors that processes named themselves, on standard error, before they ended."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Who made a call, in words."""
 
-from __future__ import annotations
-
 # They answer a question by their status.
 ANSWERING = frozenset({
     "grep", "egrep", "fgrep", "test", "[", "diff", "cmp", "which", "pgrep", "expr", "false",

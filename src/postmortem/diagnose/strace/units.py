@@ -1,7 +1,5 @@
 """Numbers of bytes as people say them."""
 
-from __future__ import annotations
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -1,7 +1,5 @@
 """Calls that tasks were in at the end, and whether anything but another task could end them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip

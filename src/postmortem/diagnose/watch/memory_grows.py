@@ -1,32 +1,26 @@
-"""A process that holds more and more."""
+"""A process holds more and more memory of its own, steadily.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    What it took it did not give back while it was watched: a leak, a cache, a list of losses
+    with their graphs, or a program that is still loading.
+How to be sure
+    Watch it over many steps: a leak grows by as much each time. The line named is where its
+    main thread stood when it had just grown, which is likely where it allocates, not proof.
+What to do
+    Look at what that line keeps. `tracemalloc` tells who allocated Python's part of it,
+    PyTorch's memory snapshot what tensors hold.
+"""
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.watch import MIB, Trend, Watched, Watching, growth
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
 
 _MOST = 8
 
 
 @rule(role=Role.CONTRIBUTING)
-def memory_grows(seen: Watching) -> Iterator[Finding]:
-    """A process holds more and more memory of its own, steadily.
-
-    What it means
-        What it took it did not give back while it was watched: a leak, a cache, a list of losses
-        with their graphs, or a program that is still loading.
-    How to be sure
-        Watch it over many steps: a leak grows by as much each time. The line named is where its
-        main thread stood when it had just grown, which is likely where it allocates, not proof.
-    What to do
-        Look at what that line keeps. `tracemalloc` tells who allocated Python's part of it,
-        PyTorch's memory snapshot what tensors hold.
-    """
+def memory_grows(seen: Watching) -> Findings:
     grown = []
     for one in seen.processes:
         points = [(sample.time, float(sample.held)) for sample in one.samples]

@@ -1,28 +1,22 @@
-"""A process that ended while a limit on memory was full."""
+"""A process ended while a memory limit above it was full, and it held much of that.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The kernel has likely killed it for memory (SIGKILL): the watch saw the limit all but
+    reached when it saw the process for the last time.
+How to be sure
+    The kernel's log says whom it killed and why; a process may also have ended by itself then.
+What to do
+    Find what grew, or give the job more memory.
+"""
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.watch import Ceiling, Watched, Watching
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
 
 
-@rule(role=Role.ROOT)
-def memory_ran_out(seen: Watching) -> Iterator[Finding]:
-    """A process ended while a memory limit above it was full, and it held much of that.
-
-    What it means
-        The kernel has likely killed it for memory (SIGKILL): the watch saw the limit all but
-        reached when it saw the process for the last time.
-    How to be sure
-        The kernel's log says whom it killed and why; a process may also have ended by itself then.
-    What to do
-        Find what grew, or give the job more memory.
-    """
+@rule()
+def memory_ran_out(seen: Watching) -> Findings:
     for one in seen.processes:
         if not one.ended:
             continue

@@ -1,29 +1,24 @@
-"""A limit on memory that is being filled."""
+"""What is used of a memory limit grows towards it, or has reached it.
 
-from __future__ import annotations
+What it means
+    If it goes on like this, the kernel kills a process of the job (SIGKILL) when the limit is
+    reached: that of its cgroup, or the memory of the machine.
+How to be sure
+    The forecast is a straight line through what was seen; a program that only loads stops.
+What to do
+    Find who grows, or give the job more memory.
+"""
 
 import time
-from collections.abc import Iterator
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.watch import MIB, Ceiling, Watching, growth
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
 
 
-@rule(role=Role.ROOT)
-def memory_will_run_out(seen: Watching) -> Iterator[Finding]:
-    """What is used of a memory limit grows towards it, or has reached it.
-
-    What it means
-        If it goes on like this, the kernel kills a process of the job (SIGKILL) when the limit is
-        reached: that of its cgroup, or the memory of the machine.
-    How to be sure
-        The forecast is a straight line through what was seen; a program that only loads stops.
-    What to do
-        Find who grows, or give the job more memory.
-    """
+@rule()
+def memory_will_run_out(seen: Watching) -> Findings:
     for ceiling in seen.ceilings:
         found = _forecast(ceiling)
         if found is not None:

@@ -5,8 +5,6 @@ says in a fraction of the time which files can matter at all; it is made by
 ``python -m postmortem.knowledge.bugs``.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any

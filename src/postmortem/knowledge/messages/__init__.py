@@ -4,8 +4,6 @@ A ``[[signature]]`` is explained to users; a ``[[wording]]`` is only looked for.
 is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The report of a core, block by block: what happened, where, who else was there, who it was."""
 
-from __future__ import annotations
-
 from postmortem.present.core import facts as core_facts
 from postmortem.present.core.lock_blocks import lock_block
 from postmortem.present.core.stacks import register_block, stack_blocks

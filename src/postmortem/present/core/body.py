@@ -1,7 +1,5 @@
 """The fields of ``kind core`` in the JSON report."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.groups import groups
 from postmortem.facts.crash import Fault
 from postmortem.present.core.thread_body import ThreadBodies, group_body

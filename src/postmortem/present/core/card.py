@@ -1,7 +1,5 @@
 """What a core puts on its card: the user's own line of Python, and the innermost own native one."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.activity import area
 from postmortem.diagnose.stacks.names import shorten
 from postmortem.facts.threads import Frame, Thread, Threads, is_own

@@ -1,7 +1,5 @@
 """What happened, who it was, and what to mistrust: the short facts of a core as blocks."""
 
-from __future__ import annotations
-
 import shlex
 
 from postmortem.diagnose.core.saved_by import saved_by

@@ -1,7 +1,5 @@
 """The report on many cores: one row for each crash, then how each is told from the others."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fields of ``kind cores`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.stacks.fold import Fold, first_of, rest_of

@@ -1,7 +1,5 @@
 """Who waits for whom: each lock with its holder and its waiters, and what the holder does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from postmortem.diagnose.stacks.activity import activity

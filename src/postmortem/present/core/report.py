@@ -1,7 +1,5 @@
 """The report of a core."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.rule import Outcome
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads

@@ -1,7 +1,5 @@
 """Stacks as blocks: the crashed thread frame by frame, the others in groups."""
 
-from __future__ import annotations
-
 import re
 
 from postmortem.diagnose.stacks.activity import area, kind_of, role

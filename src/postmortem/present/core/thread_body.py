@@ -1,7 +1,5 @@
 """The JSON fields of threads and their groups, the same in every kind of report that has them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.activity import area, kind_of, role
 from postmortem.diagnose.stacks.groups import Group
 from postmortem.facts.threads import Frame, Thread, Wait
@@ -36,12 +34,7 @@ class ThreadBodies:
         if thread.tid == self._main_tid:
             return role(thread, self._main_tid, self._executable)
         # all that `role` looks at
-        key = (
-            id(thread.frames),
-            thread.name,
-            thread.python_name is None,
-            thread.stopped is None,
-        )
+        key = (id(thread.frames), thread.name, thread.python_name is None, thread.stopped is None)
         if key not in self._roles:
             self._roles[key] = role(thread, self._main_tid, self._executable)
         return self._roles[key]

@@ -1,7 +1,5 @@
 """All facts about one core, as the sections take them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.case import CoreCase
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.stacks.signature import Signature

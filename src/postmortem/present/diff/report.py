@@ -1,7 +1,5 @@
 """The report on where two trainings part."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.numerics.parting import Difference, Parting
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.diff import headline, module_words

@@ -1,7 +1,5 @@
 """What a machine lacks, in blocks and on the card."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import Check
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.card import Highlights

@@ -1,7 +1,5 @@
 """The report over many nodes: blocks, and the fields of ``kind fleet``."""
 
-from __future__ import annotations
-
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
 from postmortem.report.blocks import Block, KeyValues, Table

@@ -1,7 +1,5 @@
 """The blocks of a report on a GPU's dump."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.gpu.words import line_of, short_kernel, triple

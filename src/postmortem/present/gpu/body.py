@@ -1,7 +1,5 @@
 """The fields of ``kind gpu_core``."""
 
-from __future__ import annotations
-
 from postmortem.facts.gpu_core import (
     GpuCore,
     GpuFault,

@@ -1,7 +1,5 @@
 """What a core dump of GPUs puts on its card: the line of the kernel, and who failed there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.gpu.words import triple

@@ -1,7 +1,5 @@
 """The report on snapshots of GPU memory, block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.stacks.names import location

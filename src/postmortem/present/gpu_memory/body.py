@@ -1,17 +1,8 @@
 """The fields of ``kind gpu_memory`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from postmortem.facts.gpu_memory import (
-    DeviceMemory,
-    GpuMemory,
-    OutOfMemory,
-    Owner,
-    Place,
-    place_of,
-)
+from postmortem.facts.gpu_memory import DeviceMemory, GpuMemory, OutOfMemory, Owner, Place, place_of
 from postmortem.report.contract import fill
 from postmortem.report.contract import gpu_memory as shapes
 

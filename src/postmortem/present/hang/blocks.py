@@ -1,7 +1,5 @@
 """The report on live processes, block by block: who is stuck, in what, and where all stand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words

@@ -1,7 +1,5 @@
 """The fields of ``kind hang`` in the JSON report; threads are laid down as in ``kind core``."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.hang.live_waits import waits_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.groups import groups

@@ -1,7 +1,5 @@
 """What a look at live processes puts on its card: the line of whom the others wait for."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.facts.live import LiveJob
 from postmortem.facts.threads import is_own, own_frames

@@ -1,7 +1,5 @@
 """The report of live processes."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.hang.holding import progresses
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.rule import Outcome as Concluded

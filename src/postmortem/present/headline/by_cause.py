@@ -3,8 +3,6 @@
 ``RuntimeError: basic_ios::clear: iostream error`` is a checkpoint that could not be written.
 """
 
-from __future__ import annotations
-
 from postmortem.report.model import Diagnosis
 
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".tar")

@@ -1,7 +1,5 @@
 """The verdict: one sentence from the diagnoses, for a reader who reads nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.core.owners import file_name

@@ -1,7 +1,5 @@
 """What many cores together say first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.stacks.fold import Fold

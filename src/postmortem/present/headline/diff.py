@@ -1,7 +1,5 @@
 """What the comparison of two trainings says first."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.numerics.parting import Difference, Parting
 
 

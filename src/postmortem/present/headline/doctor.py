@@ -1,7 +1,5 @@
 """The verdict on a machine: whether a crash here leaves evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.machine.check import CORE_CHECKS, Check

@@ -1,7 +1,5 @@
 """What a core dump of GPUs says first."""
 
-from __future__ import annotations
-
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.text import counted
 

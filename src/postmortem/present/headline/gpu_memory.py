@@ -1,7 +1,5 @@
 """What snapshots of GPU memory say first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.gpu_memory import GpuMemory

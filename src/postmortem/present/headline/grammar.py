@@ -1,7 +1,5 @@
 """How a headline says that it is not sure: one way for all kinds of reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.report.model import Confidence, Diagnosis, Role

@@ -1,7 +1,5 @@
 """What a look at live processes says first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.hang.holding import progresses

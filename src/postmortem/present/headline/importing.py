@@ -1,7 +1,5 @@
 """What an import says first."""
 
-from __future__ import annotations
-
 from postmortem.facts.importing import Importing
 
 

@@ -1,7 +1,5 @@
 """What a scan of checkpoints says first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.tensors.series import Series, series

@@ -1,7 +1,5 @@
 """What a watch of processes says first."""
 
-from __future__ import annotations
-
 from postmortem.facts.watch import Watching
 
 

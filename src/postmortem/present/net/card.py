@@ -1,7 +1,5 @@
 """What a check of the network puts on its card where nothing is wrong: what was looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.net import Met, NetCheck, Node

@@ -1,7 +1,5 @@
 """The report of a check of the network: blocks, and the fields of ``kind net``."""
 
-from __future__ import annotations
-
 import statistics
 
 from postmortem.facts.net import Met, NetCheck, Node, Stage, Target

@@ -1,7 +1,5 @@
 """Flight files as JSON: in ``kind logs`` beside the ranks, in ``kind flight`` with their frames."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.numerics.first_bad import FirstBad

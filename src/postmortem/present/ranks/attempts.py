@@ -1,7 +1,5 @@
 """What the report says of a job that was started more than once."""
 
-from __future__ import annotations
-
 from typing import assert_never
 
 from postmortem.diagnose.ranks import causes

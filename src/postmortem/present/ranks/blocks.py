@@ -1,7 +1,5 @@
 """The report of a job's logs, block by block."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice

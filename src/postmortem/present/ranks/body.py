@@ -1,7 +1,5 @@
 """The fields of ``kind logs`` in the JSON report."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.jammed import weakest
@@ -70,10 +68,7 @@ def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
 
 def _group(part: GroupPart) -> dict[str, object]:
     return fill(
-        shapes.GroupPart,
-        part.said,
-        causes=part.causes,
-        parts=[_group(one) for one in part.parts],
+        shapes.GroupPart, part.said, causes=part.causes, parts=[_group(one) for one in part.parts]
     )
 
 

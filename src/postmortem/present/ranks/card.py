@@ -1,7 +1,5 @@
 """What logs of many ranks put on their card: the line that raised, and who else is in it."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import own_frame, ranks_words
 from postmortem.facts.rank_logs import LogFailure

@@ -1,7 +1,5 @@
 """How a job ended of which no log tells a failure: well, or nobody knows."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
 from postmortem.diagnose.stacks.activity import where

@@ -1,7 +1,5 @@
 """What the flight files of a job show: the calls that led to bad numbers, or that were the last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.numerics.flight_verdict import what_failed

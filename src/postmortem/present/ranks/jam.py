@@ -1,7 +1,5 @@
 """Who holds up whom by the flight recorders: one row a culprit, and their JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """What the report says of NCCL: version, networks, who speaks to whom and how, its warnings."""
 
-from __future__ import annotations
-
 from postmortem.facts.nccl import HostPair, Nccl, Trail
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.contract import fill

@@ -1,7 +1,5 @@
 """The report of the logs of a job."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.attribution import Attempts
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.rule import Outcome

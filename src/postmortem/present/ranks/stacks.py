@@ -1,7 +1,5 @@
 """Where the ranks of a job stood, what they called last, and their numbers: blocks and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.diagnose.numerics.flight_verdict import what_failed

@@ -1,7 +1,5 @@
 """The logs of a job as their report shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution

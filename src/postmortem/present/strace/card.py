@@ -1,7 +1,5 @@
 """What a log of system calls puts on its card: the calls that were asked for, or that failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.strace.task_text import who

@@ -1,7 +1,5 @@
 """What became of the processes of a log, and what the log cannot answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.strace.recording_limits import RECORD, hidden

@@ -1,11 +1,10 @@
 """Where a log's files lie: totals by prefix, and folders in which very much was looked up."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from postmortem.facts.syscalls import FileCount, FolderCount, SystemCalls
+from postmortem.facts.syscall_totals import FileCount, FolderCount
+from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.records import record
 

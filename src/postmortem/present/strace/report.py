@@ -1,7 +1,5 @@
 """The report of system-call logs."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.rule import Outcome as Concluded
 from postmortem.diagnose.strace.benign_errors import missing_libraries, real_errors
 from postmortem.diagnose.strace.grouping import is_shown

@@ -1,7 +1,5 @@
 """The fields of ``kind strace`` that only the summary has."""
 
-from __future__ import annotations
-
 from postmortem.present.strace.places import mounts, storms
 from postmortem.present.strace.usage import outcome
 from postmortem.present.strace.view import StraceView

@@ -1,11 +1,10 @@
 """Where time and bytes went: slow calls, time-outs, connections, folders, files, tasks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.facts.syscalls import Connection, SlowCall, SystemCalls, Task
+from postmortem.facts.syscall_totals import Connection
+from postmortem.facts.syscalls import SlowCall, SystemCalls, Task
 from postmortem.present.strace.places import Storm, mounts, storms
 from postmortem.present.strace.view import StraceView
 from postmortem.present.strace.waits import time_by_call
@@ -181,13 +180,7 @@ def _files(log: SystemCalls, verbose: bool) -> Iterator[Block]:
         yield Table(
             ("read", "written", "reads", "writes", "file"),
             tuple(
-                (
-                    size(r.read_bytes),
-                    size(r.written_bytes),
-                    f"{r.reads:,}",
-                    f"{r.writes:,}",
-                    r.path,
-                )
+                (size(r.read_bytes), size(r.written_bytes), f"{r.reads:,}", f"{r.writes:,}", r.path)
                 for r in rows[: _MORE_ROWS if verbose else _ROWS]
             ),
             title="files with the most bytes",

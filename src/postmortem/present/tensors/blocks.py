@@ -1,7 +1,5 @@
 """The report on checkpoints, block by block."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

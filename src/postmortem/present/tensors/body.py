@@ -1,7 +1,5 @@
 """The fields of ``kind scan`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.tensors.series import Series

@@ -1,7 +1,5 @@
 """What a scan puts on its card: the worst tensors, counted."""
 
-from __future__ import annotations
-
 from postmortem.facts.tensors import Tensors
 from postmortem.present.tensors.body import worst_first
 from postmortem.report.card import Highlights

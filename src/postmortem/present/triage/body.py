@@ -1,12 +1,10 @@
 """The fields of ``kind triage`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
-from postmortem.diagnose.incident.incident import Judged
+from postmortem.diagnose.incident.incident import Judged, ranks_of
 from postmortem.present.triage.used import Used
 from postmortem.present.triage.words import restart, would_decide
 from postmortem.report.contract import fill
@@ -16,10 +14,7 @@ Document = Mapping[str, Any]
 
 
 def triage_body(
-    judged: Judged,
-    documents: Sequence[Document],
-    files: Sequence[Used],
-    apart: frozenset[int],
+    judged: Judged, documents: Sequence[Document], files: Sequence[Used], apart: frozenset[int]
 ) -> dict[str, object]:
     """Return roots, chain, victims and candidates, and what was read and what not."""
     incident = judged.incident
@@ -35,7 +30,7 @@ def triage_body(
             shapes.Root,
             event,
             id=index,
-            ranks=list(incident.ranks_of(index)),
+            ranks=list(ranks_of(incident, index)),
             explains=len(incident.explained_by(index)),
         )
         for index in incident.roots

@@ -1,7 +1,5 @@
 """The report on an incident: verdict, chain, who else, what to do, what was read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,23 +11,9 @@ from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.incident import headline
 from postmortem.present.triage.card import triage_highlights
 from postmortem.present.triage.used import Used
-from postmortem.present.triage.words import (
-    chain,
-    next_steps,
-    restart,
-    step_words,
-    would_decide,
-)
+from postmortem.present.triage.words import chain, next_steps, restart, step_words, would_decide
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
-from postmortem.report.model import (
-    Confidence,
-    Diagnosis,
-    Evidence,
-    Outcome,
-    Report,
-    Role,
-    ordered,
-)
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
 from postmortem.text import counted
 
 Document = Mapping[str, Any]

@@ -1,7 +1,5 @@
 """What became of each file that lay there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from postmortem.diagnose.incident.incident import Judged

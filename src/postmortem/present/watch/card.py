@@ -1,7 +1,5 @@
 """What a watch puts on its card where nobody grows: what each process holds, and its change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.watch import Watched, Watching

@@ -1,7 +1,5 @@
 """The report at the end of a watch: blocks, and the fields of ``kind watch``."""
 
-from __future__ import annotations
-
 from postmortem.facts.watch import Sample, Watched, Watching
 from postmortem.present.watch.table import COLUMNS, biggest_first, row
 from postmortem.report.blocks import Block, KeyValues, Table

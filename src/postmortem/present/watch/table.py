@@ -1,7 +1,5 @@
 """One table of all processes, with a line of little bars for how each has grown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from postmortem.facts.watch import Watched, Watching

@@ -4,8 +4,6 @@ A record that is stored (not deflated) lies in the file as it is, and is scanned
 also compressed ones are read: numpy.savez_compressed() writes them.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile
@@ -63,8 +61,7 @@ def read_places(
     if arrays:
         return _numpy(_Archive(archive, records, stream, size, name, base), arrays)
     raise EvidenceError(
-        name,
-        "is a zip archive without data.pkl or .npy: no checkpoint of torch.save() or NumPy",
+        name, "is a zip archive without data.pkl or .npy: no checkpoint of torch.save() or NumPy"
     )
 
 

@@ -5,8 +5,6 @@ _frombuffer() (protocol 5). Source: numpy/_core/src/multiarray/methods.c, array_
 array_setstate(); descriptor.c, arraydescr_reduce().
 """
 
-from __future__ import annotations
-
 import struct
 from math import prod
 

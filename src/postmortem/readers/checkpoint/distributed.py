@@ -5,8 +5,6 @@ A shard holds one archive of torch.save() for each part of a tensor, one behind 
 Source: torch/distributed/checkpoint/filesystem.py and metadata.py.
 """
 
-from __future__ import annotations
-
 import io
 import mmap
 import os

@@ -6,8 +6,6 @@ one archive of torch.save() each, within the archive. Sources: torch/export/pt2_
 torch/_export/serde/schema.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

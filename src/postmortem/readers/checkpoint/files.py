@@ -1,7 +1,5 @@
 """Which files of a checkpoint hold tensors, and what lies where in one of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints of other programs, which are not scanned: what they are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ only be there, as the codes between them are integers. Source: ggml's docs/gguf.
 ggml-common.h for where in a block its scales stand.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from math import prod

@@ -1,7 +1,5 @@
 """The index of a checkpoint in shards, as Hugging Face's libraries write: which file holds what."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

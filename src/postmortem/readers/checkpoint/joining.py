@@ -1,7 +1,5 @@
 """One result for a tensor that was scanned part by part."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath

@@ -5,8 +5,6 @@ each storage: how many elements it has (8 bytes), and those. Source: torch/seria
 _legacy_save() and _legacy_load(); the elements are raw since 0.4.
 """
 
-from __future__ import annotations
-
 import io
 from typing import BinaryIO
 

@@ -3,8 +3,6 @@
 Format: numpy.lib.format, versions 1 to 3; the header is a Python literal, and is read as one.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from math import prod

@@ -1,7 +1,5 @@
 """What a pickle is followed to: tensors and their storages, and what else holds them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from postmortem.records import record

@@ -5,8 +5,6 @@ never imported: calls of the few that rebuild tensors are understood, all others
 `Unknown`. Opcodes: Lib/pickletools.py.
 """
 
-from __future__ import annotations
-
 import pickletools
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A pickle that pickle.dump() wrote: NumPy's arrays in it are scanned, tensors are not."""
 
-from __future__ import annotations
-
 from typing import BinaryIO
 
 from postmortem.errors import EvidenceError

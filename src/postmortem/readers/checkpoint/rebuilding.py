@@ -3,8 +3,6 @@
 How tensors are rebuilt: torch/_utils.py and torch/_tensor.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -46,19 +44,12 @@ REBUILT = "torch._utils._rebuild_tensor"
 ON_META = "torch._utils._rebuild_meta_tensor_no_storage"
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _REBUILT_IN_PLACE = frozenset(
-    {
-        "torch._utils._rebuild_parameter",
-        "torch._utils._rebuild_parameter_with_state",
-        _FROM_TYPE,
-    }
+    {"torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state", _FROM_TYPE}
 )
 _QUANTIZED = "torch._utils._rebuild_qtensor"
 _SPARSE = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_sparse_csr_tensor")
 _IN_PARTS = frozenset({_QUANTIZED, *_SPARSE})
-_SPARSE_PARTS = {
-    2: ("indices", "values"),
-    3: ("compressed_indices", "plain_indices", "values"),
-}
+_SPARSE_PARTS = {2: ("indices", "values"), 3: ("compressed_indices", "plain_indices", "values")}
 _CONTAINERS = {
     "collections.OrderedDict": Entries,
     "builtins.dict": Entries,

@@ -4,8 +4,6 @@ Format: 8 bytes little endian with the length of a JSON object, the object, the 
 https://huggingface.co/docs/safetensors. Offsets count from the end of the header.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from math import prod

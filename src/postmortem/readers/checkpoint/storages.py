@@ -1,7 +1,5 @@
 """Tensors as a pickle of torch.save() describes them, laid over the storages in a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from postmortem.facts.tensors import MOST_NAN_NUMBERS, TensorPlace

@@ -4,8 +4,6 @@ Only those whose values do not lie side by side in C order are held whole, as th
 told in that order.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable
 from math import prod

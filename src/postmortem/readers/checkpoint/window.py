@@ -1,7 +1,5 @@
 """A part of a file as a file of its own: one archive of several, a pickle of bounded length."""
 
-from __future__ import annotations
-
 import io
 import os
 from typing import BinaryIO

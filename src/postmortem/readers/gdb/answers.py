@@ -1,7 +1,5 @@
 """What gdb said about stacks, as facts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

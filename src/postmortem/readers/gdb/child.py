@@ -1,7 +1,5 @@
 """A program that may hang, die or flood its pipes, run so that nothing of it survives us."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

@@ -1,7 +1,5 @@
 """Which gdb to use: the one asked for, then PATH, then the wheel in our own environment."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ gdb adds what only DWARF knows. Where the two part, the better proven one is fol
 difference is told instead of hidden.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

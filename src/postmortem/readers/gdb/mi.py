@@ -6,8 +6,6 @@ Here every command has a token, is answered by the result record with that token
 holds for the whole conversation.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import deque

@@ -4,8 +4,6 @@ Slower, and it knows less: what is inlined is inferred from equal addresses, and
 behind an address has no chain of inlined calls.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

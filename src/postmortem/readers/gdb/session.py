@@ -1,7 +1,5 @@
 """Opening a core in gdb with the symbols of those modules that are wanted, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

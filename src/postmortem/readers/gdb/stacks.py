@@ -1,7 +1,5 @@
 """Asking gdb once for everything it knows about the stacks of a core, under one deadline."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

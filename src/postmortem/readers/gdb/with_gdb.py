@@ -1,7 +1,5 @@
 """Stacks from two sources: our own walk first, gdb for what only it knows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One known line of a kernel log to an event: what the numbers in it mean."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind

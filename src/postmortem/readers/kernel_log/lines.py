@@ -1,7 +1,5 @@
 """Files of a kernel log to lines: plain, packed, and the JSON of dmesg -J and journalctl."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

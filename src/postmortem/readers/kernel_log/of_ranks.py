@@ -1,7 +1,5 @@
 """What kernels wrote, joined to the logs of the ranks that ran on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.rank_logs import RankLogs

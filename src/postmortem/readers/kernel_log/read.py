@@ -1,7 +1,5 @@
 """Kernel logs to `KernelLog`: known lines found by the engine, taken apart, put together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path

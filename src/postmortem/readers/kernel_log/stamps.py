@@ -5,8 +5,6 @@ Forms: printk with and without ``<N>`` and the caller, dmesg -T -e -d -x and --t
 rsyslog's traditional and RFC 3339 files, and any of those behind ``HOST: `` of pdsh or clush.
 """
 
-from __future__ import annotations
-
 import calendar
 
 from postmortem.patterns import Pattern

@@ -3,8 +3,6 @@
 Arguments are those of the man pages of section 2; what they point to is read from the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -3,8 +3,6 @@
 Sources: proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_net(5), proc_locks(5).
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterable, Mapping

@@ -1,20 +1,12 @@
 """Which processes a job has on this node: by pids with all that they started, or by a name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.launcher import Placement, find_placement
-from postmortem.readers.live.status import (
-    Status,
-    all_pids,
-    children,
-    read_environment,
-    read_status,
-)
+from postmortem.readers.live.status import Status, all_pids, children, read_environment, read_status
 from postmortem.records import record, replace
 
 JOB_VARIABLES = (
@@ -51,6 +43,8 @@ class Member:
     place: Placement
     workers: tuple[int, ...] = ()
     """All that it started, and what they started."""
+    child_of_rank: int | None = None
+    """It has the variables of a rank only because that rank started it: a worker."""
 
 
 @record
@@ -173,13 +167,26 @@ def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, 
         places = {pid: find_placement(read_environment(pid) or {}) for pid in alive}
         for pid in _chosen(top.pid, alive, places):
             workers = tuple(one for one in _descendants(pid, below) if one in alive)
-            leaders.setdefault(pid, Member(alive[pid], places[pid], workers))
+            of = places[pid].rank if _is_worker(alive[pid], places[pid]) else None
+            leaders.setdefault(pid, Member(alive[pid], places[pid], workers, of))
     # A pid that was named, and is also the child of another that was, stands for itself once.
     inner = {pid for one in leaders.values() for pid in one.workers}
-    kept = [one for pid, one in leaders.items() if pid not in inner or one.place.rank is not None]
+    kept = [
+        one
+        for pid, one in leaders.items()
+        if pid not in inner or (one.place.rank is not None and one.child_of_rank is None)
+    ]
     # SLURM's batch script and its srun have the variables of a rank, too.
     kept = [one for one in kept if one.status.command not in _BETWEEN] or kept
     return tuple(sorted(kept, key=_order)), tuple(zombies.values())
+
+
+def _is_worker(row: Status, place: Placement) -> bool:
+    """Return whether a rank started it, and no launcher: it inherited the rank's variables."""
+    parent = read_status(row.ppid)
+    if place.rank is None or parent is None or parent.command in _BETWEEN:
+        return False
+    return find_placement(read_environment(parent.pid) or {}) == place
 
 
 def _order(one: Member) -> tuple[int, int]:

@@ -5,8 +5,6 @@ PTRACE_ATTACH, which sends a SIGSTOP). So each has a deadline, is killed with al
 and the process is looked at afterwards: by us, and if we are killed by the tool's guardian.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -57,21 +55,16 @@ def by_gdb(pid: int, gdb: Sequence[str], *, deadline_seconds: float) -> tuple[Th
     command = (*gdb, *arguments("mi2"))
     talk = Conversation(command, cwd="/", env=environment(), deadline=deadline)
     with _left_running(pid), talk:
-        try:
-            talk.ask(f"-target-attach {pid}")
-            rows = read_threads(talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False)
-            found = [
-                Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
-                for row in rows
-            ]
-        finally:
-            _detach(talk)
+        talk.ask(f"-target-attach {pid}")
+        rows = read_threads(talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False)
+        found = [
+            Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
+            for row in rows
+        ]
+        # Where it is interrupted nobody waits until gdb can answer: it is killed, which detaches.
+        with contextlib.suppress(DebuggerError):
+            talk.ask("-target-detach")
     return tuple(found)
-
-
-def _detach(talk: Conversation) -> None:
-    with contextlib.suppress(DebuggerError):  # it is killed next, and the kernel detaches
-        talk.ask("-target-detach")
 
 
 def by_signal(pid: int, number: int) -> StackDump:

@@ -1,7 +1,5 @@
 """What was read of live processes, as facts: stacks, calls, open files, and what went wrong."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -20,12 +18,7 @@ from postmortem.readers.live.calls import explained
 from postmortem.readers.live.descriptors import OtherEnds, read_connections, read_descriptors
 from postmortem.readers.live.job_processes import Member
 from postmortem.readers.live.native import NativeLive, read_native
-from postmortem.readers.live.status import (
-    read_environment,
-    read_status,
-    text_or_none,
-    user_name,
-)
+from postmortem.readers.live.status import read_environment, read_status, text_or_none, user_name
 from postmortem.readers.live.tasks import read_tasks
 from postmortem.readers.native_core import NativeAnswer
 from postmortem.readers.python_frames import with_python
@@ -110,6 +103,9 @@ class _Snapshot:
             process = self._of_native(process, native)
         else:
             process = self._of_others(process, native)
+        of = self._member.child_of_rank
+        if of is not None:
+            return replace(process, label=f"child pid {self._pid} of rank {of}")
         place = self._member.place
         if place.rank is None:
             place = find_placement(dict(process.env))

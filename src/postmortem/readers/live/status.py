@@ -3,8 +3,6 @@
 Formats: proc_pid_stat(5), proc_pid_status(5), Documentation/filesystems/proc.rst of Linux.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Threads as the kernel sees them: state, wait channel, and the system call that each is in."""
 
-from __future__ import annotations
-
 import os
 import platform
 

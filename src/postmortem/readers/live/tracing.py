@@ -4,8 +4,6 @@ strace attaches with PTRACE_SEIZE, so the kernel lets the process go on if strac
 strace is told to end when we die. Nothing of this can leave the process stopped.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -5,8 +5,6 @@ it can be bound, else the loopback. NCCL takes what NCCL_SOCKET_IFNAME lets pass
 ``=`` exact, ``^`` none of these), else ib*, then any but docker* and lo, then docker*, then lo.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 

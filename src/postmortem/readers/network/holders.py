@@ -1,7 +1,5 @@
 """Who has a port on this machine."""
 
-from __future__ import annotations
-
 import os
 import pwd
 

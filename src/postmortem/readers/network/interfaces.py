@@ -1,7 +1,5 @@
 """Network interfaces and their addresses (getifaddrs(3), sysfs), and InfiniBand's ports."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

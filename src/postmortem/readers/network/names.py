@@ -1,7 +1,5 @@
 """What a name is here, and who says so."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

@@ -234,6 +234,16 @@ def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...]
     return tuple(reversed(frames)), last
 
 
+_PROCESS = Pattern(r"^\[(?P<host>[A-Za-z][\w.-]*):0*(?P<pid>\d{2,10})(?: *:\d+:\d+)?\] ")
+"""As Open MPI's crash handler, PMIx and UCX begin their lines."""
+
+
+def process_named(failure: LogFailure) -> tuple[int, str] | None:
+    """Return the process, and its host, that a line says it is of: ``[node1:04711] ``."""
+    found = _PROCESS.match(failure.text)
+    return (int(found["pid"]), found["host"]) if found else None
+
+
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
     """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``mpi_rank_3``."""
     known_ids = briefs()

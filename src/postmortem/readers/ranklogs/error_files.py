@@ -1,7 +1,5 @@
 """error.json, which torchelastic's @record writes for a rank that failed."""
 
-from __future__ import annotations
-
 import json
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure

@@ -1,7 +1,5 @@
 """Exception groups: the tree that the margins of their tracebacks draw."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import ExceptionText, GroupPart

@@ -1,7 +1,5 @@
 """Which known messages stand in the lines that were kept: the knowledge base has their words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Looks up which known words errors have: the knowledge base tells what they say of a rank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure

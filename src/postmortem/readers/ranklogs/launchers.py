@@ -1,7 +1,5 @@
 """What launchers say of how processes ended: torchrun, srun, mpirun, a shell, the kernel."""
 
-from __future__ import annotations
-
 import calendar
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """Single lines of Python's tracebacks and of what stands around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import Enum
 
@@ -91,13 +89,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
     frame = _FRAME.match(body) if 'File "' in body else None
     if frame:
         return Line(
-            Shape.FRAME,
-            body,
-            number,
-            ordinal,
-            frame["file"],
-            int(frame["line"]),
-            frame["function"],
+            Shape.FRAME, body, number, ordinal, frame["file"], int(frame["line"]), frame["function"]
         )
     if body.lstrip().startswith("[Previous line repeated"):
         return Line(Shape.REPEATED, body, number, ordinal)

@@ -1,7 +1,5 @@
 """What MPI libraries write when they end a job: MPI_Abort, and calls whose errors are fatal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.rank_logs import ExceptionText

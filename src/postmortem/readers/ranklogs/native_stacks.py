@@ -1,7 +1,5 @@
 """Native stacks in logs: one line of any of their forms to a frame."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.rank_logs import NativeFrame

@@ -1,7 +1,5 @@
 """What NCCL says of itself: version, network, who speaks to whom and how, warnings, trails."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 

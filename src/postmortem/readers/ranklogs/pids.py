@@ -1,7 +1,5 @@
 """Process numbers of ranks, from whatever names them: launchers, NCCL, DataLoader, the monitor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from postmortem.facts.frames import Flight

@@ -1,7 +1,5 @@
 """How containers ended, as ``kubectl describe pod`` and operators of training jobs tell it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.rank_logs import LogExit

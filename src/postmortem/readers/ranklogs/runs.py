@@ -6,8 +6,6 @@ write to one shared folder have one run ID and run at the same time; a job that 
 has a folder that began after the other was done.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

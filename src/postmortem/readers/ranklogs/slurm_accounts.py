@@ -1,7 +1,5 @@
 """How jobs ended, as ``sacct`` and ``scontrol show job`` tell it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.rank_logs import LogExit
@@ -46,10 +44,5 @@ class SlurmAccounts:
         elif 0 < signal < _OWN_SIGNALS:
             status = ended(-signal)
         return LogExit(
-            self._file,
-            number,
-            code=status[0],
-            signal=status[1],
-            launcher="Slurm",
-            memory=memory,
+            self._file, number, code=status[0], signal=status[1], launcher="Slurm", memory=memory
         )

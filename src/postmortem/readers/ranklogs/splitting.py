@@ -1,7 +1,5 @@
 """The clean lines of each rank in a file of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """What a status says of how a process ended."""
 
-from __future__ import annotations
-
 import signal
 
 

@@ -1,7 +1,5 @@
 """How many ranks there are, from what the logs say."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

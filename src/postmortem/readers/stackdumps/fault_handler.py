@@ -4,8 +4,6 @@ Formats of Python/traceback.c, CPython 3.8 to 3.14. C stacks of 3.14 are left to
 cores.
 """
 
-from __future__ import annotations
-
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern

@@ -1,7 +1,5 @@
 """Frames of dumps, one object for all that are equal: thousands of ranks have few of them."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from postmortem.facts.threads import Frame, Trust

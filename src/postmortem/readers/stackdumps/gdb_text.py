@@ -1,7 +1,5 @@
 """What ``gdb -batch -ex "thread apply all bt"`` prints (gdb/stack.c, print_frame)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.stackdumps import StackDump

@@ -1,7 +1,5 @@
 """Which rank a dump is of, by the names of its file and folder."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """The JSON of ``postmortem core`` and ``postmortem hang``."""
 
-from __future__ import annotations
-
 from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread

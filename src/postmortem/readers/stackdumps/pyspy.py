@@ -1,7 +1,5 @@
 """``py-spy dump``: text and ``--json`` (src/dump.rs of py-spy 0.3 to 0.4)."""
 
-from __future__ import annotations
-
 from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread

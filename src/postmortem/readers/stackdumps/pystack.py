@@ -1,7 +1,5 @@
 """``pystack remote`` and ``pystack core``: outermost frames first, with code and locals between."""
 
-from __future__ import annotations
-
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern

@@ -1,7 +1,5 @@
 """Finds out which tool wrote a text with stacks, and reads it."""
 
-from __future__ import annotations
-
 from postmortem.facts.stackdumps import StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.stackdumps import fault_handler, gdb_text, own, pyspy, pystack

@@ -1,7 +1,5 @@
 """The page: verdict, conclusions with their evidence, incident, details, what was read."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator

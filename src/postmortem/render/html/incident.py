@@ -1,7 +1,5 @@
 """What only a triage has: the chain of events, and which evidence speaks of which ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pieces of HTML out of text of the evidence, in which nothing of that text can act."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import assert_never

@@ -1,7 +1,5 @@
 """Rules over any subset and mixture of facts: they may say little, but never fail or shout."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Which of two signals was the failure."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.core.caught import aftermath, beyond_handler, failure

@@ -6,8 +6,6 @@ end. `WRONG` says of each rule when it was, or would be, certain and false. What
 see of such a core is tried on real programs in tests/live/test_foreign_lookalikes.py.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path

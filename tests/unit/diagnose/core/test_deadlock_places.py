@@ -1,7 +1,5 @@
 """Which frame of a thread that waits for a lock is cited: the one of its own code."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.core.fault_kind import FaultKind

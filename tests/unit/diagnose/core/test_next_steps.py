@@ -1,7 +1,5 @@
 """What a reader is told to do next, where the evidence decides which advice is of any use."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

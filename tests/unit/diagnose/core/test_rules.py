@@ -1,7 +1,5 @@
 """Every rule against the corpus: what it must say, and what it must not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

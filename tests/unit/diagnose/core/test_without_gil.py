@@ -1,7 +1,5 @@
 """A thread in the Python API that does not hold the GIL: an error, unless there is no GIL."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from postmortem.diagnose.core.stacks import api_without_gil

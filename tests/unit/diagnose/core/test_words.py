@@ -1,7 +1,5 @@
 """Names, owners and the verdict's sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders.facts import parse_bt
@@ -178,11 +176,7 @@ def test_a_timeout_is_never_blamed_on_this_rank() -> None:
 
 
 def diagnosis(
-    title: str,
-    role: Role,
-    confidence: Confidence,
-    name: str = "x",
-    topic: Topic = Topic.FAILURE,
+    title: str, role: Role, confidence: Confidence, name: str = "x", topic: Topic = Topic.FAILURE
 ) -> Diagnosis:
     evidence = (Evidence("w", "x"),)
     return Diagnosis(name, title, role, confidence, "c", ("n",), evidence, topic=topic)

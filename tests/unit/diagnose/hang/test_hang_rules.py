@@ -1,7 +1,5 @@
 """The rules over live processes: what each must say, and what it must not."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.hang.live_waits import wait_words, waits_words

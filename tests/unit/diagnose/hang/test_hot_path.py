@@ -1,7 +1,5 @@
 """What many looks at a busy thread have in common."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.hang.hot_path import hot_path
 from postmortem.facts.threads import Frame
 

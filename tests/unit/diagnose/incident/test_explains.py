@@ -1,7 +1,5 @@
 """Every row of what explains what: a pair that it joins, and a look-alike that it leaves alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -164,11 +162,7 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NON_FINITE, ranks=(0,), names=("layer.2",)),
     ),
     # a GPU of another rank
-    (
-        "gpu-lost",
-        event(T.DEVICE_LOST, ranks=(4,), host="node3"),
-        event(T.RAISED, ranks=(5,)),
-    ),
+    ("gpu-lost", event(T.DEVICE_LOST, ranks=(4,), host="node3"), event(T.RAISED, ranks=(5,))),
     # another host
     (
         "host-failed",
@@ -176,17 +170,9 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
     ),
     # another process, which surely failed by itself
-    (
-        "error-ends-process",
-        event(T.RAISED, pid=7, ranks=(1,)),
-        event(T.EXITED, "strace", pid=8),
-    ),
+    ("error-ends-process", event(T.RAISED, pid=7, ranks=(1,)), event(T.EXITED, "strace", pid=8)),
     # the rank that hangs is not the one that is missed
-    (
-        "held-up",
-        event(T.STUCK, "hang", pid=7, ranks=(1,)),
-        event(T.NOT_IN_COLLECTIVE, ranks=(2,)),
-    ),
+    ("held-up", event(T.STUCK, "hang", pid=7, ranks=(1,)), event(T.NOT_IN_COLLECTIVE, ranks=(2,))),
     # another process of the same host
     (
         "end-is-missed",
@@ -194,17 +180,13 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NOT_IN_COLLECTIVE, ranks=(1,), pid=7),
     ),
     # a rank does not lose itself
-    (
-        "peer-missed",
-        event(T.RAISED, ranks=(1,)),
-        event(T.LOST_PEER, ranks=(1,), order=1),
-    ),
+    ("peer-missed", event(T.RAISED, ranks=(1,)), event(T.LOST_PEER, ranks=(1,), order=1)),
 ]
 
 
 @pytest.mark.parametrize(("row", "cause", "effect", "sure"), JOINED, ids=[r[0] for r in JOINED])
 def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confidence) -> None:
-    incident = solve([effect, cause])
+    incident = solve([effect, cause], TABLE)
     assert [(one.row, one.cause, one.effect, one.confidence) for one in incident.links] == [
         (row, 1, 0, sure)
     ]
@@ -213,7 +195,7 @@ def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confi
 
 @pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[r[0] for r in APART])
 def test_a_row_leaves_its_look_alike_alone(row: str, cause: Event, effect: Event) -> None:
-    assert solve([cause, effect]).links == ()
+    assert solve([cause, effect], TABLE).links == ()
 
 
 def test_every_row_has_a_pair_and_a_look_alike() -> None:
@@ -231,6 +213,6 @@ def test_pairs_are_of_the_types_of_their_row() -> None:
 
 def test_effects_are_never_roots() -> None:
     lonely = [event(kind, ranks=(0,)) for kind in sorted(EFFECTS)]
-    incident = solve(lonely)
+    incident = solve(lonely, TABLE)
     assert incident.roots == ()
     assert len(incident.unexplained) == len(lonely)

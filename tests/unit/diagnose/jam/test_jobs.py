@@ -1,7 +1,5 @@
 """Who holds up a job, on generated jobs of which it is known who was struck."""
 
-from __future__ import annotations
-
 import pickle
 import random
 
@@ -87,9 +85,7 @@ def test_nobody_else_is_blamed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize(
-    "kinds",
-    [("stuck", "stuck"), ("size", "stuck"), ("crashed", "stuck")],
-    ids="+".join,
+    "kinds", [("stuck", "stuck"), ("size", "stuck"), ("crashed", "stuck")], ids="+".join
 )
 def test_all_whom_somebody_lacks_are_named(kinds: tuple[str, ...], seed: int) -> None:
     ranks = random.Random(seed).sample(range(GRID.size), len(kinds))

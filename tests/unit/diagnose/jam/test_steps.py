@@ -1,7 +1,5 @@
 """What the dumps of a few ranks say together, one step of the reasoning at a time."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

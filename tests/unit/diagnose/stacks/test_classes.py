@@ -1,7 +1,5 @@
 """Ranks in the same place, the tree of all, and whose dump a file is."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.stacks.classes import classes, tree

@@ -1,7 +1,5 @@
 """How many cores become few crashes, and in what order they are told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash

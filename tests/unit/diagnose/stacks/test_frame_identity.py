@@ -1,7 +1,5 @@
 """What of a stack counts when it is compared, and what does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.stacks.frame_identity import function_name, module_name, python_name

@@ -1,7 +1,5 @@
 """Which threads stand together, and what is said of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from postmortem.diagnose.stacks.groups import groups

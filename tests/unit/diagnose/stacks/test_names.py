@@ -1,7 +1,5 @@
 """What the default view makes of names."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

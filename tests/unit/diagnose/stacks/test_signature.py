@@ -1,7 +1,5 @@
 """Which stacks have one signature, and which do not."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.facts.crash import AbortMessage, CppException, Signal
 from postmortem.facts.threads import Frame, Thread, Trust

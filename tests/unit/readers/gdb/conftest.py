@@ -1,7 +1,5 @@
 """Programs that pretend to be gdb and misbehave: the misbehaviour is what is tested."""
 
-from __future__ import annotations
-
 import os
 import sys
 import textwrap

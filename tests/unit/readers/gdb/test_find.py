@@ -1,7 +1,5 @@
 """Which gdb is taken, and what is said when none works."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Under which settings and environment gdb is started."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One stack out of our walk and gdb's."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

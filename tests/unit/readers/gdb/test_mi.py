@@ -1,7 +1,5 @@
 """The conversation with a gdb that hangs, dies, talks nonsense or talks for ever."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -211,10 +209,7 @@ def test_garbage_is_refused_and_the_next_answer_still_understood(fake_gdb: FakeG
 
 
 def test_missing_program_is_a_gdb_that_cannot_be_started(tmp_path: Path) -> None:
-    with (
-        pytest.raises(GdbDied, match="cannot be started"),
-        talk_to(str(tmp_path / "nowhere")),
-    ):
+    with pytest.raises(GdbDied, match="cannot be started"), talk_to(str(tmp_path / "nowhere")):
         pass
 
 

@@ -1,7 +1,5 @@
 """What is left of gdb's answer when gdb hangs, dies or lies half-way."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

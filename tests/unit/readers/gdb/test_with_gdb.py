@@ -1,7 +1,5 @@
 """Which files gdb is given, where nobody asked for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

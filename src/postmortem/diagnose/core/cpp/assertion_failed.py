@@ -1,19 +1,26 @@
-"""An assertion in native code failed."""
+"""An assertion in native code failed.
 
-from __future__ import annotations
+What it means
+    The code checked something that its author took for always true, and it was not.
+
+How to be sure
+    The C library keeps the message with file, line, function and condition; without it,
+    __assert_fail on the stack says as much and its caller is the place.
+
+What to do
+    Read the source at that line; the condition names what was wrong.
+"""
 
 import re
-from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Evidence, Role
 
 # assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
 _ASSERTION = Pattern(
@@ -26,25 +33,10 @@ _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 _OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man3/assert.3.html",),
-)
+@rule("https://man7.org/linux/man-pages/man3/assert.3.html")
 def assertion_failed(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None
-) -> Iterator[Finding]:
-    """An assertion in native code failed.
-
-    What it means
-        The code checked something that its author took for always true, and it was not.
-
-    How to be sure
-        The C library keeps the message with file, line, function and condition; without it,
-        __assert_fail on the stack says as much and its caller is the place.
-
-    What to do
-        Read the source at that line; the condition names what was wrong.
-    """
+) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     text = message.text if message is not None else ""

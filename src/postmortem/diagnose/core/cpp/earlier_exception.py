@@ -1,43 +1,35 @@
-"""Another C++ exception came before what ended the process."""
+"""Another C++ exception came before what ended the process.
 
-from __future__ import annotations
+What it means
+    An error had been thrown already. On its way to a handler the destructors of local objects
+    run; one of them crashed, or threw another exception, which no C++ program survives. Or a
+    handler had it and threw the next one (std::throw_with_nested, or a new error in a catch
+    block). What happened first is often what to mend; what came last ended the process.
 
-from collections.abc import Iterator
+How to be sure
+    The run-time library counts exceptions on their way and lists those that handlers have.
+    One on its way is on no list: it was found by a pointer on the stack of the thread.
+
+What to do
+    Read the first message. Destructors must neither throw nor rely on what the failed step
+    was about to set up.
+"""
 
 from postmortem.diagnose.core.citing import cite_exception
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import clip, short_type
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException, EarlierExceptions
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
+    "https://en.cppreference.com/w/cpp/error/nested_exception",
+    "https://isocpp.org/wiki/faq/exceptions#dtors-shouldnt-throw",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://en.cppreference.com/w/cpp/error/nested_exception",
-        "https://isocpp.org/wiki/faq/exceptions#dtors-shouldnt-throw",
-    ),
 )
 def earlier_exception(
     kind: FaultKind, exceptions: EarlierExceptions, last: CppException | None
-) -> Iterator[Finding]:
-    """Another C++ exception came before what ended the process.
-
-    What it means
-        An error had been thrown already. On its way to a handler the destructors of local objects
-        run; one of them crashed, or threw another exception, which no C++ program survives. Or a
-        handler had it and threw the next one (std::throw_with_nested, or a new error in a catch
-        block). What happened first is often what to mend; what came last ended the process.
-
-    How to be sure
-        The run-time library counts exceptions on their way and lists those that handlers have.
-        One on its way is on no list: it was found by a pointer on the stack of the thread.
-
-    What to do
-        Read the first message. Destructors must neither throw nor rely on what the failed step
-        was about to set up.
-    """
+) -> Findings:
     others = [
         e for e in exceptions.items if last is None or (e.type, e.what) != (last.type, last.what)
     ]

@@ -1,8 +1,16 @@
-"""Code logged a fatal error, or panicked, and stopped the process."""
+"""Code logged a fatal error, or panicked, and stopped the process.
 
-from __future__ import annotations
+What it means
+    A check failed (CHECK, LOG(FATAL), RAY_CHECK) or Rust code panicked (tokenizers,
+    safetensors, polars are written in Rust). The library printed why, then aborted.
 
-from collections.abc import Iterator
+How to be sure
+    The logger's or the panic's functions stand under abort(). The next function outwards made
+    the check. The message itself is on standard error.
+
+What to do
+    Read the last lines on standard error: they have file, line and the reason.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -10,24 +18,23 @@ from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException, Panic
 from postmortem.facts.threads import Frame, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 # glog, absl (gRPC, Ray, TensorFlow), c10's own logger, Rust's panic machinery with panic=abort.
 _LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
-    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)",
+    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
 )
 _RUST = Pattern(
     r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
     # catch_unwind stands at the bottom of every thread, not on the way to the abort.
     r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
     # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
-    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))",
+    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))"
 )
 _PANICKED = Pattern(
     r"panick?ing|rust_panic|rust_begin_unwind|panic_fmt|panic_with_hook|panic_bounds"
@@ -39,32 +46,13 @@ _RUST_LIBRARY = Pattern(
 )
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://abseil.io/docs/cpp/guides/logging",
-        "https://doc.rust-lang.org/std/macro.panic.html",
-    ),
-)
+@rule("https://abseil.io/docs/cpp/guides/logging", "https://doc.rust-lang.org/std/macro.panic.html")
 def fatal_log_message(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
     panic_text: Panic | None,
-) -> Iterator[Finding]:
-    """Code logged a fatal error, or panicked, and stopped the process.
-
-    What it means
-        A check failed (CHECK, LOG(FATAL), RAY_CHECK) or Rust code panicked (tokenizers,
-        safetensors, polars are written in Rust). The library printed why, then aborted.
-
-    How to be sure
-        The logger's or the panic's functions stand under abort(). The next function outwards made
-        the check. The message itself is on standard error.
-
-    What to do
-        Read the last lines on standard error: they have file, line and the reason.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

@@ -1,57 +1,48 @@
-"""A thread that was being ended met C++ code that may not be unwound."""
+"""A thread that was being ended met C++ code that may not be unwound.
 
-from __future__ import annotations
+What it means
+    pthread_cancel and pthread_exit end a thread by unwinding its stack, as an exception does.
+    A function that may not throw (noexcept, a destructor) turns that into std::terminate; a
+    catch (...) that swallows it makes the C library abort with "exception not rethrown".
 
-from collections.abc import Iterator
+How to be sure
+    __pthread_unwind or _Unwind_ForcedUnwind is on the stack under the abort, or the C
+    library's message says it. The first function outside the run-time libraries is where the
+    thread was when its end was asked for.
+
+What to do
+    Ask threads to end by a flag instead of pthread_cancel; let catch (...) throw again (or
+    catch abi::__forced_unwind first); do not call pthread_exit from C++.
+"""
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _UNWINDING = Pattern(
-    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$",
+    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$"
 )
 _EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
 _CANCELLED = Pattern(
-    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_",
+    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_"
 )
 _NOT_RETHROWN = "exception not rethrown"
 _WITHIN = 40
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_cancel.3.html",
-        "https://gcc.gnu.org/legacy-ml/gcc/2003-12/msg00743.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_cancel.3.html",
+    "https://gcc.gnu.org/legacy-ml/gcc/2003-12/msg00743.html",
 )
 def forced_unwind(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None
-) -> Iterator[Finding]:
-    """A thread that was being ended met C++ code that may not be unwound.
-
-    What it means
-        pthread_cancel and pthread_exit end a thread by unwinding its stack, as an exception does.
-        A function that may not throw (noexcept, a destructor) turns that into std::terminate; a
-        catch (...) that swallows it makes the C library abort with "exception not rethrown".
-
-    How to be sure
-        __pthread_unwind or _Unwind_ForcedUnwind is on the stack under the abort, or the C
-        library's message says it. The first function outside the run-time libraries is where the
-        thread was when its end was asked for.
-
-    What to do
-        Ask threads to end by a flag instead of pthread_cancel; let catch (...) throw again (or
-        catch abi::__forced_unwind first); do not call pthread_exit from C++.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

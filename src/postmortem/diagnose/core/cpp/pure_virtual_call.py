@@ -1,39 +1,30 @@
-"""A virtual function was called on an object that is no longer, or not yet, whole."""
+"""A virtual function was called on an object that is no longer, or not yet, whole.
 
-from __future__ import annotations
+What it means
+    While an object is destroyed (or built) its most derived functions are gone, and a call of
+    one that its base leaves open ends the process. Usual causes: a thread still uses an object
+    that another thread or the end of the program destroys, or two libraries disagree about the
+    layout of a class.
 
-from collections.abc import Iterator
+How to be sure
+    __cxa_pure_virtual is on the stack; its caller made the call. Frames of exit below it mean
+    that global objects were being destroyed.
+
+What to do
+    Stop and join the threads that use an object before it goes; at exit, end them before main
+    returns.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import exit_index, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://github.com/pytorch/pytorch/issues/84756",),
-)
-def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
-    """A virtual function was called on an object that is no longer, or not yet, whole.
-
-    What it means
-        While an object is destroyed (or built) its most derived functions are gone, and a call of
-        one that its base leaves open ends the process. Usual causes: a thread still uses an object
-        that another thread or the end of the program destroys, or two libraries disagree about the
-        layout of a class.
-
-    How to be sure
-        __cxa_pure_virtual is on the stack; its caller made the call. Frames of exit below it mean
-        that global objects were being destroyed.
-
-    What to do
-        Stop and join the threads that use an object before it goes; at exit, end them before main
-        returns.
-    """
+@rule("https://github.com/pytorch/pytorch/issues/84756")
+def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if kind is not FaultKind.ABORT or crashed is None:
         return

@@ -1,8 +1,19 @@
-"""A C++ exception left its thread uncaught, or std::terminate was called."""
+"""A C++ exception left its thread uncaught, or std::terminate was called.
 
-from __future__ import annotations
+What it means
+    An exception was thrown and nothing on that thread caught it; or it met a function marked
+    noexcept (destructors are), or was thrown while another was being handled. Without any
+    exception, std::terminate comes from the destructor of a std::thread that was still
+    joinable, often at exit after a Python error whose traceback stands above in the log.
 
-from collections.abc import Iterator
+How to be sure
+    The run-time library's own record of the exception gives its type and message. The frames
+    show who threw: the first function outside the C++ runtime.
+
+What to do
+    Read the message first. Catch the exception at the top of the thread; join threads before
+    their objects go.
+"""
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -19,19 +30,15 @@ from postmortem.diagnose.core.stacks import (
     thrown,
 )
 from postmortem.diagnose.names import bare, clip, short, short_type
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://en.cppreference.com/w/cpp/error/terminate",
-        "https://github.com/pytorch/pytorch/issues/38228",
-    ),
+    "https://en.cppreference.com/w/cpp/error/terminate",
+    "https://github.com/pytorch/pytorch/issues/38228",
     yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(
@@ -39,23 +46,7 @@ def uncaught_exception(
     threads: Threads | None,
     exception: CppException | None,
     message: AbortMessage | None,
-) -> Iterator[Finding]:
-    """A C++ exception left its thread uncaught, or std::terminate was called.
-
-    What it means
-        An exception was thrown and nothing on that thread caught it; or it met a function marked
-        noexcept (destructors are), or was thrown while another was being handled. Without any
-        exception, std::terminate comes from the destructor of a std::thread that was still
-        joinable, often at exit after a Python error whose traceback stands above in the log.
-
-    How to be sure
-        The run-time library's own record of the exception gives its type and message. The frames
-        show who threw: the first function outside the C++ runtime.
-
-    What to do
-        Read the message first. Catch the exception at the top of the thread; join threads before
-        their objects go.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
         return
@@ -221,7 +212,7 @@ def _is_plain_program(thread: Thread) -> bool:
     return any(bare(f.function) == "main" for f in thread.frames)
 
 
-def _without_exception(thread: Thread) -> Iterator[Finding]:
+def _without_exception(thread: Thread) -> Findings:
     """Yield what std::terminate means when no exception is in flight."""
     names = [bare(frame.function) for frame in thread.frames[:16]]
     if any("pthread_exit" in name or name == "_Unwind_ForcedUnwind" for name in names):

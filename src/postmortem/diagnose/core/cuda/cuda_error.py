@@ -1,9 +1,20 @@
-"""A CUDA error ended the process."""
+"""A CUDA error ended the process.
 
-from __future__ import annotations
+What it means
+    A kernel of this process failed, and the error was noticed later, by whoever next asked
+    the GPU: often the NCCL watchdog or a background thread. After such an error the GPU
+    context is dead and nothing in the process can recover.
+
+How to be sure
+    The exception's text is CUDA's. Where it was thrown says only who noticed it, because
+    kernels run asynchronously.
+
+What to do
+    Run with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer to get the place; look for Xid
+    lines in dmesg of that host.
+"""
 
 import re
-from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -14,12 +25,11 @@ from postmortem.diagnose.core.special_exceptions import (
 )
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.process import Process
 from postmortem.facts.signature import Signature
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 _STEPS = (
     "run again with CUDA_LAUNCH_BLOCKING=1: the error then comes at the call that caused it",
@@ -28,34 +38,16 @@ _STEPS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html",
-        "https://docs.nvidia.com/deploy/xid-errors/index.html",
-        "https://github.com/sgl-project/sglang/issues/6309",
-    ),
+    "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html",
+    "https://docs.nvidia.com/deploy/xid-errors/index.html",
+    "https://github.com/sgl-project/sglang/issues/6309",
 )
 def cuda_error(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """A CUDA error ended the process.
-
-    What it means
-        A kernel of this process failed, and the error was noticed later, by whoever next asked
-        the GPU: often the NCCL watchdog or a background thread. After such an error the GPU
-        context is dead and nothing in the process can recover.
-
-    How to be sure
-        The exception's text is CUDA's. Where it was thrown says only who noticed it, because
-        kernels run asynchronously.
-
-    What to do
-        Run with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer to get the place; look for Xid
-        lines in dmesg of that host.
-    """
+) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     own = thrown(exception, threads)

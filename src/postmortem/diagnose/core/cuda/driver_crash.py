@@ -1,47 +1,39 @@
-"""The process crashed inside the CUDA driver or a CUDA library."""
+"""The process crashed inside the CUDA driver or a CUDA library.
 
-from __future__ import annotations
+What it means
+    The innermost frame lies in libcuda, libcudart, cuDNN, cuBLAS or NCCL. Those rarely fail by
+    themselves: a wrong or freed host pointer was passed in, the context was already gone (at
+    exit, after fork), or driver and library versions do not fit.
 
-from collections.abc import Iterator
+How to be sure
+    The stack alone cannot decide between these. The first frame of PyTorch or of your own
+    names the call; versions and other crashes on that host narrow it.
+
+What to do
+    Check nvidia-smi's driver version against the CUDA version of the build; look for a fork
+    after CUDA was used; run on another host.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import exit_index, fault_start
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
 
 
 @rule(
+    "https://docs.nvidia.com/deploy/cuda-compatibility/",
+    "https://github.com/pytorch/pytorch/issues/24983",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://docs.nvidia.com/deploy/cuda-compatibility/",
-        "https://github.com/pytorch/pytorch/issues/24983",
-    ),
 )
 def driver_crash(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """The process crashed inside the CUDA driver or a CUDA library.
-
-    What it means
-        The innermost frame lies in libcuda, libcudart, cuDNN, cuBLAS or NCCL. Those rarely fail by
-        themselves: a wrong or freed host pointer was passed in, the context was already gone (at
-        exit, after fork), or driver and library versions do not fit.
-
-    How to be sure
-        The stack alone cannot decide between these. The first frame of PyTorch or of your own
-        names the call; versions and other crashes on that host narrow it.
-
-    What to do
-        Check nvidia-smi's driver version against the CUDA version of the build; look for a fork
-        after CUDA was used; run on another host.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     sent_again = kind is FaultKind.RERAISED
     if crashed is None or not (kind.is_memory_fault or sent_again):

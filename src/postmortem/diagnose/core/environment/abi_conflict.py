@@ -1,27 +1,38 @@
-"""Libraries that do not fit together are in one process."""
+"""Libraries that do not fit together are in one process.
 
-from __future__ import annotations
+What it means
+    Two copies of a library that should exist once (the C++ runtime, OpenMP, PyTorch itself),
+    or a module that needs a newer C++ runtime than the one that is loaded. Objects made by one
+    copy and destroyed by the other crash; two OpenMP runtimes fight over threads.
+
+How to be sure
+    Both copies are among the mapped files. Many processes live with two OpenMP libraries, so
+    this is said only when the crash is in such a library or the heap is damaged, and never as
+    the cause.
+
+What to do
+    Install all packages from one source (pip or conda, not both); remove copies from
+    LD_LIBRARY_PATH and LD_PRELOAD.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import is_malloc
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.memory import BinaryFacts, Module, Modules
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 # Libraries of which a process should have one. Wheels rename their copies (auditwheel adds a hash:
 # libgomp-a34b3233.so.1.0.0), so names are compared up to that.
 _SINGLE = Pattern(
     r"^(lib(?:stdc\+\+|gomp|iomp5|omp|c10|torch_cpu|torch_cuda|nccl|protobuf|python[\d.]+))"
-    r"(?:-[0-9a-f]{8})?\.so",
+    r"(?:-[0-9a-f]{8})?\.so"
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
 _RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")
@@ -29,11 +40,9 @@ _NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 
 
 @rule(
+    "https://gcc.gnu.org/onlinedocs/libstdc++/manual/abi.html",
+    "https://github.com/pytorch/pytorch/issues/2542",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/libstdc++/manual/abi.html",
-        "https://github.com/pytorch/pytorch/issues/2542",
-    ),
 )
 def abi_conflict(
     kind: FaultKind,
@@ -41,23 +50,7 @@ def abi_conflict(
     threads: Threads | None,
     message: AbortMessage | None,
     binary: BinaryFacts | None,
-) -> Iterator[Finding]:
-    """Libraries that do not fit together are in one process.
-
-    What it means
-        Two copies of a library that should exist once (the C++ runtime, OpenMP, PyTorch itself),
-        or a module that needs a newer C++ runtime than the one that is loaded. Objects made by one
-        copy and destroyed by the other crash; two OpenMP runtimes fight over threads.
-
-    How to be sure
-        Both copies are among the mapped files. Many processes live with two OpenMP libraries, so
-        this is said only when the crash is in such a library or the heap is damaged, and never as
-        the cause.
-
-    What to do
-        Install all packages from one source (pip or conda, not both); remove copies from
-        LD_LIBRARY_PATH and LD_PRELOAD.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return

@@ -1,40 +1,30 @@
-"""A library on disk is not the one that crashed."""
+"""A library on disk is not the one that crashed.
 
-from __future__ import annotations
+What it means
+    The build ID in the core and that of the file with the same path differ: the file was
+    rebuilt or updated since, or this is another machine or container. Its symbols would name
+    wrong functions, so they are not used.
 
-from collections.abc import Iterator
+How to be sure
+    Build IDs are made by the linker from the contents: different means a different build.
+
+What to do
+    Give the files of the machine that crashed with --sysroot (or the interpreter with
+    --python), or analyse the core where it was written.
+"""
 
 from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 SHOWN = 8
 """Modules that evidence lists; the rest are counted."""
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man1/ld.1.html",),
-    topic=Topic.EVIDENCE,
-)
-def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
-    """A library on disk is not the one that crashed.
-
-    What it means
-        The build ID in the core and that of the file with the same path differ: the file was
-        rebuilt or updated since, or this is another machine or container. Its symbols would name
-        wrong functions, so they are not used.
-
-    How to be sure
-        Build IDs are made by the linker from the contents: different means a different build.
-
-    What to do
-        Give the files of the machine that crashed with --sysroot (or the interpreter with
-        --python), or analyse the core where it was written.
-    """
+@rule("https://man7.org/linux/man-pages/man1/ld.1.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
+def mismatched_module(modules: Modules, threads: Threads | None) -> Findings:
     wrong = [module for module in modules if module.status == "mismatch"]
     if not wrong:
         return

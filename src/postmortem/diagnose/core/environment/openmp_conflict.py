@@ -1,43 +1,32 @@
-"""Two OpenMP runtimes were started in one process, and the second one stopped it."""
+"""Two OpenMP runtimes were started in one process, and the second one stopped it.
 
-from __future__ import annotations
+What it means
+    Intel's and LLVM's OpenMP allow one copy of themselves in a process. Packages bring copies
+    of their own (PyTorch, MKL, scikit-learn, conda's and pip's builds mixed); the second one to
+    start finds the first, prints "OMP: Error #15", and aborts.
 
-from collections.abc import Iterator
+How to be sure
+    The function that registers the runtime stands under its abort. Which files they are is in
+    the list of modules.
+
+What to do
+    Install the packages from one source. KMP_DUPLICATE_LIB_OK=TRUE lets both run, at the risk
+    of wrong results: a test, no cure.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, module_name, module_owner
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _WITHIN = 12
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md",),
-)
-def openmp_conflict(
-    kind: FaultKind, threads: Threads | None, modules: Modules | None
-) -> Iterator[Finding]:
-    """Two OpenMP runtimes were started in one process, and the second one stopped it.
-
-    What it means
-        Intel's and LLVM's OpenMP allow one copy of themselves in a process. Packages bring copies
-        of their own (PyTorch, MKL, scikit-learn, conda's and pip's builds mixed); the second one to
-        start finds the first, prints "OMP: Error #15", and aborts.
-
-    How to be sure
-        The function that registers the runtime stands under its abort. Which files they are is in
-        the list of modules.
-
-    What to do
-        Install the packages from one source. KMP_DUPLICATE_LIB_OK=TRUE lets both run, at the risk
-        of wrong results: a test, no cure.
-    """
+@rule("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md")
+def openmp_conflict(kind: FaultKind, threads: Threads | None, modules: Modules | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

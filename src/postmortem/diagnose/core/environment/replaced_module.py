@@ -1,16 +1,25 @@
-"""Libraries were deleted or replaced while the process ran."""
+"""Libraries were deleted or replaced while the process ran.
 
-from __future__ import annotations
+What it means
+    The kernel marked files as deleted that were still mapped: a package was upgraded or
+    removed, or an environment was rebuilt, under a running job. What was loaded stayed as it
+    was; what was imported later came from the new version, and the two may not fit together.
 
-from collections.abc import Iterator
+How to be sure
+    " (deleted)" behind the name in the core's list of files. That the upgrade caused the crash
+    is not said by it.
+
+What to do
+    Look at the package manager's log for that time; do not change an environment that jobs run
+    from. Start the job again before you look for another cause.
+"""
 
 from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
@@ -19,27 +28,8 @@ _PASSING = Pattern(r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|/\.?cache/|/\.nfs")
 _NO_FILE = Pattern(r"^/(memfd:|SYSV|anon_hugepage|\[aio\])")
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man5/core.5.html",),
-    topic=Topic.EVIDENCE,
-)
-def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
-    """Libraries were deleted or replaced while the process ran.
-
-    What it means
-        The kernel marked files as deleted that were still mapped: a package was upgraded or
-        removed, or an environment was rebuilt, under a running job. What was loaded stayed as it
-        was; what was imported later came from the new version, and the two may not fit together.
-
-    How to be sure
-        " (deleted)" behind the name in the core's list of files. That the upgrade caused the crash
-        is not said by it.
-
-    What to do
-        Look at the package manager's log for that time; do not change an environment that jobs run
-        from. Start the job again before you look for another cause.
-    """
+@rule("https://man7.org/linux/man-pages/man5/core.5.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
+def replaced_module(modules: Modules, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
     gone = [m for m in modules if m.deleted and _matters(m, m.path in on_stack)]

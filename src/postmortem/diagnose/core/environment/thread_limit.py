@@ -1,8 +1,19 @@
-"""A new thread could not be made."""
+"""A new thread could not be made.
 
-from __future__ import annotations
+What it means
+    pthread_create() answered EAGAIN, std::thread made an exception of it, and nothing caught
+    that. A limit was reached: threads of the user (ulimit -u, which counts all of the user's
+    processes on the host), of the container or job (pids.max), of the system, or address space
+    for one more stack (ulimit -v).
 
-from collections.abc import Iterator
+How to be sure
+    The exception says "Resource temporarily unavailable" and std::thread threw it. How many
+    threads the process itself had is in the core; the limit is not.
+
+What to do
+    Compare the number of threads here with the limits. Few threads here and many ranks or jobs
+    on the host: the limit is shared. Thousands here: threads are made and never ended.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
@@ -10,42 +21,22 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
-        "https://man7.org/linux/man-pages/man7/cgroups.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
+    "https://man7.org/linux/man-pages/man7/cgroups.7.html",
 )
 def thread_limit(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
     memory: MemoryTotals | None,
-) -> Iterator[Finding]:
-    """A new thread could not be made.
-
-    What it means
-        pthread_create() answered EAGAIN, std::thread made an exception of it, and nothing caught
-        that. A limit was reached: threads of the user (ulimit -u, which counts all of the user's
-        processes on the host), of the container or job (pids.max), of the system, or address space
-        for one more stack (ulimit -v).
-
-    How to be sure
-        The exception says "Resource temporarily unavailable" and std::thread threw it. How many
-        threads the process itself had is in the core; the limit is not.
-
-    What to do
-        Compare the number of threads here with the limits. Few threads here and many ranks or jobs
-        on the host: the limit is shared. Thousands here: threads are made and never ended.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     own = thrown(exception, threads)
     if kind is not FaultKind.ABORT or crashed is None or threads is None:

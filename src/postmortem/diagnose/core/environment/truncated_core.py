@@ -1,38 +1,30 @@
-"""The core file is cut."""
+"""The core file is cut.
 
-from __future__ import annotations
+What it means
+    The headers promise more bytes than the file has: the disk was full, a limit of size was
+    reached (ulimit -c, ProcessSizeMax of systemd-coredump), the process was killed while it
+    wrote, or the copy was not finished. The kernel writes the main stack and the last
+    libraries' data last, so stacks and names may be missing.
 
-from collections.abc import Iterator
+How to be sure
+    The sizes are compared exactly.
 
-from postmortem.diagnose.core.fault_words import size_words
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Copy it again if it was copied; else free space and raise the limit before the next run.
+"""
+
+from postmortem.diagnose.core.memory_words import size_words
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.process import CoreFile
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man5/core.5.html",
+    "https://man7.org/linux/man-pages/man5/coredump.conf.5.html",
     role=Role.CONTEXT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/core.5.html",
-        "https://man7.org/linux/man-pages/man5/coredump.conf.5.html",
-    ),
     topic=Topic.EVIDENCE,
 )
-def truncated_core(core: CoreFile) -> Iterator[Finding]:
-    """The core file is cut.
-
-    What it means
-        The headers promise more bytes than the file has: the disk was full, a limit of size was
-        reached (ulimit -c, ProcessSizeMax of systemd-coredump), the process was killed while it
-        wrote, or the copy was not finished. The kernel writes the main stack and the last
-        libraries' data last, so stacks and names may be missing.
-
-    How to be sure
-        The sizes are compared exactly.
-
-    What to do
-        Copy it again if it was copied; else free space and raise the limit before the next run.
-    """
+def truncated_core(core: CoreFile) -> Findings:
     if not core.truncated:
         return
     share = 100 * core.size_bytes / core.expected_bytes if core.expected_bytes else 0
@@ -47,9 +39,6 @@ def truncated_core(core: CoreFile) -> Iterator[Finding]:
             "/etc/systemd/coredump.conf; df -h where cores are written",
         ),
         evidence=(
-            Evidence(
-                f"core {core.path}",
-                f"{core.size_bytes} of {core.expected_bytes} bytes",
-            ),
+            Evidence(f"core {core.path}", f"{core.size_bytes} of {core.expected_bytes} bytes"),
         ),
     )

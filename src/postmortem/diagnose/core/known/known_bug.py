@@ -1,10 +1,18 @@
-"""The process shows a bug of a library that its developers know."""
+"""The process shows a bug of a library that its developers know.
 
-from __future__ import annotations
+What it means
+    The version that ran has a documented bug, and what that bug does is seen here: functions on
+    a stack, words, a signal, a setting. A version that is known to be free of it names nothing.
 
-from collections.abc import Iterator
+How to be sure
+    Compare the stack with the report that is referred to, and run once with the version that
+    has the fix, or with the work-around.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    What the record says: postmortem rules ID shows it, where ID is named in the cause.
+"""
+
+from postmortem.diagnose.rule import Findings, Role, rule
 from postmortem.facts.crash import (
     AbortMessage,
     CppException,
@@ -16,15 +24,12 @@ from postmortem.facts.known_words import KnownWords
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.facts.versions import Versions
-from postmortem.report.model import Role
 
 
 @rule(
+    "https://github.com/NVIDIA/nccl/issues",
+    "https://github.com/pytorch/pytorch/issues",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://github.com/NVIDIA/nccl/issues",
-        "https://github.com/pytorch/pytorch/issues",
-    ),
 )
 def known_bug(
     process: Process,
@@ -36,20 +41,7 @@ def known_bug(
     exception: CppException | None,
     earlier: EarlierExceptions | None,
     fatal: FatalPythonError | None,
-) -> Iterator[Finding]:
-    """The process shows a bug of a library that its developers know.
-
-    What it means
-        The version that ran has a documented bug, and what that bug does is seen here: functions on
-        a stack, words, a signal, a setting. A version that is known to be free of it names nothing.
-
-    How to be sure
-        Compare the stack with the report that is referred to, and run once with the version that
-        has the fix, or with the work-around.
-
-    What to do
-        What the record says: postmortem rules ID shows it, where ID is named in the cause.
-    """
+) -> Findings:
     from postmortem.diagnose.known_bugs import SeenStack, Sight, find_bugs
 
     texts = [("abort message", message.text)] if message is not None else []

@@ -1,38 +1,30 @@
-"""The process said something before it ended that the knowledge base knows."""
+"""The process said something before it ended that the knowledge base knows.
 
-from __future__ import annotations
+What it means
+    The text of its exception or of the message that it aborted with has one known cause; how
+    the process ended is told by other diagnoses.
 
-from collections.abc import Iterator
+How to be sure
+    The text is in the core: of the exception in flight, or of the C library's last message.
+
+What to do
+    What the signature says: postmortem rules ID shows it with its reference.
+"""
 
 from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.known_words import KnownWords
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
+    "https://en.cppreference.com/w/cpp/error/terminate",
     role=Role.CONTRIBUTING,
-    references=("https://en.cppreference.com/w/cpp/error/terminate",),
     # They read the same exception, and say more of this process.
     yields_to=EXCEPTION_RULES,
     yields_as=Role.CONTEXT,
 )
-def known_error_text(
-    words: KnownWords,
-) -> Iterator[Finding]:
-    """The process said something before it ended that the knowledge base knows.
-
-    What it means
-        The text of its exception or of the message that it aborted with has one known cause; how
-        the process ended is told by other diagnoses.
-
-    How to be sure
-        The text is in the core: of the exception in flight, or of the C library's last message.
-
-    What to do
-        What the signature says: postmortem rules ID shows it with its reference.
-    """
+def known_error_text(words: KnownWords) -> Findings:
     from postmortem.knowledge.messages import by_id  # only where there is something known
 
     known = by_id()

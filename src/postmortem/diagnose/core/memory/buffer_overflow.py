@@ -1,18 +1,26 @@
-"""A check of the C library found that a buffer was written past."""
+"""A check of the C library found that a buffer was written past.
 
-from __future__ import annotations
+What it means
+    "stack smashing detected": the function that was returning had a local array written past
+    its end. "buffer overflow detected": a copy into a buffer of known size was too long
+    (FORTIFY_SOURCE); the copy did not happen.
 
-from collections.abc import Iterator
+How to be sure
+    The C library's message says it, or its check (__stack_chk_fail, __chk_fail) is on the
+    stack. The first function outside the C library is the one whose buffer it was.
+
+What to do
+    Look at the local arrays and the copies in that function.
+"""
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording, explained
-from postmortem.report.model import Evidence, Role
 
 # (message, functions that print it (debug/ in glibc), title); where the message is not there, the
 # functions tell. Those of a copy come last: other checks end in them too.
@@ -34,29 +42,12 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/gcc/Instrumentation-Options.html",
-        "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
-    ),
+    "https://gcc.gnu.org/onlinedocs/gcc/Instrumentation-Options.html",
+    "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
 )
 def buffer_overflow(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None
-) -> Iterator[Finding]:
-    """A check of the C library found that a buffer was written past.
-
-    What it means
-        "stack smashing detected": the function that was returning had a local array written past
-        its end. "buffer overflow detected": a copy into a buffer of known size was too long
-        (FORTIFY_SOURCE); the copy did not happen.
-
-    How to be sure
-        The C library's message says it, or its check (__stack_chk_fail, __chk_fail) is on the
-        stack. The first function outside the C library is the one whose buffer it was.
-
-    What to do
-        Look at the local arrays and the copies in that function.
-    """
+) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,9 +1,22 @@
-"""The C heap is damaged."""
+"""The C heap is damaged.
 
-from __future__ import annotations
+What it means
+    malloc or free found its own records overwritten, or a pointer that is not its own: a
+    block freed twice, a pointer into the middle of a block or from another allocator, or a
+    buffer that something wrote past.
+
+How to be sure
+    The C library's message says what it found. An invalid or repeated free is usually wrong
+    in the very call on the stack; overwritten records were damaged earlier, and the code that
+    is on the stack now is innocent. A crash inside malloc or free without a message is most
+    likely the same.
+
+What to do
+    Catch the damage when it is done, not when it is found: AddressSanitizer or valgrind on a
+    small case. Suspect the native code of your own first, then mixed allocators.
+"""
 
 import re
-from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import (
     cite_abort,
@@ -15,13 +28,12 @@ from postmortem.diagnose.core.citing import (
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage, Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 # Messages of glibc's malloc/malloc.c, and whether the caller on the stack is suspect.
 _MESSAGES = (
@@ -41,12 +53,9 @@ _STEPS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/mallopt.3.html",
-        "https://github.com/pytorch/pytorch/issues/2542",
-        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
-    ),
+    "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+    "https://github.com/pytorch/pytorch/issues/2542",
+    "https://github.com/google/sanitizers/wiki/AddressSanitizer",
 )
 def heap_corruption(
     kind: FaultKind,
@@ -55,24 +64,7 @@ def heap_corruption(
     threads: Threads | None,
     message: AbortMessage | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """The C heap is damaged.
-
-    What it means
-        malloc or free found its own records overwritten, or a pointer that is not its own: a
-        block freed twice, a pointer into the middle of a block or from another allocator, or a
-        buffer that something wrote past.
-
-    How to be sure
-        The C library's message says what it found. An invalid or repeated free is usually wrong
-        in the very call on the stack; overwritten records were damaged earlier, and the code that
-        is on the stack now is innocent. A crash inside malloc or free without a message is most
-        likely the same.
-
-    What to do
-        Catch the damage when it is done, not when it is found: AddressSanitizer or valgrind on a
-        small case. Suspect the native code of your own first, then mixed allocators.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     text = message.text if message is not None else ""
     found = _by_message(text)
@@ -109,11 +101,7 @@ _GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
 
 
 def _foreign_pointer(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    crashed: Thread,
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None, crashed: Thread
 ) -> Finding:
     """Return what a fault in free() itself means: the block has no readable header."""
     name = plain(crashed.frames[0].function)

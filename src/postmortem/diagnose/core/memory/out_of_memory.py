@@ -1,55 +1,46 @@
-"""An allocation failed and nothing caught it."""
+"""An allocation failed and nothing caught it.
 
-from __future__ import annotations
+What it means
+    operator new threw std::bad_alloc, or PyTorch's allocator its own error, in a place where
+    no Python code could catch it (a background thread), so the process ended. Either memory
+    was short (a limit, no overcommit, address space), or the size asked for was absurd.
 
-from collections.abc import Iterator
+How to be sure
+    The exception's type and message. The kernel's OOM killer leaves no core and no exception:
+    this is a different thing, a limit such as ulimit -v or a size that was computed wrongly.
+
+What to do
+    Look at the size that was asked for. Plausible: raise the limit or use less. Absurd: find
+    the computation (a negative or uninitialised length).
+"""
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import size_words
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _GPU = Wording("gpu-memory-short")
 _ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html",
-        "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
-    ),
+    "https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html",
+    "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
 )
 def out_of_memory(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
     memory: MemoryTotals | None,
-) -> Iterator[Finding]:
-    """An allocation failed and nothing caught it.
-
-    What it means
-        operator new threw std::bad_alloc, or PyTorch's allocator its own error, in a place where
-        no Python code could catch it (a background thread), so the process ended. Either memory
-        was short (a limit, no overcommit, address space), or the size asked for was absurd.
-
-    How to be sure
-        The exception's type and message. The kernel's OOM killer leaves no core and no exception:
-        this is a different thing, a limit such as ulimit -v or a size that was computed wrongly.
-
-    What to do
-        Look at the size that was asked for. Plausible: raise the limit or use less. Absurd: find
-        the computation (a negative or uninitialised length).
-    """
+) -> Findings:
     own = thrown(exception, threads)
     if own is None or kind is not FaultKind.ABORT:
         return

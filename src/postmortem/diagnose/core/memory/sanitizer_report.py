@@ -1,19 +1,27 @@
-"""A sanitizer found a bug and stopped the program."""
+"""A sanitizer found a bug and stopped the program.
 
-from __future__ import annotations
+What it means
+    The program was built with -fsanitize=… (or runs with its library preloaded), and the
+    sanitizer's run-time library found what it looks for, printed a report and aborted.
 
-from collections.abc import Iterator
+How to be sure
+    The sanitizer's own functions stand between abort and the program's code; for leaks, which
+    are looked for at exit, no code of the program is on the stack.
+
+What to do
+    The report on standard error names the bug, the block and who allocated and freed it:
+    read that. It goes to the file of log_path if the options say so.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.records import record
-from postmortem.report.model import Confidence, Role
 
 _WITHIN = 24
 _RUNTIME = Pattern(
@@ -24,9 +32,7 @@ _OWN = Pattern(r"^_*(asan|lsan|tsan|msan|ubsan|hwasan|sanitizer|interceptor)_?")
 _FAILED_ITSELF = Pattern(r"^__sanitizer::(CheckFailed|Report(Mmap|Munmap)FailureAndDie)")
 """It met a limit or a bug of its own: that is no finding about the program."""
 _ACCESS = Pattern(r"^__(?:hw)?asan_report_(?:exp_)?(load|store)(?:_)?(n|\d+)")
-_INTERCEPTED = Pattern(
-    r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b",
-)
+_INTERCEPTED = Pattern(r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b")
 _UNDEFINED = {
     "add_overflow": "signed integer overflow in an addition",
     "sub_overflow": "signed integer overflow in a subtraction",
@@ -67,27 +73,10 @@ _TOOLS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/google/sanitizers/wiki/AddressSanitizerFlags",
-        "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
-    ),
+    "https://github.com/google/sanitizers/wiki/AddressSanitizerFlags",
+    "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
 )
-def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
-    """A sanitizer found a bug and stopped the program.
-
-    What it means
-        The program was built with -fsanitize=… (or runs with its library preloaded), and the
-        sanitizer's run-time library found what it looks for, printed a report and aborted.
-
-    How to be sure
-        The sanitizer's own functions stand between abort and the program's code; for leaks, which
-        are looked for at exit, no code of the program is on the stack.
-
-    What to do
-        The report on standard error names the bug, the block and who allocated and freed it:
-        read that. It goes to the file of log_path if the options say so.
-    """
+def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

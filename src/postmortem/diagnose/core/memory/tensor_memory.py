@@ -1,23 +1,33 @@
-"""A PyTorch kernel on the CPU touched memory that its tensors do not have."""
+"""A PyTorch kernel on the CPU touched memory that its tensors do not have.
 
-from __future__ import annotations
+What it means
+    The code of an operator failed on the elements of a tensor. Kernels trust the tensor: its
+    pointer, sizes and strides. Either the memory behind it is gone or shorter (from_blob,
+    frombuffer, as_strided, set_, shared memory of another process), or an index tensor holds
+    what the kernel does not check, or something overwrote the tensor.
 
-from collections.abc import Iterator
+How to be sure
+    The innermost frames are a kernel's. Read each input of the operator just before, as by
+    x.clone(): a crash there names the tensor.
+
+What to do
+    Find the operator's inputs in the Python line and where their memory came from. Check index
+    tensors with min() and max().
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _KERNEL = Pattern(
     r"\bat::(native|vec|internal|parallel_for|TensorIterator\w*)\b|\bc10::function_ref\b|"
-    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b",
+    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b"
 )
 _WITHIN = 6
 _FIRST_MAPPING = 1 << 32
@@ -30,31 +40,13 @@ _OPERATOR = (
 
 
 @rule(
+    "https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html",
+    "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html",
-        "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
-    ),
 )
 def tensor_memory(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A PyTorch kernel on the CPU touched memory that its tensors do not have.
-
-    What it means
-        The code of an operator failed on the elements of a tensor. Kernels trust the tensor: its
-        pointer, sizes and strides. Either the memory behind it is gone or shorter (from_blob,
-        frombuffer, as_strided, set_, shared memory of another process), or an index tensor holds
-        what the kernel does not check, or something overwrote the tensor.
-
-    How to be sure
-        The innermost frames are a kernel's. Read each input of the operator just before, as by
-        x.clone(): a crash there names the tensor.
-
-    What to do
-        Find the operator's inputs in the Python line and where their memory came from. Check index
-        tensors with min() and max().
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not kind.is_memory_fault or kind is FaultKind.BAD_CALL:
         return

@@ -1,53 +1,45 @@
-"""gloo threw an error on a thread of its own and ended the process."""
+"""gloo threw an error on a thread of its own and ended the process.
 
-from __future__ import annotations
+What it means
+    gloo carries PyTorch's collectives on CPUs. Its loop thread met a connection that another
+    rank closed, or a message that does not fit the collective that this rank called; nobody
+    can catch an exception there, so the process ends. The cause is usually another rank, or
+    ranks that called different things.
 
-from collections.abc import Iterator
+How to be sure
+    The exception is gloo's, or gloo's loop stands under std::terminate. A size that does not
+    fit means that two ranks disagree: which of them is wrong, one core cannot tell.
+
+What to do
+    Look for the rank that failed first. For sizes, run with TORCH_DISTRIBUTED_DEBUG=DETAIL.
+"""
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_gloo, is_nccl, watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminate, thrown
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording
-from postmortem.report.model import Confidence, Evidence, Role
 
 _SIZES = Wording("gloo-enforce-size")
 _CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
 
 
 @rule(
+    "https://github.com/pytorch/gloo/blob/main/docs/errors.md",
+    "https://pytorch.org/docs/stable/distributed.html",
     role=Role.CASCADE,
-    references=(
-        "https://github.com/pytorch/gloo/blob/main/docs/errors.md",
-        "https://pytorch.org/docs/stable/distributed.html",
-    ),
 )
 def gloo_abort(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """gloo threw an error on a thread of its own and ended the process.
-
-    What it means
-        gloo carries PyTorch's collectives on CPUs. Its loop thread met a connection that another
-        rank closed, or a message that does not fit the collective that this rank called; nobody
-        can catch an exception there, so the process ends. The cause is usually another rank, or
-        ranks that called different things.
-
-    How to be sure
-        The exception is gloo's, or gloo's loop stands under std::terminate. A size that does not
-        fit means that two ranks disagree: which of them is wrong, one core cannot tell.
-
-    What to do
-        Look for the rank that failed first. For sizes, run with TORCH_DISTRIBUTED_DEBUG=DETAIL.
-    """
+) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     crashed = threads.crashed if threads is not None else None

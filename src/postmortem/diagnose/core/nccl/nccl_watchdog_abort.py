@@ -1,8 +1,20 @@
-"""PyTorch's NCCL watchdog ended the process because of an error elsewhere."""
+"""PyTorch's NCCL watchdog ended the process because of an error elsewhere.
 
-from __future__ import annotations
+What it means
+    A thread of PyTorch's process group watches NCCL. It saw an asynchronous error of NCCL, a
+    time-out or a CUDA error, and rethrew it so that the process dies instead of computing on
+    bad data. The thread that crashed is the messenger; the fault is in the network, in another
+    rank, or in a kernel of this rank.
 
-from collections.abc import Iterator
+How to be sure
+    The watchdog's functions stand under abort() in the crashed thread (their names changed
+    with PyTorch's versions), or the exception that ended the process is NCCL's. The exception's
+    text, when the core has it, says what NCCL reported.
+
+What to do
+    Do not debug this thread. Find the first "NCCL WARN" line of this rank, see where the main
+    thread stood, and look at the other ranks: the one that does not report is the suspect.
+"""
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -14,23 +26,20 @@ from postmortem.diagnose.core.special_exceptions import (
 )
 from postmortem.diagnose.core.stacks import thrown
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _WATCHDOG = "NCCL watchdog stopped the process on purpose"
 
 
 @rule(
+    "https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+    "https://github.com/pytorch/pytorch/issues/126544",
+    "https://github.com/pytorch/pytorch/issues/112518",
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     role=Role.CASCADE,
-    references=(
-        "https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
-        "https://github.com/pytorch/pytorch/issues/126544",
-        "https://github.com/pytorch/pytorch/issues/112518",
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    ),
 )
 def nccl_watchdog_abort(
     kind: FaultKind,
@@ -38,24 +47,7 @@ def nccl_watchdog_abort(
     exception: CppException | None,
     message: AbortMessage | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """PyTorch's NCCL watchdog ended the process because of an error elsewhere.
-
-    What it means
-        A thread of PyTorch's process group watches NCCL. It saw an asynchronous error of NCCL, a
-        time-out or a CUDA error, and rethrew it so that the process dies instead of computing on
-        bad data. The thread that crashed is the messenger; the fault is in the network, in another
-        rank, or in a kernel of this rank.
-
-    How to be sure
-        The watchdog's functions stand under abort() in the crashed thread (their names changed
-        with PyTorch's versions), or the exception that ended the process is NCCL's. The exception's
-        text, when the core has it, says what NCCL reported.
-
-    What to do
-        Do not debug this thread. Find the first "NCCL WARN" line of this rank, see where the main
-        thread stood, and look at the other ranks: the one that does not report is the suspect.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if kind is not FaultKind.ABORT:
         return

@@ -1,8 +1,18 @@
-"""The crash is directly under a call through ctypes or cffi."""
+"""The crash is directly under a call through ctypes or cffi.
 
-from __future__ import annotations
+What it means
+    Python called a C function through ctypes, and that function, or one right under it,
+    touched bad memory. ctypes checks nothing: without argtypes and restype, pointers are cut
+    to 32 bits, NULL goes through, and buffers may already be freed.
 
-from collections.abc import Iterator
+How to be sure
+    The frames of libffi stand a few frames below the fault. That the arguments are at fault
+    is likely, not certain: the C function may have a bug of its own.
+
+What to do
+    Declare argtypes and restype for the function (c_void_p for pointers that are returned),
+    check for None and 0, keep buffers alive while C uses them.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -10,11 +20,10 @@ from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback, s
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import api_without_gil, ctypes_index, fault_start
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 NEAR = 4
 """Native frames between the fault and ctypes that still make the arguments the first suspect."""
@@ -23,28 +32,10 @@ NEAR = 4
 _POINTER_IS_BAD = ("bad_pointer", "null_dereference")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/ctypes.html#calling-functions",),
-)
+@rule("https://docs.python.org/3/library/ctypes.html#calling-functions")
 def ctypes_call(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """The crash is directly under a call through ctypes or cffi.
-
-    What it means
-        Python called a C function through ctypes, and that function, or one right under it,
-        touched bad memory. ctypes checks nothing: without argtypes and restype, pointers are cut
-        to 32 bits, NULL goes through, and buffers may already be freed.
-
-    How to be sure
-        The frames of libffi stand a few frames below the fault. That the arguments are at fault
-        is likely, not certain: the C function may have a bug of its own.
-
-    What to do
-        Declare argtypes and restype for the function (c_void_p for pointers that are returned),
-        check for None and 0, keep buffers alive while C uses them.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not (kind.is_memory_fault or kind is FaultKind.RERAISED):
         return

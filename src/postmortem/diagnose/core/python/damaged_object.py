@@ -1,30 +1,39 @@
-"""CPython met an object that is damaged, freed or null."""
+"""CPython met an object that is damaged, freed or null.
 
-from __future__ import annotations
+What it means
+    The interpreter itself failed on the header of an object: its reference count, its type or
+    the links of the garbage collector. Python code cannot do that. Native code wrote past a
+    buffer, gave a reference back that it did not own, or handed over a null pointer. The
+    collector and the allocator only come across the damage: it is older than the crash, and
+    the Python line is where they happened to run.
 
-from collections.abc import Iterator
+How to be sure
+    The innermost frames are CPython's own and the thread holds the GIL. Another place in every
+    run confirms damaged memory. A bug of CPython itself looks the same, but is rare.
+
+What to do
+    Run with PYTHONMALLOC=debug (and -X dev), which checks blocks as they are freed. Suspect the
+    native modules of your own first; run gc.collect() after calls into them, to come nearer to
+    the moment of the damage.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.diagnose.core.pyobject_fault import ObjectFault, Touch, intruder, object_fault
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _MOST_SUSPECTS = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/refcounting.html",
-        "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
-    ),
+    "https://docs.python.org/3/c-api/refcounting.html",
+    "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
 )
 def damaged_object(
     kind: FaultKind,
@@ -33,25 +42,7 @@ def damaged_object(
     threads: Threads | None,
     modules: Modules | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """CPython met an object that is damaged, freed or null.
-
-    What it means
-        The interpreter itself failed on the header of an object: its reference count, its type or
-        the links of the garbage collector. Python code cannot do that. Native code wrote past a
-        buffer, gave a reference back that it did not own, or handed over a null pointer. The
-        collector and the allocator only come across the damage: it is older than the crash, and
-        the Python line is where they happened to run.
-
-    How to be sure
-        The innermost frames are CPython's own and the thread holds the GIL. Another place in every
-        run confirms damaged memory. A bug of CPython itself looks the same, but is rare.
-
-    What to do
-        Run with PYTHONMALLOC=debug (and -X dev), which checks blocks as they are freed. Suspect the
-        native modules of your own first; run gc.collect() after calls into them, to come nearer to
-        the moment of the damage.
-    """
+) -> Findings:
     found = object_fault(kind, signal, threads, fault)
     if found is None or threads is None or threads.crashed is None:
         return

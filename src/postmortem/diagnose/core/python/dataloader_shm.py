@@ -1,28 +1,37 @@
-"""A DataLoader ran out of shared memory."""
+"""A DataLoader ran out of shared memory.
 
-from __future__ import annotations
+What it means
+    DataLoader workers hand batches to the main process through files in /dev/shm. The file
+    gets its length at once, but its memory only as it is written; when /dev/shm (64 MB in a
+    container by default) is full, the write is answered with SIGBUS.
 
-from collections.abc import Iterator
+How to be sure
+    The fault address lies in a segment /dev/shm/torch_…; or the worker's own SIGBUS handler is
+    on the stack. It printed "Unexpected bus error encountered in worker" then. How full
+    /dev/shm was at that moment is not in the core.
+
+What to do
+    Give /dev/shm more (docker --shm-size, ipc=host, a Memory emptyDir in Kubernetes), or use
+    less: fewer workers, smaller prefetch_factor, smaller batches. Remove torch_* files of dead
+    processes.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain, size_words
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.core.stacks import handler_index
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/5040",
-        "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
-        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
-    ),
+    "https://github.com/pytorch/pytorch/issues/5040",
+    "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
+    "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
 def dataloader_shm(
     kind: FaultKind,
@@ -30,24 +39,7 @@ def dataloader_shm(
     fault: Fault | None,
     threads: Threads | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """A DataLoader ran out of shared memory.
-
-    What it means
-        DataLoader workers hand batches to the main process through files in /dev/shm. The file
-        gets its length at once, but its memory only as it is written; when /dev/shm (64 MB in a
-        container by default) is full, the write is answered with SIGBUS.
-
-    How to be sure
-        The fault address lies in a segment /dev/shm/torch_…; or the worker's own SIGBUS handler is
-        on the stack. It printed "Unexpected bus error encountered in worker" then. How full
-        /dev/shm was at that moment is not in the core.
-
-    What to do
-        Give /dev/shm more (docker --shm-size, ipc=host, a Memory emptyDir in Kubernetes), or use
-        less: fewer workers, smaller prefetch_factor, smaller batches. Remove torch_* files of dead
-        processes.
-    """
+) -> Findings:
     file = fault.file if fault is not None else None
     crashed = threads.crashed if threads is not None else None
     in_segment = file is not None and is_torch_segment(file.path)

@@ -1,42 +1,32 @@
-"""The crash is in a worker of a PyTorch DataLoader."""
+"""The crash is in a worker of a PyTorch DataLoader.
 
-from __future__ import annotations
+What it means
+    The dataset's own code, or a library that it calls (image and video decoders, tokenisers),
+    crashed in a process that only loads data. The trainer itself is well; it ends, or hangs,
+    because a worker is gone, and only says "DataLoader worker (pid …) is killed by signal".
 
-from collections.abc import Iterator
+How to be sure
+    torch/utils/data/_utils/worker.py stands on the main thread's stack.
+
+What to do
+    Run once with num_workers=0: the same sample then fails in the main process, in a debugger
+    if need be. The Python line of the dataset names the sample's index.
+"""
 
 from postmortem.diagnose.core.citing import cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
+    "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
+    "https://github.com/pytorch/pytorch/issues/8976",
     role=Role.CONTEXT,
-    references=(
-        "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
-        "https://github.com/pytorch/pytorch/issues/8976",
-    ),
     topic=Topic.PROCESS,
 )
-def dataloader_worker(
-    kind: FaultKind, process: Process, threads: Threads | None
-) -> Iterator[Finding]:
-    """The crash is in a worker of a PyTorch DataLoader.
-
-    What it means
-        The dataset's own code, or a library that it calls (image and video decoders, tokenisers),
-        crashed in a process that only loads data. The trainer itself is well; it ends, or hangs,
-        because a worker is gone, and only says "DataLoader worker (pid …) is killed by signal".
-
-    How to be sure
-        torch/utils/data/_utils/worker.py stands on the main thread's stack.
-
-    What to do
-        Run once with num_workers=0: the same sample then fails in the main process, in a debugger
-        if need be. The Python line of the dataset names the sample's index.
-    """
+def dataloader_worker(kind: FaultKind, process: Process, threads: Threads | None) -> Findings:
     if process.role != "DataLoader worker" or kind in (FaultKind.SNAPSHOT, FaultKind.UNKNOWN):
         return
     main = threads.main if threads is not None else None

@@ -1,52 +1,42 @@
-"""The process died while it was already ending."""
+"""The process died while it was already ending.
 
-from __future__ import annotations
+What it means
+    The program had finished its work: exit handlers, destructors of global objects or the
+    interpreter's finalisation were running. Something was used after it had been taken down
+    (the CUDA context, a library, the interpreter), often by a thread that still ran.
 
-from collections.abc import Iterator
+How to be sure
+    Functions of exit stand under the crash on the stack of the crashed thread, or on that of
+    the main thread while another thread crashed.
+
+What to do
+    Results written before are usually whole; check them. End threads, process groups and
+    loaders explicitly before main returns; keep GPU objects out of global variables.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import exit_index, fault_start, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 _SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
-_ENDED = Pattern(
-    r"\b(PyThread_exit_thread|PyThread_hang_thread)$",
-)
+_ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man3/exit.3.html",
+    "https://github.com/pytorch/pytorch/issues/24983",
+    "https://github.com/pytorch/pytorch/issues/38228",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://man7.org/linux/man-pages/man3/exit.3.html",
-        "https://github.com/pytorch/pytorch/issues/24983",
-        "https://github.com/pytorch/pytorch/issues/38228",
-    ),
 )
 def exit_crash(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """The process died while it was already ending.
-
-    What it means
-        The program had finished its work: exit handlers, destructors of global objects or the
-        interpreter's finalisation were running. Something was used after it had been taken down
-        (the CUDA context, a library, the interpreter), often by a thread that still ran.
-
-    How to be sure
-        Functions of exit stand under the crash on the stack of the crashed thread, or on that of
-        the main thread while another thread crashed.
-
-    What to do
-        Results written before are usually whole; check them. End threads, process groups and
-        loaders explicitly before main returns; keep GPU objects out of global variables.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if threads is None or crashed is None:
         return

@@ -1,20 +1,28 @@
-"""The crash is in an extension module or library that is not part of the platform."""
+"""The crash is in an extension module or library that is not part of the platform.
 
-from __future__ import annotations
+What it means
+    The innermost code outside the C library belongs neither to CPython, PyTorch nor CUDA: a
+    native module of yours or of a third-party package. That is where to look first.
 
-from collections.abc import Iterator
+How to be sure
+    The module of the frame tells. The module may be innocent when it was handed bad data or
+    when the memory was damaged before, so the finding is likely at best.
+
+What to do
+    Read that module's source at the frame; build it with -g for line numbers; report it to
+    the package's developers with this stack.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
 from postmortem.diagnose.core.stacks import caller, fault_start
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
@@ -37,10 +45,7 @@ _DISTRIBUTIONS = {
 """What pip calls packages that are imported by another name."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.python.org/3/extending/extending.html",),
-)
+@rule("https://docs.python.org/3/extending/extending.html", role=Role.CONTRIBUTING)
 def extension_crash(
     kind: FaultKind,
     signal: Signal,
@@ -48,21 +53,7 @@ def extension_crash(
     threads: Threads | None,
     modules: Modules | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """The crash is in an extension module or library that is not part of the platform.
-
-    What it means
-        The innermost code outside the C library belongs neither to CPython, PyTorch nor CUDA: a
-        native module of yours or of a third-party package. That is where to look first.
-
-    How to be sure
-        The module of the frame tells. The module may be innocent when it was handed bad data or
-        when the memory was damaged before, so the finding is likely at best.
-
-    What to do
-        Read that module's source at the frame; build it with -g for line numbers; report it to
-        the package's developers with this stack.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not (kind.is_memory_fault or kind in _KINDS):
         return

@@ -1,28 +1,37 @@
-"""A forked child used what only the parent's threads could have kept working."""
+"""A forked child used what only the parent's threads could have kept working.
 
-from __future__ import annotations
+What it means
+    fork copies one thread only. Locks that other threads held stay locked for ever, thread
+    pools (OpenMP, MKL, gRPC) exist on paper only, and a CUDA context cannot be used. A child
+    that touches any of these before exec may crash or hang.
 
-from collections.abc import Iterator
+How to be sure
+    Functions of fork stand on the crashed stack; or the process is a forked multiprocessing
+    child with a single thread that died inside a library with a thread pool.
+
+What to do
+    Start children with spawn or forkserver, or fork before the first thread and the first use
+    of CUDA.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _IN_FORK = Pattern(
     r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
-    r"run_at_forkers|fork_exec|subprocess_fork_exec)$",
+    r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
 )
 _FORKED_CHILD = Pattern(r"multiprocessing/popen_fork\.py$")
 _BARRIER = Pattern(
     r"^(gomp_(team_)?barrier_wait\w*|gomp_team_start|__kmp_(fork|join)_barrier\w*|"
-    r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)",
+    r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)"
 )
 _WAITED = (
     FaultKind.KILLED_BY_PROCESS,
@@ -42,31 +51,14 @@ _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|G
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/fork.2.html",
+    "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods",
+    "https://github.com/pytorch/pytorch/issues/75147",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://man7.org/linux/man-pages/man2/fork.2.html",
-        "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods",
-        "https://github.com/pytorch/pytorch/issues/75147",
-    ),
 )
 def fork_after_threads(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A forked child used what only the parent's threads could have kept working.
-
-    What it means
-        fork copies one thread only. Locks that other threads held stay locked for ever, thread
-        pools (OpenMP, MKL, gRPC) exist on paper only, and a CUDA context cannot be used. A child
-        that touches any of these before exec may crash or hang.
-
-    How to be sure
-        Functions of fork stand on the crashed stack; or the process is a forked multiprocessing
-        child with a single thread that died inside a library with a thread pool.
-
-    What to do
-        Start children with spawn or forkserver, or fork before the first thread and the first use
-        of CUDA.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if threads is not None and kind in _WAITED:
         yield from _waits_for_nobody(threads)
@@ -107,7 +99,7 @@ def fork_after_threads(
     )
 
 
-def _waits_for_nobody(threads: Threads) -> Iterator[Finding]:
+def _waits_for_nobody(threads: Threads) -> Findings:
     """Yield what it means that the only thread stands in the barrier of a team."""
     if len(threads) != 1:
         return

@@ -1,56 +1,44 @@
-"""A thread asked for the GIL while the interpreter was ending, and was killed for it."""
+"""A thread asked for the GIL while the interpreter was ending, and was killed for it.
 
-from __future__ import annotations
+What it means
+    The interpreter was finalising. Python before 3.14 answers a thread that wants the GIL then
+    by ending the thread with pthread_exit, which unwinds its stack; C++ code that may not be
+    unwound (a destructor such as pybind11's gil_scoped_release) turns that into
+    std::terminate. The abort comes after the program's work, or after an error whose
+    traceback stands above.
 
-from collections.abc import Iterator
+How to be sure
+    pthread_exit (or PyThread_exit_thread) under std::terminate, and a function that takes the
+    GIL further out, on the same stack.
+
+What to do
+    Join daemon and native threads before the end. Look above in the log for the traceback, if
+    the job failed.
+"""
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import has_python
 from postmortem.diagnose.names import bare
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
-_KILLED = Pattern(
-    r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind",
-)
+_KILLED = Pattern(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
 _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
-    r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)",
+    r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
 )
 
 
 @rule(
+    "https://github.com/pytorch/pytorch/issues/38228",
+    "https://github.com/pybind/pybind11/issues/2215",
+    "https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization",
     role=Role.CASCADE,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/38228",
-        "https://github.com/pybind/pybind11/issues/2215",
-        "https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization",
-    ),
 )
-def gil_at_exit(
-    kind: FaultKind, threads: Threads | None, message: AbortMessage | None
-) -> Iterator[Finding]:
-    """A thread asked for the GIL while the interpreter was ending, and was killed for it.
-
-    What it means
-        The interpreter was finalising. Python before 3.14 answers a thread that wants the GIL then
-        by ending the thread with pthread_exit, which unwinds its stack; C++ code that may not be
-        unwound (a destructor such as pybind11's gil_scoped_release) turns that into
-        std::terminate. The abort comes after the program's work, or after an error whose
-        traceback stands above.
-
-    How to be sure
-        pthread_exit (or PyThread_exit_thread) under std::terminate, and a function that takes the
-        GIL further out, on the same stack.
-
-    What to do
-        Join daemon and native threads before the end. Look above in the log for the traceback, if
-        the job failed.
-    """
+def gil_at_exit(kind: FaultKind, threads: Threads | None, message: AbortMessage | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

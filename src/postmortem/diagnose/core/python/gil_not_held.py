@@ -1,42 +1,33 @@
-"""The Python C API was called without the GIL."""
+"""The Python C API was called without the GIL.
 
-from __future__ import annotations
+What it means
+    C or C++ code made, read or freed a Python object on a thread that did not hold the
+    interpreter's lock. Without it there is no current thread state, so many functions read
+    through a null pointer; others race with the thread that holds the lock.
 
-from collections.abc import Iterator
+How to be sure
+    The interpreter's own state in the core says who held the GIL: not the crashed thread,
+    although it was inside a function of the C API that needs it.
+
+What to do
+    Take the GIL around the call: PyGILState_Ensure and PyGILState_Release, or
+    py::gil_scoped_acquire in pybind11. From ctypes use PyDLL or pythonapi, not CDLL, for
+    functions of the Python API.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import api_without_gil
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
-        "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
-    ),
+    "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
+    "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
 )
-def gil_not_held(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
-    """The Python C API was called without the GIL.
-
-    What it means
-        C or C++ code made, read or freed a Python object on a thread that did not hold the
-        interpreter's lock. Without it there is no current thread state, so many functions read
-        through a null pointer; others race with the thread that holds the lock.
-
-    How to be sure
-        The interpreter's own state in the core says who held the GIL: not the crashed thread,
-        although it was inside a function of the C API that needs it.
-
-    What to do
-        Take the GIL around the call: PyGILState_Ensure and PyGILState_Release, or
-        py::gil_scoped_acquire in pybind11. From ctypes use PyDLL or pythonapi, not CDLL, for
-        functions of the Python API.
-    """
+def gil_not_held(kind: FaultKind, threads: Threads | None) -> Findings:
     if not kind.is_memory_fault:
         return
     index = api_without_gil(threads)

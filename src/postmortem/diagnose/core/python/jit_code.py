@@ -1,17 +1,25 @@
-"""The crash is in code that a compiler made while the program ran."""
+"""The crash is in code that a compiler made while the program ran.
 
-from __future__ import annotations
+What it means
+    numba, XLA and others compile functions into memory. The instruction that failed lies in no
+    file, so no debugger can name it; who called it can be named. Such code checks no index
+    unless it is told to.
 
-from collections.abc import Iterator
+How to be sure
+    The frame of the fault lies in no module, and the frames that called it are the compiler's
+    own. In a worker of a thread pool they are on the stack of the thread that waits for it.
+
+What to do
+    Run with the compiler's checks, or without compilation: the error then has a Python line.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import NUMBA, compiled_by, compiled_for_worker
 from postmortem.diagnose.core.stacks import fault_start
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _STEPS = {
     NUMBA: (
@@ -19,7 +27,7 @@ _STEPS = {
         "NUMBA_DISABLE_JIT=1 python …: the same functions as plain Python, with tracebacks",
         "look for parallel=True, fastmath, carray() and pointers from outside: there numba checks "
         "nothing",
-    ),
+    )
 }
 _ANY = (
     "switch the compilation off (jax.disable_jit(), or the like) and see whether it still dies",
@@ -27,27 +35,10 @@ _ANY = (
 )
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://numba.readthedocs.io/en/stable/reference/envvars.html",),
-)
+@rule("https://numba.readthedocs.io/en/stable/reference/envvars.html", role=Role.CONTRIBUTING)
 def jit_code(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """The crash is in code that a compiler made while the program ran.
-
-    What it means
-        numba, XLA and others compile functions into memory. The instruction that failed lies in no
-        file, so no debugger can name it; who called it can be named. Such code checks no index
-        unless it is told to.
-
-    How to be sure
-        The frame of the fault lies in no module, and the frames that called it are the compiler's
-        own. In a worker of a thread pool they are on the stack of the thread that waits for it.
-
-    What to do
-        Run with the compiler's checks, or without compilation: the error then has a Python line.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or threads is None:
         return

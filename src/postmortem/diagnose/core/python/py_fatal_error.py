@@ -1,22 +1,33 @@
-"""The interpreter stopped itself: a fatal Python error."""
+"""The interpreter stopped itself: a fatal Python error.
 
-from __future__ import annotations
+What it means
+    CPython found itself in a state that must not be and called Py_FatalError. Most often
+    native code used the C API without holding the GIL, released an object too often, or wrote
+    over a Python object; also an interpreter that cannot start (wrong PYTHONHOME).
+
+How to be sure
+    Py_FatalError (or fatal_error) is on the stack; the function that called it made the
+    check. The message stands on standard error ("Fatal Python error: …"); it is read from the
+    registers that CPython saved, or from the frame's arguments where gdb shows them.
+
+What to do
+    Read the message. For the GIL: the first frame outside CPython is the code that called
+    without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
+"""
 
 import re
-from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 _FATAL = Pattern(
-    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$",
+    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$"
 )
 _GIL = Pattern(
     r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"
@@ -35,32 +46,13 @@ _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_Byte
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/sys.html#c.Py_FatalError",
-        "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
-        "https://github.com/bloomberg/memray/issues/227",
-    ),
+    "https://docs.python.org/3/c-api/sys.html#c.Py_FatalError",
+    "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
+    "https://github.com/bloomberg/memray/issues/227",
 )
 def py_fatal_error(
     kind: FaultKind, threads: Threads | None, error: FatalPythonError | None
-) -> Iterator[Finding]:
-    """The interpreter stopped itself: a fatal Python error.
-
-    What it means
-        CPython found itself in a state that must not be and called Py_FatalError. Most often
-        native code used the C API without holding the GIL, released an object too often, or wrote
-        over a Python object; also an interpreter that cannot start (wrong PYTHONHOME).
-
-    How to be sure
-        Py_FatalError (or fatal_error) is on the stack; the function that called it made the
-        check. The message stands on standard error ("Fatal Python error: …"); it is read from the
-        registers that CPython saved, or from the frame's arguments where gdb shows them.
-
-    What to do
-        Read the message. For the GIL: the first frame outside CPython is the code that called
-        without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

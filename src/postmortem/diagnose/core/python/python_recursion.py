@@ -1,8 +1,20 @@
-"""Python code recursed until the C stack was full."""
+"""Python code recursed until the C stack was full.
 
-from __future__ import annotations
+What it means
+    Python code called itself through C (repr, pickle, copy, json, __getattr__, a callback)
+    until the stack of the thread was full. Normally RecursionError comes first: either
+    sys.setrecursionlimit was raised, or C code without that check recursed, or the thread's
+    stack is too small for the limit.
 
-from collections.abc import Iterator
+How to be sure
+    The fault address is just past the end of the stack and the interpreter's evaluation
+    functions repeat. Whether the limit was raised is in the program: look for
+    setrecursionlimit.
+
+What to do
+    Leave the recursion limit alone and the RecursionError will name the line. Break cycles in
+    the data (an object that contains itself, a __getattr__ that asks for its own attribute).
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_python, cite_recursion, cite_signal
@@ -11,19 +23,15 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
-        "https://docs.python.org/3/library/threading.html#threading.stack_size",
-    ),
+    "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
+    "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
 def python_recursion(
     kind: FaultKind,
@@ -31,24 +39,7 @@ def python_recursion(
     fault: Fault | None,
     threads: Threads | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """Python code recursed until the C stack was full.
-
-    What it means
-        Python code called itself through C (repr, pickle, copy, json, __getattr__, a callback)
-        until the stack of the thread was full. Normally RecursionError comes first: either
-        sys.setrecursionlimit was raised, or C code without that check recursed, or the thread's
-        stack is too small for the limit.
-
-    How to be sure
-        The fault address is just past the end of the stack and the interpreter's evaluation
-        functions repeat. Whether the limit was raised is in the program: look for
-        setrecursionlimit.
-
-    What to do
-        Leave the recursion limit alone and the RecursionError will name the line. Break cycles in
-        the data (an object that contains itself, a __getattr__ that asks for its own attribute).
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     cycle = recursion(crashed.frames) if crashed is not None else None
     if crashed is None or cycle is None or not cycle.is_python:

@@ -1,25 +1,31 @@
-"""The run-time of .NET ended the process."""
+"""The run-time of .NET ended the process.
 
-from __future__ import annotations
+What it means
+    An exception reached the end of its thread, code called Environment.FailFast(), or the
+    run-time met a state in which it cannot go on. It printed the reason and the methods to
+    standard error, and aborted.
 
-from collections.abc import Iterator
+How to be sure
+    Functions of libcoreclr stand between abort() and the code that .NET compiled. The
+    exception's own words are taken from what was left of the thread's stack, if they still
+    are there.
+
+What to do
+    Read what the run-time printed. dotnet-dump analyze CORE, then clrstack and pe, shows the
+    methods and the exception.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _INNERMOST = 32
 _ENDING = ("PROCAbort", "PROCEndProcess", "PROCCreateCrashDump", "SafeExitProcess")
 _REASONS = (
-    (
-        "SystemNative::FailFast",
-        "Environment.FailFast() was called",
-        ".NET code asked for the end",
-    ),
+    ("SystemNative::FailFast", "Environment.FailFast() was called", ".NET code asked for the end"),
     (
         "UnwindManagedExceptionPass1",
         "a .NET exception that nothing caught",
@@ -33,27 +39,8 @@ _REASONS = (
 )
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump",),
-)
-def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Iterator[Finding]:
-    """The run-time of .NET ended the process.
-
-    What it means
-        An exception reached the end of its thread, code called Environment.FailFast(), or the
-        run-time met a state in which it cannot go on. It printed the reason and the methods to
-        standard error, and aborted.
-
-    How to be sure
-        Functions of libcoreclr stand between abort() and the code that .NET compiled. The
-        exception's own words are taken from what was left of the thread's stack, if they still
-        are there.
-
-    What to do
-        Read what the run-time printed. dotnet-dump analyze CORE, then clrstack and pe, shows the
-        methods and the exception.
-    """
+@rule("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump")
+def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return

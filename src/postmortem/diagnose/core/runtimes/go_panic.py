@@ -1,20 +1,29 @@
-"""A Go program panicked."""
+"""A Go program panicked, and no deferred function recovered.
 
-from __future__ import annotations
+What it means
+    Go's run-time found a nil pointer, an index beyond the end or the like, or the program
+    called panic(). The run-time printed the reason and the goroutine's stack, and, with
+    GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
 
-from collections.abc import Iterator
+How to be sure
+    runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
+    that is not the run-time's is where it happened.
+
+What to do
+    Read the lines after "panic:" or "fatal error:" on standard error. Delve (dlv core EXE CORE)
+    shows all goroutines; only those that were running are in the stacks here.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 _INNERMOST = 40
 _PANIC = Pattern(
-    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$",
+    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
 _MEANINGS: tuple[tuple[str, str], ...] = (
@@ -36,23 +45,8 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-@rule(role=Role.ROOT, references=("https://pkg.go.dev/runtime#hdr-Environment_Variables",))
-def go_panic(threads: Threads | None, panic: Panic | None) -> Iterator[Finding]:
-    """A Go program panicked, and no deferred function recovered.
-
-    What it means
-        Go's run-time found a nil pointer, an index beyond the end or the like, or the program
-        called panic(). The run-time printed the reason and the goroutine's stack, and, with
-        GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
-
-    How to be sure
-        runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
-        that is not the run-time's is where it happened.
-
-    What to do
-        Read the lines after "panic:" or "fatal error:" on standard error. Delve (dlv core EXE CORE)
-        shows all goroutines; only those that were running are in the stacks here.
-    """
+@rule("https://pkg.go.dev/runtime#hdr-Environment_Variables")
+def go_panic(threads: Threads | None, panic: Panic | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     found = _panic(crashed) if crashed is not None else None
     if crashed is None or found is None:

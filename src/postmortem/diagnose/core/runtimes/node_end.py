@@ -1,15 +1,22 @@
-"""Node.js or V8 ended the process."""
+"""Node.js or V8 ended the process.
 
-from __future__ import annotations
+What it means
+    The heap of JavaScript reached its limit, V8 met a fatal error, or the program called
+    process.abort(). The reason was printed to standard error.
 
-from collections.abc import Iterator
+How to be sure
+    The function of Node.js or V8 that ends the process stands on the crashed stack.
+
+What to do
+    Read the last lines on standard error; they have the stack of JavaScript, which is not
+    read from the core.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 _INNERMOST = 24
 _ENDS = (FaultKind.ABORT, FaultKind.BREAKPOINT, FaultKind.COMPILER_TRAP)
@@ -51,21 +58,8 @@ _REASONS = (
 )
 
 
-@rule(role=Role.ROOT, references=("https://nodejs.org/api/cli.html",))
-def node_end(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
-    """Node.js or V8 ended the process.
-
-    What it means
-        The heap of JavaScript reached its limit, V8 met a fatal error, or the program called
-        process.abort(). The reason was printed to standard error.
-
-    How to be sure
-        The function of Node.js or V8 that ends the process stands on the crashed stack.
-
-    What to do
-        Read the last lines on standard error; they have the stack of JavaScript, which is not
-        read from the core.
-    """
+@rule("https://nodejs.org/api/cli.html")
+def node_end(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind not in _ENDS:
         return

@@ -1,8 +1,16 @@
-"""The process called abort() itself."""
+"""The process called abort() itself.
 
-from __future__ import annotations
+What it means
+    Nothing from outside killed the process and no instruction failed: its own code, or a
+    library, found something wrong and stopped on purpose, usually after printing why.
 
-from collections.abc import Iterator
+How to be sure
+    The signal is SIGABRT and its sender is the process. The frame below abort() is who decided.
+
+What to do
+    Read the last lines on standard error; other diagnoses of this report say more when they
+    know the function that aborted.
+"""
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -11,33 +19,15 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import ANY_REASON, Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.threads import Thread, Threads, Trust
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
-    yields_to=ANY_REASON,
-)
+@rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
 def aborted_by_itself(
     kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
-) -> Iterator[Finding]:
-    """The process called abort() itself.
-
-    What it means
-        Nothing from outside killed the process and no instruction failed: its own code, or a
-        library, found something wrong and stopped on purpose, usually after printing why.
-
-    How to be sure
-        The signal is SIGABRT and its sender is the process. The frame below abort() is who decided.
-
-    What to do
-        Read the last lines on standard error; other diagnoses of this report say more when they
-        know the function that aborted.
-    """
+) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     crashed = threads.crashed if threads is not None else None

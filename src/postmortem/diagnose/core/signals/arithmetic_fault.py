@@ -1,18 +1,25 @@
-"""An integer division failed, or a floating-point trap was on."""
+"""An integer division failed, or a floating-point trap was on.
 
-from __future__ import annotations
+What it means
+    Native code divided an integer by zero, or the most negative integer by -1: often a size,
+    stride, group or batch count that is 0 (an empty tensor, a rank without data).
+    Floating-point codes come only if something switched traps on (feenableexcept).
 
-from collections.abc import Iterator
+How to be sure
+    The signal's code says which. The instruction at the innermost frame is the division.
+
+What to do
+    Look at which sizes reach that function; guard against empty inputs.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 _TRAPPED = {
     "FPE_FLTDIV": "trapped floating-point division by zero",
@@ -35,28 +42,12 @@ def _integer(divisor: int | None) -> str:
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-        "https://man7.org/linux/man-pages/man3/fenv.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+    "https://man7.org/linux/man-pages/man3/fenv.3.html",
 )
 def arithmetic_fault(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """An integer division failed, or a floating-point trap was on.
-
-    What it means
-        Native code divided an integer by zero, or the most negative integer by -1: often a size,
-        stride, group or batch count that is 0 (an empty tensor, a rank without data).
-        Floating-point codes come only if something switched traps on (feenableexcept).
-
-    How to be sure
-        The signal's code says which. The instruction at the innermost frame is the division.
-
-    What to do
-        Look at which sizes reach that function; guard against empty inputs.
-    """
+) -> Findings:
     if kind is not FaultKind.ARITHMETIC:
         return
     crashed = threads.crashed if threads is not None else None

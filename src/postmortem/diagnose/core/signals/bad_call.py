@@ -1,24 +1,33 @@
-"""The program jumped to where no code is."""
+"""The program jumped to where no code is.
 
-from __future__ import annotations
+What it means
+    The program counter itself is the bad address: a function pointer that is NULL or garbage,
+    a virtual call on an object that was freed, a callback whose library was unloaded, or a
+    return address on the stack that was overwritten.
 
-from collections.abc import Iterator
+How to be sure
+    The fault address equals the program counter. Frame 1 made the call, if its frame is still
+    readable; a stack that makes no sense from frame 1 on points to an overwritten return
+    address.
+
+What to do
+    Look at the call in frame 1: which pointer, and who sets it. In ctypes, keep a reference to
+    every CFUNCTYPE callback as long as native code may call it.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target, explain
 from postmortem.diagnose.core.stacks import is_lone_word
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man3/dlopen.3.html",),
+    "https://man7.org/linux/man-pages/man3/dlopen.3.html",
     yields_to=("damaged_object",),
     yields_as=Role.CONTRIBUTING,
 )
@@ -28,23 +37,7 @@ def bad_call(
     fault: Fault | None,
     threads: Threads | None,
     modules: Modules | None,
-) -> Iterator[Finding]:
-    """The program jumped to where no code is.
-
-    What it means
-        The program counter itself is the bad address: a function pointer that is NULL or garbage,
-        a virtual call on an object that was freed, a callback whose library was unloaded, or a
-        return address on the stack that was overwritten.
-
-    How to be sure
-        The fault address equals the program counter. Frame 1 made the call, if its frame is still
-        readable; a stack that makes no sense from frame 1 on points to an overwritten return
-        address.
-
-    What to do
-        Look at the call in frame 1: which pointer, and who sets it. In ctypes, keep a reference to
-        every CFUNCTYPE callback as long as native code may call it.
-    """
+) -> Findings:
     if kind is not FaultKind.BAD_CALL:
         return
     pc = bad_target(signal, fault)

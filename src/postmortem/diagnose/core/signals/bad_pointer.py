@@ -1,8 +1,19 @@
-"""A pointer that is neither null nor valid was used."""
+"""A pointer that is neither null nor valid was used.
 
-from __future__ import annotations
+What it means
+    Native code touched memory that is not mapped, not a possible address, not permitted, or
+    not aligned as the instruction demands. That the access failed is certain; who damaged the
+    pointer often is not in the stack, because the damage is older than the crash.
 
-from collections.abc import Iterator
+How to be sure
+    The address against the mappings, and what its value looks like (text, a freed-memory
+    pattern, -1). The same crash at other places in other runs means damaged memory; always the
+    same place means a bug there.
+
+What to do
+    Start at the first function of your own on the stack. If the place changes from run to run,
+    run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -11,12 +22,11 @@ from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.stacks import caller, own_caller, place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 _TITLES = {
     FaultKind.UNMAPPED: "access to unmapped memory",
@@ -59,33 +69,14 @@ _RAN_OUT = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
-    ),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+    "https://github.com/google/sanitizers/wiki/AddressSanitizer",
     yields_to=POINTER_RULES,
     yields_as=Role.CONTRIBUTING,
 )
 def bad_pointer(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A pointer that is neither null nor valid was used.
-
-    What it means
-        Native code touched memory that is not mapped, not a possible address, not permitted, or
-        not aligned as the instruction demands. That the access failed is certain; who damaged the
-        pointer often is not in the stack, because the damage is older than the crash.
-
-    How to be sure
-        The address against the mappings, and what its value looks like (text, a freed-memory
-        pattern, -1). The same crash at other places in other runs means damaged memory; always the
-        same place means a bug there.
-
-    What to do
-        Start at the first function of your own on the stack. If the place changes from run to run,
-        run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
-    """
+) -> Findings:
     if kind not in _TITLES:
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,41 +1,32 @@
-"""A bus error whose page belongs to nothing that is known."""
+"""A bus error whose page belongs to nothing that is known.
 
-from __future__ import annotations
+What it means
+    The memory was mapped, but its page could not be provided. The usual reasons: a mapped file
+    that became shorter, a full tmpfs or /dev/shm, no huge pages left, a device (a GPU's
+    window) that went away, storage that gave an error.
 
-from collections.abc import Iterator
+How to be sure
+    The core does not say which file was mapped there. The function at the fault often does:
+    a copy out of a file, a write into shared memory, a store to a device.
+
+What to do
+    See what the innermost function was working on; check the candidates one by one.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/mmap.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/mmap.2.html")
 def bus_error(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A bus error whose page belongs to nothing that is known.
-
-    What it means
-        The memory was mapped, but its page could not be provided. The usual reasons: a mapped file
-        that became shorter, a full tmpfs or /dev/shm, no huge pages left, a device (a GPU's
-        window) that went away, storage that gave an error.
-
-    How to be sure
-        The core does not say which file was mapped there. The function at the fault often does:
-        a copy out of a file, a write into shared memory, a store to a device.
-
-    What to do
-        See what the innermost function was working on; check the candidates one by one.
-    """
+) -> Findings:
     if kind is not FaultKind.BUS_OTHER:
         return
     crashed = threads.crashed if threads is not None else None

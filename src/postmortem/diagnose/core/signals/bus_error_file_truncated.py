@@ -1,18 +1,29 @@
-"""A mapped file became shorter, disappeared or could not be read."""
+"""A mapped file became shorter, disappeared or could not be read.
 
-from __future__ import annotations
+What it means
+    The program read a file through a memory mapping (weights, a shard, an index) and the page
+    could not be had: the file was truncated or rewritten while mapped, its download was never
+    complete, it was deleted on a network file system, or the storage gave an error.
 
-from collections.abc import Iterator
+How to be sure
+    The file and offset come from the core, and the length is compared with the file as it is
+    now, not as it was then. A length that is too short now settles it; a file that looks right
+    again leaves an input or output error or a rewrite as candidates.
+
+What to do
+    Check that the file is whole (size, checksum) and that nothing rewrites it in place while
+    jobs read it: write to a new name and rename. On network file systems look at the host's
+    kernel log; reading without mmap turns the crash into an error that names the file.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 _KINDS = {
@@ -23,32 +34,12 @@ _KINDS = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mmap.2.html",
-        "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
-    ),
+    "https://man7.org/linux/man-pages/man2/mmap.2.html",
+    "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
 )
 def bus_error_file_truncated(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A mapped file became shorter, disappeared or could not be read.
-
-    What it means
-        The program read a file through a memory mapping (weights, a shard, an index) and the page
-        could not be had: the file was truncated or rewritten while mapped, its download was never
-        complete, it was deleted on a network file system, or the storage gave an error.
-
-    How to be sure
-        The file and offset come from the core, and the length is compared with the file as it is
-        now, not as it was then. A length that is too short now settles it; a file that looks right
-        again leaves an input or output error or a rewrite as candidates.
-
-    What to do
-        Check that the file is whole (size, checksum) and that nothing rewrites it in place while
-        jobs read it: write to a new name and rename. On network file systems look at the host's
-        kernel log; reading without mmap turns the crash into an error that names the file.
-    """
+) -> Findings:
     if kind not in _KINDS or fault is None or fault.file is None:
         return
     file = fault.file

@@ -1,8 +1,18 @@
-"""A page of shared memory or of a sparse file could not be given: no space."""
+"""A page of shared memory or of a sparse file could not be given: no space.
 
-from __future__ import annotations
+What it means
+    A file on /dev/shm, another tmpfs or a full disk was given its length in advance and mapped.
+    Space is taken only when a page is first touched; there was none left, and a store into
+    memory cannot return ENOSPC, so the kernel sends SIGBUS.
 
-from collections.abc import Iterator
+How to be sure
+    The fault address lies in such a file, inside its length. How full the file system was then
+    is not in the core; the figure shown is of now, after the process gave its space back.
+
+What to do
+    df -h on the mount while the job runs; give it more (docker --shm-size, a Memory emptyDir
+    in Kubernetes, mount -o remount,size=) or use less; delete files of dead processes there.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
@@ -10,38 +20,19 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
-        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
-    ),
+    "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+    "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
 def bus_error_no_space(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A page of shared memory or of a sparse file could not be given: no space.
-
-    What it means
-        A file on /dev/shm, another tmpfs or a full disk was given its length in advance and mapped.
-        Space is taken only when a page is first touched; there was none left, and a store into
-        memory cannot return ENOSPC, so the kernel sends SIGBUS.
-
-    How to be sure
-        The fault address lies in such a file, inside its length. How full the file system was then
-        is not in the core; the figure shown is of now, after the process gave its space back.
-
-    What to do
-        df -h on the mount while the job runs; give it more (docker --shm-size, a Memory emptyDir
-        in Kubernetes, mount -o remount,size=) or use less; delete files of dead processes there.
-    """
+) -> Findings:
     if kind is not FaultKind.NO_SPACE or fault is None or fault.file is None:
         return
     file = fault.file

@@ -1,45 +1,36 @@
-"""A check that was compiled into the program failed and stopped it."""
+"""A check that was compiled into the program failed and stopped it.
 
-from __future__ import annotations
+What it means
+    The program executed an instruction that is there to stop it (ud2, brk, int3): a failed
+    assertion of a library, -fsanitize with traps, __builtin_unreachable reached, an abort in
+    Rust. The processor is fine.
 
-from collections.abc import Iterator
+How to be sure
+    The instruction at the program counter is a trap. The message of the check, if any, is the
+    last line on standard error.
+
+What to do
+    Read the source at that frame: the condition just before the trap is the one that failed.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
-        "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
-    ),
+    "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
+    "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
     yields_to=("node_end",),
 )
 def compiler_trap(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A check that was compiled into the program failed and stopped it.
-
-    What it means
-        The program executed an instruction that is there to stop it (ud2, brk, int3): a failed
-        assertion of a library, -fsanitize with traps, __builtin_unreachable reached, an abort in
-        Rust. The processor is fine.
-
-    How to be sure
-        The instruction at the program counter is a trap. The message of the check, if any, is the
-        last line on standard error.
-
-    What to do
-        Read the source at that frame: the condition just before the trap is the one that failed.
-    """
+) -> Findings:
     if kind not in (FaultKind.COMPILER_TRAP, FaultKind.BREAKPOINT):
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,6 +1,19 @@
-"""Threads wait for each other, and none can go on."""
+"""Threads wait for each other, and none can go on.
 
-from __future__ import annotations
+What it means
+    Each thread of a circle waits for a lock that the next one holds, or for the next one to
+    end; a thread may also wait for a lock of its own, or for one whose owner is not in this
+    process (a fork() while another thread held it). Nothing but killing the process ends it.
+
+How to be sure
+    A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
+    does not: its holder is the thread that stands inside a `with` block of it. Where one of the
+    waits has a time-out, the circle may end by itself, and the diagnosis is only possible.
+
+What to do
+    Take the locks in the same order everywhere, or hold one of them at a time; in an extension,
+    release the GIL (gil_scoped_release, Py_BEGIN_ALLOW_THREADS) before taking a C++ mutex.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,9 +21,8 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.threads import Thread, Threads, Wait
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _MOST_CYCLES = 4
 _MOST_EDGES = 16
@@ -18,30 +30,11 @@ _OF_LOCKS = ("std::", "__gthread_", "pthread_", "void std::")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
-        "https://docs.python.org/3/library/threading.html#lock-objects",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
+    "https://docs.python.org/3/library/threading.html#lock-objects",
     topic=Topic.WAITS,
 )
-def deadlock(kind: FaultKind, threads: Threads) -> Iterator[Finding]:
-    """Threads wait for each other, and none can go on.
-
-    What it means
-        Each thread of a circle waits for a lock that the next one holds, or for the next one to
-        end; a thread may also wait for a lock of its own, or for one whose owner is not in this
-        process (a fork() while another thread held it). Nothing but killing the process ends it.
-
-    How to be sure
-        A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
-        does not: its holder is the thread that stands inside a `with` block of it. Where one of the
-        waits has a time-out, the circle may end by itself, and the diagnosis is only possible.
-
-    What to do
-        Take the locks in the same order everywhere, or hold one of them at a time; in an extension,
-        release the GIL (gil_scoped_release, Py_BEGIN_ALLOW_THREADS) before taking a C++ mutex.
-    """
+def deadlock(kind: FaultKind, threads: Threads) -> Findings:
     by_tid = {thread.tid: thread for thread in threads}
     waits = {t.tid: t.waits_for for t in threads if t.waits_for is not None}
     role = Role.CONTEXT if kind.is_fault or kind is FaultKind.ABORT else None

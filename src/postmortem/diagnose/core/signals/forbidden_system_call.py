@@ -1,40 +1,31 @@
-"""A sandbox forbade a system call."""
+"""A sandbox forbade a system call.
 
-from __future__ import annotations
+What it means
+    The process runs under a seccomp filter (a container's profile, systemd's SystemCallFilter,
+    a sandbox) whose answer to this system call is to kill.
 
-from collections.abc import Iterator
+How to be sure
+    The signal is SIGSYS. The call's number is in the kernel's audit log (type=SECCOMP).
+
+What to do
+    Permit the call in the profile, or try once with seccomp=unconfined to confirm.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/seccomp.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/seccomp.2.html")
 def forbidden_system_call(
     kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
-) -> Iterator[Finding]:
-    """A sandbox forbade a system call.
-
-    What it means
-        The process runs under a seccomp filter (a container's profile, systemd's SystemCallFilter,
-        a sandbox) whose answer to this system call is to kill.
-
-    How to be sure
-        The signal is SIGSYS. The call's number is in the kernel's audit log (type=SECCOMP).
-
-    What to do
-        Permit the call in the profile, or try once with seccomp=unconfined to confirm.
-    """
+) -> Findings:
     if kind is not FaultKind.SECCOMP:
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,41 +1,32 @@
-"""The memory hardware failed."""
+"""The memory hardware failed.
 
-from __future__ import annotations
+What it means
+    The machine found an error in memory that it could not correct and took the page away; the
+    kernel killed the process that used it. The program is not at fault.
 
-from collections.abc import Iterator
+How to be sure
+    The signal's code is BUS_MCEERR_AR or BUS_MCEERR_AO, which the kernel sends for nothing
+    else. The machine's log (mcelog, rasdaemon, dmesg) names the module.
+
+What to do
+    Take the host out of service and have its memory tested or replaced; run the job elsewhere.
+"""
 
 from postmortem.diagnose.core.citing import cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.kernel.org/mm/hwpoison.html",
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-    ),
+    "https://docs.kernel.org/mm/hwpoison.html",
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
 )
 def hardware_memory_error(
     kind: FaultKind, signal: Signal, fault: Fault | None, process: Process | None
-) -> Iterator[Finding]:
-    """The memory hardware failed.
-
-    What it means
-        The machine found an error in memory that it could not correct and took the page away; the
-        kernel killed the process that used it. The program is not at fault.
-
-    How to be sure
-        The signal's code is BUS_MCEERR_AR or BUS_MCEERR_AO, which the kernel sends for nothing
-        else. The machine's log (mcelog, rasdaemon, dmesg) names the module.
-
-    What to do
-        Take the host out of service and have its memory tested or replaced; run the job elsewhere.
-    """
+) -> Findings:
     if kind is not FaultKind.HARDWARE_MEMORY:
         return
     host = process.hostname if process is not None else None

@@ -1,8 +1,19 @@
-"""The processor does not know an instruction."""
+"""The processor does not know an instruction.
 
-from __future__ import annotations
+What it means
+    A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
+    it, as when a wheel or container is built on one kind of host and run on another. More
+    rarely the program jumped into data, or code in memory is damaged.
 
-from collections.abc import Iterator
+How to be sure
+    The bytes at the program counter name the extension that they need; compare with the flags
+    in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
+    kind only.
+
+What to do
+    Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
+    ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -10,12 +21,11 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Instruction, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 _INITIALISERS = {
@@ -28,11 +38,8 @@ _INITIALISERS = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/37577",
-        "https://github.com/pytorch/pytorch/issues/116623",
-    ),
+    "https://github.com/pytorch/pytorch/issues/37577",
+    "https://github.com/pytorch/pytorch/issues/116623",
 )
 def illegal_instruction(
     kind: FaultKind,
@@ -41,23 +48,7 @@ def illegal_instruction(
     threads: Threads | None,
     process: Process | None,
     modules: Modules | None,
-) -> Iterator[Finding]:
-    """The processor does not know an instruction.
-
-    What it means
-        A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
-        it, as when a wheel or container is built on one kind of host and run on another. More
-        rarely the program jumped into data, or code in memory is damaged.
-
-    How to be sure
-        The bytes at the program counter name the extension that they need; compare with the flags
-        in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
-        kind only.
-
-    What to do
-        Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
-        ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
-    """
+) -> Findings:
     if kind is not FaultKind.ILLEGAL_INSTRUCTION:
         return
     instruction = fault.instruction if fault is not None else None

@@ -1,47 +1,39 @@
-"""Somebody else ended the process."""
+"""Somebody else ended the process.
 
-from __future__ import annotations
+What it means
+    The fatal signal was sent from outside: by a launcher that clears up after another rank, a
+    watchdog or time limit of the scheduler, an operator who wanted a core, or Ctrl-\\ on the
+    terminal. Where the threads stood then is no fault, but shows what they were waiting for.
 
-from collections.abc import Iterator
+How to be sure
+    siginfo names the sender's pid and user; a pid of 0 is a process outside the container.
+    The pid may be gone by now; the scheduler's or launcher's log knows it.
+
+What to do
+    Find out what the sender was and why. If the job hung, the stacks in this core show where.
+"""
 
 from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
     role=Role.CASCADE,
-    references=(
-        "https://man7.org/linux/man-pages/man2/kill.2.html",
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-    ),
 )
 def killed_by_signal(
     kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
-) -> Iterator[Finding]:
-    """Somebody else ended the process.
-
-    What it means
-        The fatal signal was sent from outside: by a launcher that clears up after another rank, a
-        watchdog or time limit of the scheduler, an operator who wanted a core, or Ctrl-\\ on the
-        terminal. Where the threads stood then is no fault, but shows what they were waiting for.
-
-    How to be sure
-        siginfo names the sender's pid and user; a pid of 0 is a process outside the container.
-        The pid may be gone by now; the scheduler's or launcher's log knows it.
-
-    What to do
-        Find out what the sender was and why. If the job hung, the stacks in this core show where.
-    """
+) -> Findings:
     if kind not in _KINDS:
         return
     evidence = [

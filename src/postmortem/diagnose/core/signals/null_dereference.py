@@ -1,8 +1,18 @@
-"""A null pointer was dereferenced."""
+"""A null pointer was dereferenced.
 
-from __future__ import annotations
+What it means
+    The program read or wrote at an address so close to 0 (or, wrapping around, just below 0)
+    that the pointer it started from was NULL: an object that was never made, an allocation or
+    look-up that failed unnoticed, an argument that should not have been None.
 
-from collections.abc import Iterator
+How to be sure
+    The kernel gives the address. 0 is the pointer itself; a small offset is a member or an
+    element behind it. Which caller passed the null pointer is in the frames above the fault.
+
+What to do
+    Read the stack from the fault outwards to the first function of your own, and look at what
+    it passed. From Python, the innermost Python line names the call.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -16,36 +26,19 @@ from postmortem.diagnose.core.pointers import (
 )
 from postmortem.diagnose.core.stacks import caller, own_caller, place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/sigaction.2.html",),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
     yields_to=(*POINTER_RULES, "gil_not_held"),
     yields_as=Role.CONTRIBUTING,
 )
 def null_dereference(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A null pointer was dereferenced.
-
-    What it means
-        The program read or wrote at an address so close to 0 (or, wrapping around, just below 0)
-        that the pointer it started from was NULL: an object that was never made, an allocation or
-        look-up that failed unnoticed, an argument that should not have been None.
-
-    How to be sure
-        The kernel gives the address. 0 is the pointer itself; a small offset is a member or an
-        element behind it. Which caller passed the null pointer is in the frames above the fault.
-
-    What to do
-        Read the stack from the fault outwards to the first function of your own, and look at what
-        it passed. From Python, the innermost Python line names the call.
-    """
+) -> Findings:
     if kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
         return
     crashed = threads.crashed if threads is not None else None

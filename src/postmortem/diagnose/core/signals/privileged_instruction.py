@@ -1,44 +1,35 @@
-"""An instruction was executed that only the kernel may."""
+"""An instruction was executed that only the kernel may.
 
-from __future__ import annotations
+What it means
+    The processor refused hlt, in, out, int or their like. musl's malloc executes hlt when it
+    finds the heap damaged, and some programs use it as a trap; otherwise the code was not meant
+    for a process, or the program ran into bytes that are not code.
 
-from collections.abc import Iterator
+How to be sure
+    siginfo is SI_KERNEL without an address, and the bytes at the program counter are such an
+    instruction.
+
+What to do
+    Look at the source at the innermost frame. In malloc or free of musl it is heap corruption.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-        "https://git.musl-libc.org/cgit/musl/tree/arch/x86_64/atomic_arch.h",
-    ),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+    "https://git.musl-libc.org/cgit/musl/tree/arch/x86_64/atomic_arch.h",
 )
 def privileged_instruction(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """An instruction was executed that only the kernel may.
-
-    What it means
-        The processor refused hlt, in, out, int or their like. musl's malloc executes hlt when it
-        finds the heap damaged, and some programs use it as a trap; otherwise the code was not meant
-        for a process, or the program ran into bytes that are not code.
-
-    How to be sure
-        siginfo is SI_KERNEL without an address, and the bytes at the program counter are such an
-        instruction.
-
-    What to do
-        Look at the source at the innermost frame. In malloc or free of musl it is heap corruption.
-    """
+) -> Findings:
     if kind is not FaultKind.PRIVILEGED_INSTRUCTION:
         return
     crashed = threads.crashed if threads is not None else None

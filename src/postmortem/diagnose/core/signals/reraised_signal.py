@@ -1,8 +1,17 @@
-"""A handler inside the process caught a fault and sent the signal again."""
+"""A handler inside the process caught a fault and sent the signal again.
 
-from __future__ import annotations
+What it means
+    faulthandler, PyTorch's DataLoader workers, absl or another library handles fatal signals:
+    it prints something and then raises the same signal again. The core therefore shows the
+    copy: the address of the fault is lost, but the stack still holds the place.
 
-from collections.abc import Iterator
+How to be sure
+    siginfo says that the process sent the signal to itself, and a signal frame stands on the
+    stack. Without one, the program may have raised the signal on purpose.
+
+What to do
+    Read what the handler printed on standard error; read the frames beyond the signal frame.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.core.caught import fault_elsewhere
@@ -16,11 +25,10 @@ from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stacks import handler_index, place, site
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _WORDS = {
     "SIGSEGV": "invalid memory access",
@@ -31,27 +39,10 @@ _WORDS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/faulthandler.html",),
-)
+@rule("https://docs.python.org/3/library/faulthandler.html")
 def reraised_signal(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """A handler inside the process caught a fault and sent the signal again.
-
-    What it means
-        faulthandler, PyTorch's DataLoader workers, absl or another library handles fatal signals:
-        it prints something and then raises the same signal again. The core therefore shows the
-        copy: the address of the fault is lost, but the stack still holds the place.
-
-    How to be sure
-        siginfo says that the process sent the signal to itself, and a signal frame stands on the
-        stack. Without one, the program may have raised the signal on purpose.
-
-    What to do
-        Read what the handler printed on standard error; read the frames beyond the signal frame.
-    """
+) -> Findings:
     if kind is not FaultKind.RERAISED:
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,36 +1,27 @@
-"""A limit that was set for the process was reached."""
+"""A limit that was set for the process was reached.
 
-from __future__ import annotations
+What it means
+    The kernel ended the process because it used more processor time (SIGXCPU) or wrote a
+    larger file (SIGXFSZ) than its limits permit.
 
-from collections.abc import Iterator
+How to be sure
+    The signal is used for nothing else unless somebody sent it by hand. `ulimit -a` in the
+    job's shell, or the scheduler's settings, show the limit.
+
+What to do
+    Raise the limit in the job's shell, systemd unit or scheduler.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/setrlimit.2.html",),
-)
-def resource_limit(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
-    """A limit that was set for the process was reached.
-
-    What it means
-        The kernel ended the process because it used more processor time (SIGXCPU) or wrote a
-        larger file (SIGXFSZ) than its limits permit.
-
-    How to be sure
-        The signal is used for nothing else unless somebody sent it by hand. `ulimit -a` in the
-        job's shell, or the scheduler's settings, show the limit.
-
-    What to do
-        Raise the limit in the job's shell, systemd unit or scheduler.
-    """
+@rule("https://man7.org/linux/man-pages/man2/setrlimit.2.html")
+def resource_limit(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
     if kind is not FaultKind.RESOURCE_LIMIT:
         return
     is_time = signal.name == "SIGXCPU"

@@ -1,8 +1,18 @@
-"""The process sent a fatal signal to itself."""
+"""The process sent a fatal signal to itself.
 
-from __future__ import annotations
+What it means
+    Code inside the process called kill(), pthread_kill() or tgkill() on its own process: a
+    watchdog thread that wants a core of a stuck thread, a supervisor in a library, a test.
+    The thread that the signal hit may have been doing something quite different.
 
-from collections.abc import Iterator
+How to be sure
+    siginfo names the sender: the process itself. If the stack stands in the sending call, its
+    caller decided; if not, another thread did, and this stack shows only where the target was.
+
+What to do
+    Look for the watchdog or time-out that does this: search the code and the log for the
+    name of the signal. What the threads waited for tells why it ran out of patience.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -10,37 +20,18 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.stacks import caller, plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Role
 
 _SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "raise", "__GI_raise")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/kill.2.html",
-        "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
 )
-def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
-    """The process sent a fatal signal to itself.
-
-    What it means
-        Code inside the process called kill(), pthread_kill() or tgkill() on its own process: a
-        watchdog thread that wants a core of a stuck thread, a supervisor in a library, a test.
-        The thread that the signal hit may have been doing something quite different.
-
-    How to be sure
-        siginfo names the sender: the process itself. If the stack stands in the sending call, its
-        caller decided; if not, another thread did, and this stack shows only where the target was.
-
-    What to do
-        Look for the watchdog or time-out that does this: search the code and the log for the
-        name of the signal. What the threads waited for tells why it ran out of patience.
-    """
+def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
     if kind is not FaultKind.SENT_BY_ITSELF:
         return
     crashed = threads.crashed if threads is not None else None

@@ -1,43 +1,33 @@
-"""The core is a snapshot of a process that lived on."""
+"""The core is a snapshot of a process that lived on.
 
-from __future__ import annotations
+What it means
+    gcore (or a debugger) wrote this core from a live process, to see where it stood. No signal
+    ended it; a "current" thread in it is merely the one that the debugger looked at.
 
-from collections.abc import Iterator
+How to be sure
+    gcore writes the notes of each thread in its own way, with SIGSTOP or SIGTRAP from the
+    debugger's attaching.
+
+What to do
+    Read it for a hang: what does each thread wait for? Take a second one some seconds later;
+    only what is equal in both is stuck.
+"""
 
 from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.saved_by import saved_by
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
-    topic=Topic.SNAPSHOT,
-)
+@rule("https://man7.org/linux/man-pages/man1/gcore.1.html", role=Role.CONTEXT, topic=Topic.SNAPSHOT)
 def snapshot(
     kind: FaultKind, core: CoreFile, threads: Threads | None, modules: Modules | None
-) -> Iterator[Finding]:
-    """The core is a snapshot of a process that lived on.
-
-    What it means
-        gcore (or a debugger) wrote this core from a live process, to see where it stood. No signal
-        ended it; a "current" thread in it is merely the one that the debugger looked at.
-
-    How to be sure
-        gcore writes the notes of each thread in its own way, with SIGSTOP or SIGTRAP from the
-        debugger's attaching.
-
-    What to do
-        Read it for a hang: what does each thread wait for? Take a second one some seconds later;
-        only what is equal in both is stuck.
-    """
+) -> Findings:
     if kind is not FaultKind.SNAPSHOT:
         return
     by = saved_by(core, modules)

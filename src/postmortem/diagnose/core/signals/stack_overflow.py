@@ -1,8 +1,19 @@
-"""The stack of a thread was used up."""
+"""The stack of a thread was used up.
 
-from __future__ import annotations
+What it means
+    A function called itself, directly or through others, until the stack was full; or one
+    function has a very large local array. Threads have smaller stacks than the main thread
+    (often 8 MiB, 128 KiB under musl).
 
-from collections.abc import Iterator
+How to be sure
+    The fault address lies just past the end of the stack, near the stack pointer, and the same
+    few functions repeat. Without the address (a handler sent the signal again) only the
+    repetition speaks.
+
+What to do
+    Find what ends the recursion and why it did not. A larger stack (ulimit -s,
+    threading.stack_size) is a test, not a cure, unless the depth is legitimate.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
@@ -13,38 +24,18 @@ from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_sp_lost
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
-        "https://docs.python.org/3/library/threading.html#threading.stack_size",
-    ),
+    "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
+    "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
 def stack_overflow(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """The stack of a thread was used up.
-
-    What it means
-        A function called itself, directly or through others, until the stack was full; or one
-        function has a very large local array. Threads have smaller stacks than the main thread
-        (often 8 MiB, 128 KiB under musl).
-
-    How to be sure
-        The fault address lies just past the end of the stack, near the stack pointer, and the same
-        few functions repeat. Without the address (a handler sent the signal again) only the
-        repetition speaks.
-
-    What to do
-        Find what ends the recursion and why it did not. A larger stack (ulimit -s,
-        threading.stack_size) is a test, not a cure, unless the depth is legitimate.
-    """
+) -> Findings:
     crashed = threads.crashed if threads is not None else None
     cycle = recursion(crashed.frames) if crashed is not None else None
     if cycle is not None and cycle.is_python:

@@ -1,36 +1,27 @@
-"""A timer of the process itself sent the fatal signal."""
+"""A timer of the process itself sent the fatal signal.
 
-from __future__ import annotations
+What it means
+    The program, or a library in it, set a timer that sends a fatal signal when it runs out: a
+    watchdog that expects to be reset, or a time limit. No instruction failed.
 
-from collections.abc import Iterator
+How to be sure
+    siginfo says SI_TIMER, which only timer_create(2) gives. The stacks show what took so long.
+
+What to do
+    See what the threads waited for, and which code sets the limit.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/timer_create.2.html",),
-)
-def timer_expired(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
-    """A timer of the process itself sent the fatal signal.
-
-    What it means
-        The program, or a library in it, set a timer that sends a fatal signal when it runs out: a
-        watchdog that expects to be reset, or a time limit. No instruction failed.
-
-    How to be sure
-        siginfo says SI_TIMER, which only timer_create(2) gives. The stacks show what took so long.
-
-    What to do
-        See what the threads waited for, and which code sets the limit.
-    """
+@rule("https://man7.org/linux/man-pages/man2/timer_create.2.html")
+def timer_expired(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
     if kind is not FaultKind.TIMER:
         return
     evidence = [

@@ -1,32 +1,23 @@
-"""A process is stopped, and waits for a signal to go on."""
+"""A process is stopped, and waits for a signal to go on.
 
-from __future__ import annotations
+What it means
+    The kernel shows state T: somebody sent SIGSTOP or SIGTSTP (Ctrl-Z in its terminal, a
+    scheduler that suspends the job), or it read from a terminal in the background (SIGTTIN).
+    State t is a debugger that holds it. It does nothing until it is continued.
 
-from collections.abc import Iterator
+How to be sure
+    The state is what the kernel says; postmortem was not the one who stopped it.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    kill -CONT PID lets it go on; scontrol resume JOB where SLURM suspended the job.
+"""
+
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/signal.7.html",),
-)
-def process_stopped(job: LiveJob) -> Iterator[Finding]:
-    """A process is stopped, and waits for a signal to go on.
-
-    What it means
-        The kernel shows state T: somebody sent SIGSTOP or SIGTSTP (Ctrl-Z in its terminal, a
-        scheduler that suspends the job), or it read from a terminal in the background (SIGTTIN).
-        State t is a debugger that holds it. It does nothing until it is continued.
-
-    How to be sure
-        The state is what the kernel says; postmortem was not the one who stopped it.
-
-    What to do
-        kill -CONT PID lets it go on; scontrol resume JOB where SLURM suspended the job.
-    """
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
+def process_stopped(job: LiveJob) -> Findings:
     for one in job.processes:
         if one.state in ("T", "t"):
             yield _finding(one)

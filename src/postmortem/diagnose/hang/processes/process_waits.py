@@ -1,34 +1,24 @@
-"""A process stood still for as long as it was watched."""
+"""A process stood still for as long as it was watched.
 
-from __future__ import annotations
+What it means
+    There are no other ranks to compare with. Its main thread did not run between the samples;
+    what it waits for, and who holds that or has the other end, is all that can be told.
 
-from collections.abc import Iterator
+How to be sure
+    A server that waits for its next request looks the same. Watch it for longer (--gap 60).
+
+What to do
+    Ask whether it should wait there at all, and follow what it waits for.
+"""
 
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",),
-)
-def process_waits(job: LiveJob) -> Iterator[Finding]:
-    """A process stood still for as long as it was watched.
-
-    What it means
-        There are no other ranks to compare with. Its main thread did not run between the samples;
-        what it waits for, and who holds that or has the other end, is all that can be told.
-
-    How to be sure
-        A server that waits for its next request looks the same. Watch it for longer (--gap 60).
-
-    What to do
-        Ask whether it should wait there at all, and follow what it waits for.
-    """
+@rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)
+def process_waits(job: LiveJob) -> Findings:
     ranks = job.ranks()
     if len(ranks) != 1:
         return

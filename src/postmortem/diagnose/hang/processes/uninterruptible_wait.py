@@ -1,34 +1,25 @@
-"""A thread waits in the kernel and cannot be interrupted."""
+"""A thread waits in the kernel and cannot be interrupted.
 
-from __future__ import annotations
+What it means
+    State D: the main thread is in a call that no signal ends, not even SIGKILL. Nearly always a
+    file system whose server does not answer (NFS, Lustre, GPFS), a disk, or a driver.
 
-from collections.abc import Iterator
+How to be sure
+    One sample may have met an ordinary read. When it did not run between two samples, it
+    stands; the kernel function that it sleeps in (wchan) names the file system or driver.
+
+What to do
+    df and mount tell which file system does not answer; dmesg has the kernel's own words
+    ("blocked for more than 120 seconds"). When the server is back the process goes on.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess, Task
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html",),
-)
-def uninterruptible_wait(job: LiveJob) -> Iterator[Finding]:
-    """A thread waits in the kernel and cannot be interrupted.
-
-    What it means
-        State D: the main thread is in a call that no signal ends, not even SIGKILL. Nearly always a
-        file system whose server does not answer (NFS, Lustre, GPFS), a disk, or a driver.
-
-    How to be sure
-        One sample may have met an ordinary read. When it did not run between two samples, it
-        stands; the kernel function that it sleeps in (wchan) names the file system or driver.
-
-    What to do
-        df and mount tell which file system does not answer; dmesg has the kernel's own words
-        ("blocked for more than 120 seconds"). When the server is back the process goes on.
-    """
+@rule("https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html")
+def uninterruptible_wait(job: LiveJob) -> Findings:
     for one in job.processes:
         task = one.task(one.pid)
         if task is not None and task.state == "D":

@@ -1,36 +1,27 @@
-"""All ranks of this node wait in the same collective."""
+"""All ranks of this node wait in the same collective.
 
-from __future__ import annotations
+What it means
+    Nobody of this node holds the others up. Whoever they wait for runs on another node; or,
+    where all ranks of the job are here, the collective itself does not get on: the network
+    between them, or ranks that called it with another shape, group or order.
 
-from collections.abc import Iterator
+How to be sure
+    Run the same command on the other nodes: there, one stands elsewhere. The flight recorder
+    (TORCH_NCCL_TRACE_BUFFER_SIZE) tells who called what.
+
+What to do
+    Put the JSON of all nodes (-o NODE.json) into one folder, and give that to postmortem logs.
+"""
 
 from postmortem.diagnose.hang.live_waits import place_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.stackdumps import Doing
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.pytorch.org/docs/stable/distributed.html",),
-)
-def all_wait_together(job: LiveJob) -> Iterator[Finding]:
-    """All ranks of this node wait in the same collective.
-
-    What it means
-        Nobody of this node holds the others up. Whoever they wait for runs on another node; or,
-        where all ranks of the job are here, the collective itself does not get on: the network
-        between them, or ranks that called it with another shape, group or order.
-
-    How to be sure
-        Run the same command on the other nodes: there, one stands elsewhere. The flight recorder
-        (TORCH_NCCL_TRACE_BUFFER_SIZE) tells who called what.
-
-    What to do
-        Put the JSON of all nodes (-o NODE.json) into one folder, and give that to postmortem logs.
-    """
+@rule("https://docs.pytorch.org/docs/stable/distributed.html", role=Role.CONTEXT)
+def all_wait_together(job: LiveJob) -> Findings:
     ranks = job.ranks()
     if len(job.stacks) != 1 or job.stacks.items[0].doing is not Doing.COLLECTIVE:
         return

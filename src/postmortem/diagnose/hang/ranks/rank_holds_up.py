@@ -1,8 +1,19 @@
-"""A live rank stands elsewhere while the others wait for it."""
+"""A live rank stands elsewhere while the others wait for it.
 
-from __future__ import annotations
+What it means
+    Nearly all ranks of this node stand in the same collective: that is what waiting looks like.
+    Who stands elsewhere has not come to it, and holds up all. What it waits for itself (a lock
+    with its holder, a file, a pipe or a socket with who has the other end, a child) is the
+    cause, or leads to it.
 
-from collections.abc import Iterator
+How to be sure
+    Look again some minutes later (--samples 2 --gap 60): who stands in the same place is stuck,
+    who has moved or used the processor is slow. One sample cannot tell the two apart.
+
+What to do
+    Follow the chain that the report gives: the holder of the lock, the writer of the pipe, the
+    peer of the socket. A wait in a file system is a matter for whoever runs that.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
@@ -10,37 +21,17 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import ranks_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.report.model import Confidence, Evidence, Role
 
 _MOST_CITED = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
-        "https://docs.pytorch.org/docs/stable/distributed.html",
-    ),
+    "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
+    "https://docs.pytorch.org/docs/stable/distributed.html",
 )
-def rank_holds_up(blame: Attribution, job: LiveJob) -> Iterator[Finding]:
-    """A live rank stands elsewhere while the others wait for it.
-
-    What it means
-        Nearly all ranks of this node stand in the same collective: that is what waiting looks like.
-        Who stands elsewhere has not come to it, and holds up all. What it waits for itself (a lock
-        with its holder, a file, a pipe or a socket with who has the other end, a child) is the
-        cause, or leads to it.
-
-    How to be sure
-        Look again some minutes later (--samples 2 --gap 60): who stands in the same place is stuck,
-        who has moved or used the processor is slow. One sample cannot tell the two apart.
-
-    What to do
-        Follow the chain that the report gives: the holder of the lock, the writer of the pipe, the
-        peer of the socket. A wait in a file system is a matter for whoever runs that.
-    """
+def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     cause = blame.cause
     if not isinstance(cause, StandsElsewhere) or not blame.first:
         return

@@ -1,33 +1,24 @@
-"""A rank that the launcher should have is not there."""
+"""A rank that the launcher should have is not there.
 
-from __future__ import annotations
+What it means
+    The environment of the ranks (LOCAL_WORLD_SIZE) promises more of them on this node than
+    their launcher has children. The others wait for one that has ended.
 
-from collections.abc import Iterator
+How to be sure
+    `ps --ppid` of the launcher shows its children; one that is <defunct> has ended, and its
+    launcher has not looked yet.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Read the log of the missing rank: postmortem logs tells which one failed, and why.
+"""
+
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-)
-def rank_missing(job: LiveJob) -> Iterator[Finding]:
-    """A rank that the launcher should have is not there.
-
-    What it means
-        The environment of the ranks (LOCAL_WORLD_SIZE) promises more of them on this node than
-        their launcher has children. The others wait for one that has ended.
-
-    How to be sure
-        `ps --ppid` of the launcher shows its children; one that is <defunct> has ended, and its
-        launcher has not looked yet.
-
-    What to do
-        Read the log of the missing rank: postmortem logs tells which one failed, and why.
-    """
+@rule("https://docs.pytorch.org/docs/stable/elastic/run.html")
+def rank_missing(job: LiveJob) -> Findings:
     missing = job.missing_local_ranks
     if not missing:
         return

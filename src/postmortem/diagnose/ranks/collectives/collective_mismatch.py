@@ -1,8 +1,15 @@
-"""A rank called another collective than the others."""
+"""A rank called another collective than the others.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    All ranks of a group must call the same collectives, in the same order, with the same
+    shapes and types. Where one differs, all hang or fail.
+How to be sure
+    TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch compare the calls, and its message names
+    them.
+What to do
+    Go to the call of the rank that differs. Mostly a condition on the rank or on its data
+    skips a call.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -16,27 +23,11 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
-def collective_mismatch(blame: Attribution) -> Iterator[Finding]:
-    """A rank called another collective than the others.
-
-    What it means
-        All ranks of a group must call the same collectives, in the same order, with the same
-        shapes and types. Where one differs, all hang or fail.
-    How to be sure
-        TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch compare the calls, and its message names
-        them.
-    What to do
-        Go to the call of the rank that differs. Mostly a condition on the rank or on its data
-        skips a call.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
+def collective_mismatch(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CalledOther) or not blame.first:
         return

@@ -1,8 +1,14 @@
-"""A rank waits in another place of the program than the others."""
+"""A rank waits in another place of the program than the others.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    When all ranks wait and one waits elsewhere, the ranks have lost step: it skipped a
+    collective, or called one too many.
+How to be sure
+    The tracebacks of more than half of the ranks end at the same line, or their watchdogs name
+    the same collective; this one's does not.
+What to do
+    Compare the two lines, and find the branch that leads to the one but not to the other.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -14,26 +20,11 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
-def odd_call_site(blame: Attribution) -> Iterator[Finding]:
-    """A rank waits in another place of the program than the others.
-
-    What it means
-        When all ranks wait and one waits elsewhere, the ranks have lost step: it skipped a
-        collective, or called one too many.
-    How to be sure
-        The tracebacks of more than half of the ranks end at the same line, or their watchdogs name
-        the same collective; this one's does not.
-    What to do
-        Compare the two lines, and find the branch that leads to the one but not to the other.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
+def odd_call_site(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, WaitsElsewhere) or not blame.first:
         return

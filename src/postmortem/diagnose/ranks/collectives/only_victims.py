@@ -1,16 +1,21 @@
-"""All errors are about a peer, and nothing tells which peer began."""
+"""All errors are about a peer, and nothing tells which peer began.
 
-from __future__ import annotations
+What it means
+    Time-outs and closed connections are consequences. The cause is with a rank whose lines
+    are not here, or that ended without a word.
+How to be sure
+    No line of these logs is an error of the rank that wrote it.
+What to do
+    Give the logs of all hosts and ranks, and the number of ranks (--world-size).
+"""
 
-from collections.abc import Iterator
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _STEPS = (
     "give the logs of all hosts and ranks, also standard output, and --world-size N",
@@ -23,21 +28,11 @@ _WITHOUT_RANKS = (
 
 
 @rule(
+    "https://pytorch.org/docs/stable/elastic/errors.html",
     role=Role.CASCADE,
-    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
     yields_to=("one_bad_peer",),
 )
-def only_victims(blame: Attribution) -> Iterator[Finding]:
-    """All errors are about a peer, and nothing tells which peer began.
-
-    What it means
-        Time-outs and closed connections are consequences. The cause is with a rank whose lines
-        are not here, or that ended without a word.
-    How to be sure
-        No line of these logs is an error of the rank that wrote it.
-    What to do
-        Give the logs of all hosts and ranks, and the number of ranks (--world-size).
-    """
+def only_victims(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Undecided):
         return
     told = _told(blame.cause.doubt, ranks_words(blame.candidates), len(blame.candidates))

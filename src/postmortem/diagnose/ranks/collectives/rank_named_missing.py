@@ -1,15 +1,19 @@
-"""Other ranks name the one that did not come."""
+"""Other ranks name the one that did not come.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    A monitored barrier, or the watchdogs' comparison, knows who had not arrived when the time
+    was over; JAX's coordinator knows from whom it no longer hears.
+How to be sure
+    The message names the rank; it has no error of its own before.
+What to do
+    Find out what that rank did meanwhile: its last lines, its stack.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NamedBy, NamedMissing
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _WORDS = {
     NamedBy.BARRIER: ("did not reach the barrier", "did not reach the barrier"),
@@ -24,23 +28,8 @@ _WORDS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
-    ),
-)
-def rank_named_missing(blame: Attribution) -> Iterator[Finding]:
-    """Other ranks name the one that did not come.
-
-    What it means
-        A monitored barrier, or the watchdogs' comparison, knows who had not arrived when the time
-        was over; JAX's coordinator knows from whom it no longer hears.
-    How to be sure
-        The message names the rank; it has no error of its own before.
-    What to do
-        Find out what that rank did meanwhile: its last lines, its stack.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier")
+def rank_named_missing(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, NamedMissing) or not blame.first:
         return

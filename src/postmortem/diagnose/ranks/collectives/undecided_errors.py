@@ -1,28 +1,22 @@
-"""Several ranks have different errors of their own, and no order can be trusted."""
+"""Several ranks have different errors of their own, and no order can be trusted.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Each could be the first. Clocks of hosts differ, and files have no order among each other.
+How to be sure
+    Each error stands at the end of a rank's lines, and none is about a peer.
+What to do
+    Read all of them; @record writes times into error.json, which order the ranks of one host.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def undecided_errors(blame: Attribution) -> Iterator[Finding]:
-    """Several ranks have different errors of their own, and no order can be trusted.
-
-    What it means
-        Each could be the first. Clocks of hosts differ, and files have no order among each other.
-    How to be sure
-        Each error stands at the end of a rank's lines, and none is about a peer.
-    What to do
-        Read all of them; @record writes times into error.json, which order the ranks of one host.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def undecided_errors(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, Undecided) or cause.doubt is not Doubt.ERRORS:
         return

@@ -1,15 +1,20 @@
-"""Ranks disagree on a collective, and the logs do not say who is wrong."""
+"""Ranks disagree on a collective, and the logs do not say who is wrong.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Two ranks, or two halves, called different things; there is no majority. Or a message had
+    the wrong size, and either its sender or its receiver is wrong.
+How to be sure
+    The messages name both sides.
+What to do
+    Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
+    recorder dumps.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _TITLES = {
     Doubt.SIZES: "a message has the wrong size",
@@ -19,22 +24,8 @@ _TITLES = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
-def undecided_mismatch(blame: Attribution) -> Iterator[Finding]:
-    """Ranks disagree on a collective, and the logs do not say who is wrong.
-
-    What it means
-        Two ranks, or two halves, called different things; there is no majority. Or a message had
-        the wrong size, and either its sender or its receiver is wrong.
-    How to be sure
-        The messages name both sides.
-    What to do
-        Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
-        recorder dumps.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
+def undecided_mismatch(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Undecided) or blame.cause.doubt not in _TITLES:
         return
     who = ranks_words(blame.candidates)

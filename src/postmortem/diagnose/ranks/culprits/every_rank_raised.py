@@ -1,8 +1,13 @@
-"""All ranks raised the same exception."""
+"""All ranks raised the same exception.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Code, configuration or environment that all ranks share is at fault; no rank is to blame
+    more than another.
+How to be sure
+    The same words come from every rank, and none reports a lost peer before.
+What to do
+    Read one traceback; it is every rank's. It fails in one process just as well.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -16,22 +21,11 @@ from postmortem.diagnose.ranks.phrases import (
     look_at,
     ranks_words,
 )
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def every_rank_raised(blame: Attribution) -> Iterator[Finding]:
-    """All ranks raised the same exception.
-
-    What it means
-        Code, configuration or environment that all ranks share is at fault; no rank is to blame
-        more than another.
-    How to be sure
-        The same words come from every rank, and none reports a lost peer before.
-    What to do
-        Read one traceback; it is every rank's. It fails in one process just as well.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def every_rank_raised(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, EveryRankRaised) or not blame.first:
         return
     failure = blame.first[0].failure

@@ -1,38 +1,29 @@
-"""A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end."""
+"""A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    MPI_Abort ends every process of the communicator, and so does an error in a call while the
+    error handler is the default one, MPI_ERRORS_ARE_FATAL. The launcher's signals to the other
+    ranks are the consequence.
+How to be sure
+    The library's own notice names the rank: "invoked on rank 3", "reported by process",
+    "Abort(…) on node 3".
+What to do
+    For MPI_Abort, read what that rank wrote before it. For an error, look at the call that it
+    names and at its counterpart on the other rank.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Crashed
 from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words, victims_words
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _ABORT = "MPI_Abort"
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf",),
-)
-def mpi_ended_job(blame: Attribution) -> Iterator[Finding]:
-    """A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end.
-
-    What it means
-        MPI_Abort ends every process of the communicator, and so does an error in a call while the
-        error handler is the default one, MPI_ERRORS_ARE_FATAL. The launcher's signals to the other
-        ranks are the consequence.
-    How to be sure
-        The library's own notice names the rank: "invoked on rank 3", "reported by process",
-        "Abort(…) on node 3".
-    What to do
-        For MPI_Abort, read what that rank wrote before it. For an error, look at the call that it
-        names and at its counterpart on the other rank.
-    """
+@rule("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf")
+def mpi_ended_job(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Crashed) or len(blame.first) != 1:
         return
     party = blame.first[0]
@@ -61,7 +52,7 @@ def _steps(*, aborted: bool, truncated: bool) -> tuple[str, ...]:
         )
     steps = [
         "MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) lets the program say where; a "
-        "core of abort() in a handler of its own shows the stack",
+        "core of abort() in a handler of its own shows the stack"
     ]
     if truncated:
         steps.insert(

@@ -1,29 +1,23 @@
-"""A shell says which signal ended the program that it ran."""
+"""A shell says which signal ended the program that it ran.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    There is one process, and its shell saw how it ended. The program wrote no error of its
+    own: a signal leaves it no time. SIGKILL mostly is the kernel's OOM killer.
+How to be sure
+    A core file shows where it crashed; the kernel's log names the pid that it killed.
+What to do
+    SIGKILL: look at the kernel's log and the memory limit. Else: look for a core file, or run
+    it again with PYTHONFAULTHANDLER=1.
+"""
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def process_ended(blame: Attribution) -> Iterator[Finding]:
-    """A shell says which signal ended the program that it ran.
-
-    What it means
-        There is one process, and its shell saw how it ended. The program wrote no error of its
-        own: a signal leaves it no time. SIGKILL mostly is the kernel's OOM killer.
-    How to be sure
-        A core file shows where it crashed; the kernel's log names the pid that it killed.
-    What to do
-        SIGKILL: look at the kernel's log and the memory limit. Else: look for a core file, or run
-        it again with PYTHONFAULTHANDLER=1.
-    """
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
+def process_ended(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ProcessEnded):
         return
     end, memory = blame.cause.end, blame.cause.memory

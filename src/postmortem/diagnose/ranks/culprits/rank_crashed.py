@@ -1,8 +1,16 @@
-"""A rank died of a signal, or said that it aborts."""
+"""A rank died of a signal, or said that it aborts.
 
-from __future__ import annotations
+What it means
+    It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
+    peers see their connections close.
+How to be sure
+    Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
+    error, terminate called, or a message of the C library.
+What to do
+    Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
+    for the pid.
+"""
 
-from collections.abc import Iterator
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
@@ -18,8 +26,7 @@ from postmortem.diagnose.ranks.phrases import (
     victims_words,
 )
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _STEPS = {
     "SIGBUS": (
@@ -39,6 +46,14 @@ _LIMITS = {
             "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
         ),
     ),
+    "postmortem run": (
+        " The kernel chose it: the memory limit of its control group was used up.",
+        (
+            "the largest processes stand in report.txt of the run's folder",
+            "a larger limit (run --memory, the container's, the job's), or less in it: DataLoader "
+            "workers and files in /dev/shm count",
+        ),
+    ),
     "kubernetes": (
         " Kubernetes says OOMKilled: the container used up the memory that it may have.",
         (
@@ -51,20 +66,8 @@ _LIMITS = {
 """What a limit of memory means, and what to do, by who set it."""
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def rank_crashed(blame: Attribution) -> Iterator[Finding]:
-    """A rank died of a signal, or said that it aborts.
-
-    What it means
-        It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
-        peers see their connections close.
-    How to be sure
-        Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
-        error, terminate called, or a message of the C library.
-    What to do
-        Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
-        for the pid.
-    """
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
+def rank_crashed(blame: Attribution) -> Findings:
     crash = blame.cause
     if not isinstance(crash, Crashed) or not blame.first:
         return
@@ -90,7 +93,8 @@ def rank_crashed(blame: Attribution) -> Iterator[Finding]:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
         case MemoryLimit():
-            said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
+            launcher = party.exit.launcher if party.exit is not None else ""
+            said, limit = _LIMITS.get(launcher, _LIMITS["postmortem run"])
             cause += said
             steps = list(limit)
         case MaybeMemory(kill):
@@ -120,10 +124,6 @@ def rank_crashed(blame: Attribution) -> Iterator[Finding]:
         next_steps=tuple(steps),
         evidence=cite(blame),
     )
-
-
-def _of_pod(party: Suspect) -> bool:
-    return party.exit is not None and party.exit.launcher == "kubernetes"
 
 
 def _how(party: Suspect) -> str:

@@ -1,16 +1,20 @@
-"""A rank exited with an error code, and no line that names it is an error."""
+"""A rank exited with an error code, and no line that names it is an error.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Somebody called os._exit() or sys.exit() with a code, or its message went elsewhere.
+How to be sure
+    The launcher gives its exit code, and no line that names the rank is an error.
+What to do
+    Look for its output elsewhere (standard output, a file of its own), and for sys.exit in
+    the program.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import LogExit
-from postmortem.report.model import Confidence, Role
 
 _OF_ALL = "give the output of each rank, standard output too"
 _EACH = {
@@ -40,18 +44,8 @@ def outputs_step(end: LogExit | None) -> str:
     return f"{_OF_ALL}: {way}" if way else _OF_ALL
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def rank_exited_silently(blame: Attribution) -> Iterator[Finding]:
-    """A rank exited with an error code, and no line that names it is an error.
-
-    What it means
-        Somebody called os._exit() or sys.exit() with a code, or its message went elsewhere.
-    How to be sure
-        The launcher gives its exit code, and no line that names the rank is an error.
-    What to do
-        Look for its output elsewhere (standard output, a file of its own), and for sys.exit in
-        the program.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def rank_exited_silently(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ExitedSilently) or not blame.first:
         return
     who = ranks_words(blame.first)

@@ -1,30 +1,24 @@
-"""A rank ended well while the others still needed it."""
+"""A rank ended well while the others still needed it.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    It left its loop earlier, or called sys.exit(0): for its launcher all is well, and its
+    peers lose it in the middle of a collective.
+How to be sure
+    The launcher lists the others as failed, but not this one; it has no error.
+What to do
+    Compare how many steps each rank runs: uneven data, an early return, a condition on the
+    rank.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import LeftEarly
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/tutorials/advanced/generic_join.html",))
-def rank_left_early(blame: Attribution) -> Iterator[Finding]:
-    """A rank ended well while the others still needed it.
-
-    What it means
-        It left its loop earlier, or called sys.exit(0): for its launcher all is well, and its
-        peers lose it in the middle of a collective.
-    How to be sure
-        The launcher lists the others as failed, but not this one; it has no error.
-    What to do
-        Compare how many steps each rank runs: uneven data, an early return, a condition on the
-        rank.
-    """
+@rule("https://pytorch.org/tutorials/advanced/generic_join.html")
+def rank_left_early(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, LeftEarly) or not blame.first:
         return
     who = ranks_words(blame.first)

@@ -1,8 +1,14 @@
-"""One rank, or a few, raised an exception of their own."""
+"""One rank, or a few, raised an exception of their own.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Its exception is not about a peer: it is where the failure began. When it ends, its
+    connections close, and all others report that.
+How to be sure
+    Its traceback ends in its own code or data; the others' end in a collective.
+What to do
+    Read its traceback and leave the others alone. Does the failing line need the group? If
+    not, the fault shows on one rank too.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -17,25 +23,14 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.facts.rank_logs import LogFailure
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def rank_raised(blame: Attribution) -> Iterator[Finding]:
-    """One rank, or a few, raised an exception of their own.
-
-    What it means
-        Its exception is not about a peer: it is where the failure began. When it ends, its
-        connections close, and all others report that.
-    How to be sure
-        Its traceback ends in its own code or data; the others' end in a collective.
-    What to do
-        Read its traceback and leave the others alone. Does the failing line need the group? If
-        not, the fault shows on one rank too.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def rank_raised(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Raised) or not blame.first:
         return
     party = blame.first[0]
@@ -51,16 +46,18 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
     yield Finding(
         lead=who,
         title=clip(f"{who} {verb} {said}", 100),
-        cause=f"{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{_began(failure)}{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
-        next_steps=(
-            *advice(failure),
-            look_at(blame),
-            *steps,
-            *((_ALONE,) if in_a_group else ()),
-        ),
+        next_steps=(*advice(failure), look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),
     )
+
+
+def _began(failure: LogFailure | None) -> str:
+    """Return what was raised first, where another error came while that was handled."""
+    if failure is None or not failure.causes:
+        return ""
+    return f"It began with {clip(failure.first_said.words, 160)}. "
 
 
 def _own(blame: Attribution) -> str:

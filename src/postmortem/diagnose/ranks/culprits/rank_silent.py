@@ -1,32 +1,23 @@
-"""One rank has no error at all while all others wait for it."""
+"""One rank has no error at all while all others wait for it.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    It was late, stuck or busy with something else; what it did is in no log.
+How to be sure
+    All other ranks report a time-out or a lost connection, and this one does not.
+What to do
+    Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
+    and a time-out.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SilentAlone
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
-def rank_silent(blame: Attribution) -> Iterator[Finding]:
-    """One rank has no error at all while all others wait for it.
-
-    What it means
-        It was late, stuck or busy with something else; what it did is in no log.
-    How to be sure
-        All other ranks report a time-out or a lost connection, and this one does not.
-    What to do
-        Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
-        and a time-out.
-    """
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html")
+def rank_silent(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SilentAlone) or not blame.first:
         return
     who = ranks_words(blame.first)

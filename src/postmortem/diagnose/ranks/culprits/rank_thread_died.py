@@ -1,8 +1,14 @@
-"""A background thread of a rank died, and the rank was missed."""
+"""A background thread of a rank died, and the rank was missed.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Python prints the exception of a thread and goes on; the main thread waits for what the
+    thread would have brought, and all other ranks wait for that rank.
+How to be sure
+    Exception in thread stands in its log, and the others report a time-out.
+What to do
+    Let the thread's error reach the main thread: a queue, concurrent.futures,
+    threading.excepthook.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -15,26 +21,11 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/threading.html#threading.excepthook",),
-)
-def rank_thread_died(blame: Attribution) -> Iterator[Finding]:
-    """A background thread of a rank died, and the rank was missed.
-
-    What it means
-        Python prints the exception of a thread and goes on; the main thread waits for what the
-        thread would have brought, and all other ranks wait for that rank.
-    How to be sure
-        Exception in thread stands in its log, and the others report a time-out.
-    What to do
-        Let the thread's error reach the main thread: a queue, concurrent.futures,
-        threading.excepthook.
-    """
+@rule("https://docs.python.org/3/library/threading.html#threading.excepthook")
+def rank_thread_died(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ThreadDied) or not blame.first:
         return
     party = blame.first[0]

@@ -1,32 +1,26 @@
-"""A launcher says that a process ended badly, and not which rank it was."""
+"""A launcher says that a process ended badly, and not which rank it was.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    MPICH's mpiexec gives the process and its host; a shell gives the process; DeepSpeed's
+    launcher the code alone, next to the command of its last rank, whoever failed. No rank
+    wrote an error.
+How to be sure
+    The process number appears in the program's own lines, in NCCL's lines (host:pid:tid), or
+    in the name of a core file.
+What to do
+    Print the rank with os.getpid() at the start, and look for a core of that process.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
 from postmortem.diagnose.ranks.culprits.rank_exited_silently import above_step, outputs_step
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def unnamed_process_ended(blame: Attribution) -> Iterator[Finding]:
-    """A launcher says that a process ended badly, and not which rank it was.
-
-    What it means
-        MPICH's mpiexec gives the process and its host; a shell gives the process; DeepSpeed's
-        launcher the code alone, next to the command of its last rank, whoever failed. No rank
-        wrote an error.
-    How to be sure
-        The process number appears in the program's own lines, in NCCL's lines (host:pid:tid), or
-        in the name of a core file.
-    What to do
-        Print the rank with os.getpid() at the start, and look for a core of that process.
-    """
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
+def unnamed_process_ended(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, UnnamedProcessEnded):
         return
     end = blame.cause.end

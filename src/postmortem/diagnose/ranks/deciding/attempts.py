@@ -1,7 +1,5 @@
 """The decision of each attempt of a job, and which of them the report tells of."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.deciding.case import same_words

@@ -1,7 +1,5 @@
 """What the kernels of the hosts say of the ranks: joined by pid, by GPU, by host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem import thresholds

@@ -1,7 +1,5 @@
 """Whose numbers went bad first, by the files of the numerics monitor."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import what_failed
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect

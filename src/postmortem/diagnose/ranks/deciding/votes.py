@@ -1,7 +1,5 @@
 """Votes over ranks: what most of them called, and who called something else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar

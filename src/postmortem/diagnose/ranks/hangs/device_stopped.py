@@ -1,34 +1,25 @@
-"""The device of a rank, or who watches it, no longer does what its peers' do."""
+"""The device of a rank, or who watches it, no longer does what its peers' do.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Calls that take part of every rank are finished at a peer and still open here. So the device
+    did run them, and nobody took note: it failed, or the watchdog thread is stuck (a lost
+    device, a lock that it needs). Or all others' devices have begun a call, and this one has
+    not.
+How to be sure
+    The kernel's log of that host has an Xid, or dcgmi diag fails. TORCH_NCCL_ENABLE_TIMING=1
+    notes when devices begin.
+What to do
+    Look at the host's GPU; if it is well, take the stack of that process, with its threads.
+"""
 
 from postmortem.diagnose.jam.jam import NotBegun, NotFinished, StoppedNoting
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-)
-def device_stopped(blame: Attribution) -> Iterator[Finding]:
-    """The device of a rank, or who watches it, no longer does what its peers' do.
-
-    What it means
-        Calls that take part of every rank are finished at a peer and still open here. So the device
-        did run them, and nobody took note: it failed, or the watchdog thread is stuck (a lost
-        device, a lock that it needs). Or all others' devices have begun a call, and this one has
-        not.
-    How to be sure
-        The kernel's log of that host has an Xid, or dcgmi diag fails. TORCH_NCCL_ENABLE_TIMING=1
-        notes when devices begin.
-    What to do
-        Look at the host's GPU; if it is well, take the stack of that process, with its threads.
-    """
+@rule("https://docs.nvidia.com/deploy/xid-errors/index.html")
+def device_stopped(blame: Attribution) -> Findings:
     yield from jam_finding(
         blame,
         (StoppedNoting, NotBegun, NotFinished),

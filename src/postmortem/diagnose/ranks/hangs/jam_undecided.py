@@ -1,8 +1,15 @@
-"""All wait for each other by the flight recorders, and nothing tells who began."""
+"""All wait for each other by the flight recorders, and nothing tells who began.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    All ranks of a group have called the same, and it does not end: the network between them, or
+    one of their devices. Or ranks disagree and no side is larger, wait in a ring, or lack one
+    of several ranks without a dump.
+How to be sure
+    Each operation is named with the ranks that are in it.
+What to do
+    Run with TORCH_NCCL_ENABLE_TIMING=1, which tells whose device has not begun; look at the
+    network and at the kernel logs of these hosts; give the dumps of all ranks.
+"""
 
 from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
 from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
@@ -10,28 +17,12 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_sets import rank_words
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
-def jam_undecided(blame: Attribution) -> Iterator[Finding]:
-    """All wait for each other by the flight recorders, and nothing tells who began.
-
-    What it means
-        All ranks of a group have called the same, and it does not end: the network between them, or
-        one of their devices. Or ranks disagree and no side is larger, wait in a ring, or lack one
-        of several ranks without a dump.
-    How to be sure
-        Each operation is named with the ranks that are in it.
-    What to do
-        Run with TORCH_NCCL_ENABLE_TIMING=1, which tells whose device has not begun; look at the
-        network and at the kernel logs of these hosts; give the dumps of all ranks.
-    """
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html")
+def jam_undecided(blame: Attribution) -> Findings:
     jam = blame.jam
     if blame.how is not CauseKind.UNDECIDED or jam is None or jam.disagree:
         return

@@ -1,34 +1,25 @@
-"""Flight recorders of a job that may well run: nothing shows that it stood still."""
+"""Flight recorders of a job that may well run: nothing shows that it stood still.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Ranks of a job that runs wait for each other all the time, and a dump of that moment looks
+    like a hang.
+How to be sure
+    A rank that hangs makes no calls: its dump, written ten seconds later, is older than its
+    file by that much. A time-out in a log says it too.
+What to do
+    Take the dumps again: the same calls at the same ranks are a hang.
+"""
 
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.words import culprit_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
-def no_sign_of_hang(blame: Attribution) -> Iterator[Finding]:
-    """Flight recorders of a job that may well run: nothing shows that it stood still.
-
-    What it means
-        Ranks of a job that runs wait for each other all the time, and a dump of that moment looks
-        like a hang.
-    How to be sure
-        A rank that hangs makes no calls: its dump, written ten seconds later, is older than its
-        file by that much. A time-out in a log says it too.
-    What to do
-        Take the dumps again: the same calls at the same ranks are a hang.
-    """
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html", role=Role.CONTEXT)
+def no_sign_of_hang(blame: Attribution) -> Findings:
     jam = blame.jam
     if blame.how is not CauseKind.NOTHING or jam is None or jam.sign is not Sign.AGAINST:
         return

@@ -1,37 +1,28 @@
-"""A rank stands elsewhere while the others wait for it."""
+"""A rank stands elsewhere while the others wait for it.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Nearly all ranks stand in the same collective: that is what waiting looks like. Who stands
+    elsewhere has not come to it, and holds up all.
+How to be sure
+    Take the stacks again some seconds later. Who stands in the same place is stuck; who has
+    moved is slow.
+What to do
+    Read that rank's stack: a lock, a file system, a child process, an endless loop.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
-        "https://docs.python.org/3/library/faulthandler.html",
-    ),
+    "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
+    "https://docs.python.org/3/library/faulthandler.html",
 )
-def rank_stuck(blame: Attribution, logs: RankLogs) -> Iterator[Finding]:
-    """A rank stands elsewhere while the others wait for it.
-
-    What it means
-        Nearly all ranks stand in the same collective: that is what waiting looks like. Who stands
-        elsewhere has not come to it, and holds up all.
-    How to be sure
-        Take the stacks again some seconds later. Who stands in the same place is stuck; who has
-        moved is slow.
-    What to do
-        Read that rank's stack: a lock, a file system, a child process, an endless loop.
-    """
+def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     cause = blame.cause
     if not isinstance(cause, StandsElsewhere) or not blame.first:
         return

@@ -1,8 +1,15 @@
-"""A GPU, or a link of it, failed under a rank."""
+"""A GPU, or a link of it, failed under a rank.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    NVIDIA's driver wrote an Xid that stands for the hardware, not for the program; the rank's
+    CUDA error is what the program saw of it.
+How to be sure
+    The Xid names the rank's pid or its GPU, or stands in the log of the host on which the
+    rank failed with a CUDA error. Xid 13, 31 and 43 are mostly the program's own fault, and do
+    not count.
+What to do
+    Take the host or the GPU out before the job is started again: it will fail there again.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -16,26 +23,13 @@ from postmortem.diagnose.ranks.kernel.words import (
 )
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
-from postmortem.report.model import Confidence, Role
 
 
-@rule(role=Role.ROOT, references=(REFERENCE,))
-def gpu_failed(blame: Attribution) -> Iterator[Finding]:
-    """A GPU, or a link of it, failed under a rank.
-
-    What it means
-        NVIDIA's driver wrote an Xid that stands for the hardware, not for the program; the rank's
-        CUDA error is what the program saw of it.
-    How to be sure
-        The Xid names the rank's pid or its GPU, or stands in the log of the host on which the
-        rank failed with a CUDA error. Xid 13, 31 and 43 are mostly the program's own fault, and do
-        not count.
-    What to do
-        Take the host or the GPU out before the job is started again: it will fail there again.
-    """
+@rule(REFERENCE)
+def gpu_failed(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
     if tie is None:
         return

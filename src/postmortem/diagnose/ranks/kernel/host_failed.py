@@ -1,34 +1,25 @@
-"""A host broke down under all of its ranks."""
+"""A host broke down under all of its ranks.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Its kernel reports a machine check, memory that cannot be corrected, a panic or a processor
+    that stands still, or a rank of it waits in the kernel. The ranks there stop without a word.
+How to be sure
+    The ranks of that host are the silent ones, and all others lost their connections.
+What to do
+    Take the host out, and start again without it.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
-from postmortem.report.model import Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/RAS/main.html",),
-)
-def host_failed(blame: Attribution) -> Iterator[Finding]:
-    """A host broke down under all of its ranks.
-
-    What it means
-        Its kernel reports a machine check, memory that cannot be corrected, a panic or a processor
-        that stands still, or a rank of it waits in the kernel. The ranks there stop without a word.
-    How to be sure
-        The ranks of that host are the silent ones, and all others lost their connections.
-    What to do
-        Take the host out, and start again without it.
-    """
+@rule("https://docs.kernel.org/admin-guide/RAS/main.html")
+def host_failed(blame: Attribution) -> Findings:
     tie = blame.tie
     if tie is None or not blame.first:
         return

@@ -1,8 +1,14 @@
-"""A disk or a file server failed on the host of the rank that failed first."""
+"""A disk or a file server failed on the host of the rank that failed first.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The rank's "Input/output error", its SIGBUS or its wait while it read a file is what the
+    program saw of it.
+How to be sure
+    The kernel's lines are of the same host and hour, and of the file system that the rank used:
+    findmnt -T PATH says which it is.
+What to do
+    Look at the device or the server first; the program is well.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -15,23 +21,11 @@ from postmortem.diagnose.ranks.kernel.words import (
     storage_ties,
 )
 from postmortem.diagnose.ranks.phrases import ranks_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 
-@rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))
-def host_storage_failed(blame: Attribution) -> Iterator[Finding]:
-    """A disk or a file server failed on the host of the rank that failed first.
-
-    What it means
-        The rank's "Input/output error", its SIGBUS or its wait while it read a file is what the
-        program saw of it.
-    How to be sure
-        The kernel's lines are of the same host and hour, and of the file system that the rank used:
-        findmnt -T PATH says which it is.
-    What to do
-        Look at the device or the server first; the program is well.
-    """
+@rule("https://man7.org/linux/man-pages/man3/errno.3.html", role=Role.CONTRIBUTING)
+def host_storage_failed(blame: Attribution) -> Findings:
     ours = storage_ties(blame)
     if not ours:
         return

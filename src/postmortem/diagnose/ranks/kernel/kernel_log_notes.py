@@ -1,8 +1,14 @@
-"""Faults in kernel logs that nothing joins with the job's failure."""
+"""Faults in kernel logs that nothing joins with the job's failure.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The kernel of a host reports a fault: of another process, of another host, of another day,
+    or of a kind that explains nothing here. Without any log of ranks, it is all that there is.
+How to be sure
+    Compare pid, host and time with those of the rank. In a container a process has other pids
+    than the host's kernel knows: no pid of the job can be found in the host's log then.
+What to do
+    Give the logs of all ranks together with the kernel logs of all hosts.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -15,10 +21,9 @@ from postmortem.diagnose.ranks.kernel.words import (
     storage_ties,
 )
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
-from postmortem.report.model import Confidence, Role
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
 _ORDER = (
@@ -35,19 +40,8 @@ _ORDER = (
 )
 
 
-@rule(role=Role.CONTEXT, references=("https://man7.org/linux/man-pages/man1/dmesg.1.html",))
-def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Iterator[Finding]:
-    """Faults in kernel logs that nothing joins with the job's failure.
-
-    What it means
-        The kernel of a host reports a fault: of another process, of another host, of another day,
-        or of a kind that explains nothing here. Without any log of ranks, it is all that there is.
-    How to be sure
-        Compare pid, host and time with those of the rank. In a container a process has other pids
-        than the host's kernel knows: no pid of the job can be found in the host's log then.
-    What to do
-        Give the logs of all ranks together with the kernel logs of all hosts.
-    """
+@rule("https://man7.org/linux/man-pages/man1/dmesg.1.html", role=Role.CONTEXT)
+def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     used = blame.tie.event if blame.tie is not None else None
     left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
     if not left:

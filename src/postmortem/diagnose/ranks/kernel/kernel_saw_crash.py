@@ -1,8 +1,13 @@
-"""The kernel noted where a rank crashed, or why it was ended."""
+"""The kernel noted where a rank crashed, or why it was ended.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The process did in native code what it may not, and the kernel wrote down at which address
+    and in which library: as much as the first line of a core, where no core was kept.
+How to be sure
+    The line names the pid of the rank, and its launcher gives the signal that goes with it.
+What to do
+    Look the offset up in the library, and get a core for the rest.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -15,27 +20,13 @@ from postmortem.diagnose.ranks.kernel.words import (
     surely,
 )
 from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
-from postmortem.report.model import Role
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/sysctl/debug.html",),
-)
-def kernel_saw_crash(blame: Attribution) -> Iterator[Finding]:
-    """The kernel noted where a rank crashed, or why it was ended.
-
-    What it means
-        The process did in native code what it may not, and the kernel wrote down at which address
-        and in which library: as much as the first line of a core, where no core was kept.
-    How to be sure
-        The line names the pid of the rank, and its launcher gives the signal that goes with it.
-    What to do
-        Look the offset up in the library, and get a core for the rest.
-    """
+@rule("https://docs.kernel.org/admin-guide/sysctl/debug.html")
+def kernel_saw_crash(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.CRASH, KernelKind.MACHINE)
     if tie is None or tie.event.signal is None:
         return

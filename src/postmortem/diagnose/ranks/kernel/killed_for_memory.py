@@ -1,36 +1,27 @@
-"""The kernel killed a rank because memory was short."""
+"""The kernel killed a rank because memory was short.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Main memory ran out: of the host, or of what its container or job may use. The kernel
+    kills the largest process there with SIGKILL, which leaves no core and no traceback.
+How to be sure
+    Its log names the pid of the rank (or of a DataLoader worker of it), and the rank's
+    launcher says that SIGKILL ended it.
+What to do
+    Find what grows: DataLoader workers copy what they touch, pinned memory and /dev/shm count
+    too. Then use less, or ask for more.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
-from postmortem.report.model import Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files",),
-)
-def killed_for_memory(blame: Attribution) -> Iterator[Finding]:
-    """The kernel killed a rank because memory was short.
-
-    What it means
-        Main memory ran out: of the host, or of what its container or job may use. The kernel
-        kills the largest process there with SIGKILL, which leaves no core and no traceback.
-    How to be sure
-        Its log names the pid of the rank (or of a DataLoader worker of it), and the rank's
-        launcher says that SIGKILL ended it.
-    What to do
-        Find what grows: DataLoader workers copy what they touch, pinned memory and /dev/shm count
-        too. Then use less, or ask for more.
-    """
+@rule("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files")
+def killed_for_memory(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.OOM_KILL)
     if tie is None:
         return

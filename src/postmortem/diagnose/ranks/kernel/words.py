@@ -1,7 +1,5 @@
 """What the rules over kernel logs say alike."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch

@@ -1,42 +1,34 @@
-"""The logs show a bug of a library that its developers know."""
+"""The logs show a bug of a library that its developers know.
 
-from __future__ import annotations
+What it means
+    The version that the logs name has a documented bug, and what that bug does is seen: words
+    of an error, functions on a stack, a signal, a setting. It may be why the rank that is told
+    of failed; it does not say which rank that is.
 
-from collections.abc import Iterator
+How to be sure
+    Compare with the report that is referred to, and run once with the version that has the fix,
+    or with the work-around.
+
+What to do
+    What the record says: postmortem rules ID shows it, where ID is named in the cause.
+"""
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Findings, Role, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.versions import Versions
-from postmortem.report.model import Role
 
 
 @rule(
+    "https://github.com/NVIDIA/nccl/issues",
+    "https://github.com/pytorch/pytorch/issues",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://github.com/NVIDIA/nccl/issues",
-        "https://github.com/pytorch/pytorch/issues",
-    ),
 )
 def known_bug_in_logs(
     blame: Attribution, logs: RankLogs, versions: Versions | None, nccl: Nccl | None
-) -> Iterator[Finding]:
-    """The logs show a bug of a library that its developers know.
-
-    What it means
-        The version that the logs name has a documented bug, and what that bug does is seen: words
-        of an error, functions on a stack, a signal, a setting. It may be why the rank that is told
-        of failed; it does not say which rank that is.
-
-    How to be sure
-        Compare with the report that is referred to, and run once with the version that has the fix,
-        or with the work-around.
-
-    What to do
-        What the record says: postmortem rules ID shows it, where ID is named in the cause.
-    """
+) -> Findings:
     if blame.how is CauseKind.NOTHING:
         return  # what is printed while a job goes on, or has gone well, explains nothing
     from postmortem.diagnose.known_bugs import find_bugs

@@ -1,31 +1,22 @@
-"""A host uses another network than all others."""
+"""A host uses another network than all others.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    NCCL chooses its network on each host by itself. A host without a working InfiniBand or
+    plug-in falls back to sockets: the job is slow, or its ranks cannot connect at all.
+How to be sure
+    "Using network" differs between hosts; on the odd one, a line "NET/IB : No device found" or
+    a plug-in that could not be loaded stands before it.
+What to do
+    Look at the adapters and at NCCL's variables of that host.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.nccl import Nccl
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
-)
-def host_on_other_network(nccl: Nccl) -> Iterator[Finding]:
-    """A host uses another network than all others.
-
-    What it means
-        NCCL chooses its network on each host by itself. A host without a working InfiniBand or
-        plug-in falls back to sockets: the job is slow, or its ranks cannot connect at all.
-    How to be sure
-        "Using network" differs between hosts; on the odd one, a line "NET/IB : No device found" or
-        a plug-in that could not be loaded stands before it.
-    What to do
-        Look at the adapters and at NCCL's variables of that host.
-    """
+@rule("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html", role=Role.CONTRIBUTING)
+def host_on_other_network(nccl: Nccl) -> Findings:
     odd = nccl.odd_hosts()
     if not odd:
         return

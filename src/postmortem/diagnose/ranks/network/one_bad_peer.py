@@ -1,34 +1,25 @@
-"""NCCL's warnings on several hosts name one and the same address."""
+"""NCCL's warnings on several hosts name one and the same address.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Many ranks fail to reach one peer, and hardly any other: the fault is at that host, its
+    adapter or its cable, not at those that complain.
+How to be sure
+    Other addresses are named by far fewer hosts. Warnings that only follow from an earlier
+    error (flushed requests, aborted operations) are not counted.
+What to do
+    Take that host out and test its links.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.nccl import Nccl
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-)
-def one_bad_peer(nccl: Nccl, blame: Attribution) -> Iterator[Finding]:
-    """NCCL's warnings on several hosts name one and the same address.
-
-    What it means
-        Many ranks fail to reach one peer, and hardly any other: the fault is at that host, its
-        adapter or its cable, not at those that complain.
-    How to be sure
-        Other addresses are named by far fewer hosts. Warnings that only follow from an earlier
-        error (flushed requests, aborted operations) are not counted.
-    What to do
-        Take that host out and test its links.
-    """
+@rule("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html")
+def one_bad_peer(nccl: Nccl, blame: Attribution) -> Findings:
     if not nccl.peers:
         return
     worst = nccl.peers[0]

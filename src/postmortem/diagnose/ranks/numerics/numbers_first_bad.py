@@ -1,16 +1,22 @@
-"""NaN or Inf came up in a module of the model."""
+"""NaN or Inf came up in a module of the model.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The numerics monitor keeps the last calls of modules of each rank in a file. The first one
+    with a NaN or an Inf that no mask explains is where the numbers went bad.
+How to be sure
+    Inputs and weights of that call are in the file too: if they were clean, that module made
+    the bad numbers.
+What to do
+    Run that module in float32, or look at what its inputs grew to in the frames before. Where a
+    weight, a gradient or the data was bad already, look there.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
 _OF_A_MODULE = (
@@ -40,25 +46,8 @@ _STEPS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection",
-    ),
-)
-def numbers_first_bad(blame: Attribution) -> Iterator[Finding]:
-    """NaN or Inf came up in a module of the model.
-
-    What it means
-        The numerics monitor keeps the last calls of modules of each rank in a file. The first one
-        with a NaN or an Inf that no mask explains is where the numbers went bad.
-    How to be sure
-        Inputs and weights of that call are in the file too: if they were clean, that module made
-        the bad numbers.
-    What to do
-        Run that module in float32, or look at what its inputs grew to in the frames before. Where a
-        weight, a gradient or the data was bad already, look there.
-    """
+@rule("https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection")
+def numbers_first_bad(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, NumbersWentBad) or not blame.first:
         return

@@ -1,31 +1,25 @@
-"""A host of the job failed, says its scheduler."""
+"""A host of the job failed, says its scheduler.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Slurm's daemon of that host did not answer any more: the host crashed, was rebooted, lost
+    its network, or its daemon did. No rank of the job is at fault.
+How to be sure
+    srun names it: "Node failure on gpu-7"; slurmctld's log has the time at which it was set
+    down.
+What to do
+    Leave that host out, and look into its own logs for what happened.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import HostFailed
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/troubleshoot.html",))
-def node_failed(blame: Attribution) -> Iterator[Finding]:
-    """A host of the job failed, says its scheduler.
-
-    What it means
-        Slurm's daemon of that host did not answer any more: the host crashed, was rebooted, lost
-        its network, or its daemon did. No rank of the job is at fault.
-    How to be sure
-        srun names it: "Node failure on gpu-7"; slurmctld's log has the time at which it was set
-        down.
-    What to do
-        Leave that host out, and look into its own logs for what happened.
-    """
+@rule("https://slurm.schedmd.com/troubleshoot.html")
+def node_failed(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, HostFailed):
         return
     host = clip(blame.cause.host, 60)

@@ -1,15 +1,18 @@
-"""Somebody stopped the job: a scheduler, a signal, Ctrl-C."""
+"""Somebody stopped the job: a scheduler, a signal, Ctrl-C.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Nothing failed before the stop. A time limit, a preemption, or a person ended it.
+How to be sure
+    The launcher or the scheduler says so, and no rank has an error before.
+What to do
+    Ask the scheduler why; if nobody meant to, find who sent the signal.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _WHY = {
     Stop.TIME: "its time limit was reached",
@@ -19,17 +22,8 @@ _WHY = {
 }
 
 
-@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
-def stopped_from_outside(blame: Attribution) -> Iterator[Finding]:
-    """Somebody stopped the job: a scheduler, a signal, Ctrl-C.
-
-    What it means
-        Nothing failed before the stop. A time limit, a preemption, or a person ended it.
-    How to be sure
-        The launcher or the scheduler says so, and no rank has an error before.
-    What to do
-        Ask the scheduler why; if nobody meant to, find who sent the signal.
-    """
+@rule("https://slurm.schedmd.com/job_exit_code.html")
+def stopped_from_outside(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, StoppedFromOutside):
         return

@@ -1,34 +1,23 @@
-"""The network interface that was asked for is not there."""
+"""The network interface that was asked for is not there.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names an interface that this host does not have,
+    or that has no address.
+How to be sure
+    The message names it; ip addr does not show it.
+What to do
+    Name one that exists on every host, or leave the variable out.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
-    ),
-)
-def interface_not_found(blame: Attribution) -> Iterator[Finding]:
-    """The network interface that was asked for is not there.
-
-    What it means
-        GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names an interface that this host does not have,
-        or that has no address.
-    How to be sure
-        The message names it; ip addr does not show it.
-    What to do
-        Name one that exists on every host, or leave the variable out.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use")
+def interface_not_found(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.INTERFACE:
         return

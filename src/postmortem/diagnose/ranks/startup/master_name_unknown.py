@@ -1,29 +1,23 @@
-"""The name of the master host cannot be resolved."""
+"""The name of the master host cannot be resolved.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The job's store is reached by a host name, and this host does not know it. torchrun
+    publishes the name of the first host to the others, whatever address was typed.
+How to be sure
+    The resolver says so: Name or service not known, gai error.
+What to do
+    Use an address, or make the name known on all hosts.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def master_name_unknown(blame: Attribution) -> Iterator[Finding]:
-    """The name of the master host cannot be resolved.
-
-    What it means
-        The job's store is reached by a host name, and this host does not know it. torchrun
-        publishes the name of the first host to the others, whatever address was typed.
-    How to be sure
-        The resolver says so: Name or service not known, gai error.
-    What to do
-        Use an address, or make the name known on all hosts.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/rendezvous.html")
+def master_name_unknown(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.NAME:
         return

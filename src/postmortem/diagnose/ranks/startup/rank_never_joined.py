@@ -1,31 +1,23 @@
-"""A rank never came when the job started."""
+"""A rank never came when the job started.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The others waited in init_process_group until the time was over. The rank was never
+    started, or ended before it could say anything.
+How to be sure
+    The store counts those that came: 3/4 clients joined.
+What to do
+    Find out whether its process was ever started.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
-)
-def rank_never_joined(blame: Attribution) -> Iterator[Finding]:
-    """A rank never came when the job started.
-
-    What it means
-        The others waited in init_process_group until the time was over. The rank was never
-        started, or ended before it could say anything.
-    How to be sure
-        The store counts those that came: 3/4 clients joined.
-    What to do
-        Find out whether its process was ever started.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#initialization")
+def rank_never_joined(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart | NeverJoined):
         return

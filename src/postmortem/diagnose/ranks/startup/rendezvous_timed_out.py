@@ -1,30 +1,24 @@
-"""Not all hosts came to the rendezvous."""
+"""Not all hosts came to the rendezvous.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Another host's torchrun never started, has another --rdzv-id or endpoint, or waits for
+    another number of nodes.
+How to be sure
+    RendezvousTimeoutError on the hosts that waited; RendezvousClosedError on those that came
+    after.
+What to do
+    Look at the hosts that have no log.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def rendezvous_timed_out(blame: Attribution) -> Iterator[Finding]:
-    """Not all hosts came to the rendezvous.
-
-    What it means
-        Another host's torchrun never started, has another --rdzv-id or endpoint, or waits for
-        another number of nodes.
-    How to be sure
-        RendezvousTimeoutError on the hosts that waited; RendezvousClosedError on those that came
-        after.
-    What to do
-        Look at the hosts that have no log.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/rendezvous.html")
+def rendezvous_timed_out(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.RENDEZVOUS:
         return

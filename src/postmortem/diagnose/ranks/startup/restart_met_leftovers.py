@@ -1,35 +1,26 @@
-"""A job that was restarted found what its first attempt had left behind."""
+"""A job that was restarted found what its first attempt had left behind.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    Seen with torch 2.13: the processes of a restart share the store of torchrun's agent, read
+    the addresses that the dead ones had put there, and cannot connect. Or the old ones still
+    hold the port. So --max-restarts cannot help, whatever failed first.
+How to be sure
+    The first attempt worked for a while; all later ones failed at start-up, at an address that
+    refuses.
+What to do
+    Give each attempt a store of its own, then mend what failed first.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attempts
 from postmortem.diagnose.ranks.causes import CouldNotStart
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 
 _STALE = frozenset({"connection-refused", "gloo-connectfullmesh", "error-port-in-use"})
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-)
-def restart_met_leftovers(attempts: Attempts) -> Iterator[Finding]:
-    """A job that was restarted found what its first attempt had left behind.
-
-    What it means
-        Seen with torch 2.13: the processes of a restart share the store of torchrun's agent, read
-        the addresses that the dead ones had put there, and cannot connect. Or the old ones still
-        hold the port. So --max-restarts cannot help, whatever failed first.
-    How to be sure
-        The first attempt worked for a while; all later ones failed at start-up, at an address that
-        refuses.
-    What to do
-        Give each attempt a store of its own, then mend what failed first.
-    """
+@rule("https://docs.pytorch.org/docs/stable/elastic/run.html", role=Role.CONTRIBUTING)
+def restart_met_leftovers(attempts: Attempts) -> Findings:
     last = attempts.blames[-1]
     cause = last.cause
     if attempts.told >= len(attempts.blames) - 1 or not isinstance(cause, CouldNotStart):

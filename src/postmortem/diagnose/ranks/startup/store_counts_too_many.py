@@ -1,32 +1,24 @@
-"""More processes counted themselves in the store than the job has."""
+"""More processes counted themselves in the store than the job has.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The barrier of init_process_group (torch before 2.2) waits until the count is the world
+    size, and misses it when it is larger. Two jobs share MASTER_ADDR and MASTER_PORT, or a
+    start anew met the count of the one before.
+How to be sure
+    The message has both: world_size=4, worker_count=6.
+What to do
+    Give each job, and each start, a port of its own.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
-)
-def store_counts_too_many(blame: Attribution) -> Iterator[Finding]:
-    """More processes counted themselves in the store than the job has.
-
-    What it means
-        The barrier of init_process_group (torch before 2.2) waits until the count is the world
-        size, and misses it when it is larger. Two jobs share MASTER_ADDR and MASTER_PORT, or a
-        start anew met the count of the one before.
-    How to be sure
-        The message has both: world_size=4, worker_count=6.
-    What to do
-        Give each job, and each start, a port of its own.
-    """
+@rule("https://pytorch.org/docs/stable/distributed.html#initialization")
+def store_counts_too_many(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.TOO_MANY:
         return

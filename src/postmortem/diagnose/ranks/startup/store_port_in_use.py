@@ -1,29 +1,23 @@
-"""The port of the job's store is taken."""
+"""The port of the job's store is taken.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The first rank, or torchrun's agent, must listen on the master port; another program has
+    it, often the rest of an earlier run.
+How to be sure
+    The message says EADDRINUSE and names the port.
+What to do
+    Find who has it, or take another port.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def store_port_in_use(blame: Attribution) -> Iterator[Finding]:
-    """The port of the job's store is taken.
-
-    What it means
-        The first rank, or torchrun's agent, must listen on the master port; another program has
-        it, often the rest of an earlier run.
-    How to be sure
-        The message says EADDRINUSE and names the port.
-    What to do
-        Find who has it, or take another port.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/rendezvous.html")
+def store_port_in_use(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.PORT_IN_USE:
         return

@@ -1,29 +1,23 @@
-"""Nobody answers at the address of the job's store."""
+"""Nobody answers at the address of the job's store.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    The first rank did not start, listens on another address (its name may resolve to
+    127.0.1.1), or a firewall drops packets.
+How to be sure
+    All that try to connect give up after the time-out; nobody says that it listens.
+What to do
+    Try the port by hand from another host.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def store_unreachable(blame: Attribution) -> Iterator[Finding]:
-    """Nobody answers at the address of the job's store.
-
-    What it means
-        The first rank did not start, listens on another address (its name may resolve to
-        127.0.1.1), or a firewall drops packets.
-    How to be sure
-        All that try to connect give up after the time-out; nobody says that it listens.
-    What to do
-        Try the port by hand from another host.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/rendezvous.html")
+def store_unreachable(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.UNREACHABLE:
         return

@@ -1,15 +1,25 @@
-"""A GPU or network device cannot be used."""
+"""A GPU or network device cannot be used.
 
-from __future__ import annotations
+What it means
+    A call on a file of a device (/dev/nvidia*, /dev/infiniband/*, /dev/dri, /dev/kfd) failed:
+    ENXIO or ENODEV: no device, or no driver, is behind it (a GPU fell off the bus, a driver was
+    not loaded); EIO: the device does not answer; EACCES or EPERM: the file's bits, or the
+    cgroup of a container or batch job, do not allow it. Libraries turn this into "no CUDA-
+    capable device is detected" or silently use the CPU.
 
-from collections.abc import Iterator
+How to be sure
+    nvidia-smi (or ibstat) on the same host as the same user; dmesg for NVRM and Xid lines.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Give the job the device (--gres=gpu:1, docker run --gpus all, --device /dev/infiniband); a
+    device that fell off the bus needs a reset or a reboot of the host.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 
 _PREFIXES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
 _MEANING = {
@@ -23,30 +33,9 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        (
-            "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html"
-        ),
-    ),
+    "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html"
 )
-def device_not_usable(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A GPU or network device cannot be used.
-
-    What it means
-        A call on a file of a device (/dev/nvidia*, /dev/infiniband/*, /dev/dri, /dev/kfd) failed:
-        ENXIO or ENODEV: no device, or no driver, is behind it (a GPU fell off the bus, a driver was
-        not loaded); EIO: the device does not answer; EACCES or EPERM: the file's bits, or the
-        cgroup of a container or batch job, do not allow it. Libraries turn this into "no CUDA-
-        capable device is detected" or silently use the CPU.
-
-    How to be sure
-        nvidia-smi (or ibstat) on the same host as the same user; dmesg for NVRM and Xid lines.
-
-    What to do
-        Give the job the device (--gres=gpu:1, docker run --gpus all, --device /dev/infiniband); a
-        device that fell off the bus needs a reset or a reboot of the host.
-    """
+def device_not_usable(failures: Failures, logs: Logs) -> Findings:
     errnos = ("ENXIO", "ENODEV", "EIO", "EACCES", "EPERM", "EBUSY")
     groups = worst(logs, tuple(g for g in failures.of(*errnos) if _is_device(g)))
     if not groups:

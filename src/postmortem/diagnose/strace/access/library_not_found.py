@@ -1,42 +1,34 @@
-"""A shared library was nowhere."""
+"""A shared library was nowhere.
 
-from __future__ import annotations
+What it means
+    The dynamic loader looked for a library in every folder that it knows (RPATH,
+    LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
+    libraries that they can do without (plugins, back-ends): then they go on.
 
-from collections.abc import Iterator
+How to be sure
+    ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
+
+What to do
+    Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
+    those of another environment, activate the right one.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
 from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import Weight, weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.facts.syscalls import ErrorCount
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.report.model import Role
 from postmortem.text import counted, shell_word
 
 _LOADER_FAILED = 127
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
-)
-def library_not_found(logs: Logs) -> Iterator[Finding]:
-    """A shared library was nowhere.
-
-    What it means
-        The dynamic loader looked for a library in every folder that it knows (RPATH,
-        LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
-        libraries that they can do without (plugins, back-ends): then they go on.
-
-    How to be sure
-        ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
-
-    What to do
-        Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
-        those of another environment, activate the right one.
-    """
+@rule("https://man7.org/linux/man-pages/man8/ld.so.8.html")
+def library_not_found(logs: Logs) -> Findings:
     for log in logs.logs:
         for name, folders in missing_libraries(log)[:3]:
             row = first_lookup(log, name)

@@ -1,15 +1,25 @@
-"""A call was not allowed."""
+"""A call was not allowed.
 
-from __future__ import annotations
+What it means
+    EACCES: the bits of the file, or of one folder on the way to it (each needs x), do not allow
+    this user what was asked. EPERM: the call needs a capability, or the owner; in containers
+    also a seccomp filter gives it. Security modules (SELinux, AppArmor) give both. Programs ask
+    for much that they can do without: a refusal counts when the program ends soon after.
 
-from collections.abc import Iterator
+How to be sure
+    namei -l PATH shows owner and bits of every component; compare with id, run as the job's
+    user.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Give the user access (chmod, chown, setfacl, a group), or let the program use a path that it
+    owns. For capabilities in a container: --cap-add.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 
 _PATHS = frozenset({
     "open", "openat", "openat2", "creat", "mkdir", "mkdirat", "unlink", "unlinkat", "rename",
@@ -36,29 +46,10 @@ _DEVICES = ("/dev/nvidia", "/dev/infiniband/")  # have a rule of their own
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/path_resolution.7.html",
-        "https://man7.org/linux/man-pages/man7/capabilities.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/path_resolution.7.html",
+    "https://man7.org/linux/man-pages/man7/capabilities.7.html",
 )
-def permission_denied(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A call was not allowed.
-
-    What it means
-        EACCES: the bits of the file, or of one folder on the way to it (each needs x), do not allow
-        this user what was asked. EPERM: the call needs a capability, or the owner; in containers
-        also a seccomp filter gives it. Security modules (SELinux, AppArmor) give both. Programs ask
-        for much that they can do without: a refusal counts when the program ends soon after.
-
-    How to be sure
-        namei -l PATH shows owner and bits of every component; compare with id, run as the job's
-        user.
-
-    What to do
-        Give the user access (chmod, chown, setfacl, a group), or let the program use a path that it
-        owns. For capabilities in a container: --cap-add.
-    """
+def permission_denied(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in _last_first(failures) if not _only_looked(logs, g)))
     if not groups:
         return

@@ -1,18 +1,28 @@
-"""A program was in no folder of PATH."""
+"""A program was in no folder of PATH.
 
-from __future__ import annotations
+What it means
+    execve gave ENOENT for a program in every folder of PATH, and no process ran it later; or a
+    shell looked for it there and said that it found none. A
+    script whose first line (#!) names an interpreter that is not there gives the same error for
+    a file that exists, and so does a binary whose loader (ld-linux) is missing: another C
+    library, another architecture's container.
 
-from collections.abc import Iterator
+How to be sure
+    type NAME in the job's shell; head -1 FILE; file FILE.
+
+What to do
+    Install it, or put its folder into PATH: builds of PyTorch extensions need ninja, g++ and
+    nvcc.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of, quoted_path
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.stderr_errors import not_found
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import ErrorCount
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.text import counted, shell_word
 
 _LOOKS = (
@@ -23,27 +33,8 @@ _BAD = ("cannot", "/")
 it, or (before 5.2) with the interpreter."""
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/execve.2.html",),
-)
-def program_not_found(logs: Logs) -> Iterator[Finding]:
-    """A program was in no folder of PATH.
-
-    What it means
-        execve gave ENOENT for a program in every folder of PATH, and no process ran it later; or a
-        shell looked for it there and said that it found none. A
-        script whose first line (#!) names an interpreter that is not there gives the same error for
-        a file that exists, and so does a binary whose loader (ld-linux) is missing: another C
-        library, another architecture's container.
-
-    How to be sure
-        type NAME in the job's shell; head -1 FILE; file FILE.
-
-    What to do
-        Install it, or put its folder into PATH: builds of PyTorch extensions need ninja, g++ and
-        nvcc.
-    """
+@rule("https://man7.org/linux/man-pages/man2/execve.2.html")
+def program_not_found(logs: Logs) -> Findings:
     ran = {
         (match.target.path or "").rpartition("/")[2]
         for match in logs.asked("execve", "execveat")
@@ -61,7 +52,7 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
     yield from _said(logs, ran | set(missing))
 
 
-def _said(logs: Logs, known: set[str]) -> Iterator[Finding]:
+def _said(logs: Logs, known: set[str]) -> Findings:
     """Yield programs for which shells only looked: they run what they found."""
     looked = [row for row in logs.errors("ENOENT", *_LOOKS) if "/" in (row.path or "")]
     for task in logs.tasks():

@@ -1,37 +1,40 @@
-"""A child failed, and the process that started it exited with 0."""
+"""A child failed, and the process that started it exited with 0.
 
-from __future__ import annotations
+What it means
+    A process wrote to its standard error and ended badly, but whoever started it (a shell
+    without set -e, a launcher) went on and exited with 0, so the job as a whole looks fine. It
+    may be a step that may fail, or the step that mattered.
 
-from collections.abc import Iterator
+How to be sure
+    Read what it wrote; look whether what it was to make is there.
+
+What to do
+    In shell scripts: set -e -o pipefail, or test the status of the step.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Finding, rule
+from postmortem.diagnose.rule import (
+    ANY_REASON,
+    Confidence,
+    Evidence,
+    Finding,
+    Findings,
+    Role,
+    Subject,
+    rule,
+)
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/wait.2.html",
     role=Role.CONTRIBUTING,
     yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man2/wait.2.html",),
 )
-def child_failed(logs: Logs) -> Iterator[Finding]:
-    """A child failed, and the process that started it exited with 0.
-
-    What it means
-        A process wrote to its standard error and ended badly, but whoever started it (a shell
-        without set -e, a launcher) went on and exited with 0, so the job as a whole looks fine. It
-        may be a step that may fail, or the step that mattered.
-
-    How to be sure
-        Read what it wrote; look whether what it was to make is there.
-
-    What to do
-        In shell scripts: set -e -o pipefail, or test the status of the step.
-    """
+def child_failed(logs: Logs) -> Findings:
     failed = [task for task in logs.tasks() if _hidden(logs, task)]
     if not failed:
         return
@@ -73,5 +76,5 @@ def _hidden(logs: Logs, task: Task) -> bool:
         return False
     name = (task.argv or ("",))[0].rpartition("/")[2]
     if end.signal is not None:
-        return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender != parent.pid
+        return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender_pid != parent.pid
     return bool(task.last_words) and name not in ANSWERING

@@ -1,42 +1,33 @@
-"""A process crashed."""
+"""A process crashed.
 
-from __future__ import annotations
+What it means
+    A fault of the program itself ended it: a bad address (SIGSEGV, SIGBUS), abort by itself or
+    by the C library (SIGABRT), a division, an instruction that the processor does not have, or
+    a call that a seccomp filter forbids (SIGSYS). System calls do not show where: a core does.
 
-from collections.abc import Iterator
+How to be sure
+    postmortem core on its core; the last lines that the process wrote to descriptor 2 before it
+    ended.
+
+What to do
+    Run again with ulimit -c unlimited and explain the core; python -X faulthandler prints the
+    Python stack.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-        "https://man7.org/linux/man-pages/man5/core.5.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
+    "https://man7.org/linux/man-pages/man5/core.5.html",
 )
-def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A process crashed.
-
-    What it means
-        A fault of the program itself ended it: a bad address (SIGSEGV, SIGBUS), abort by itself or
-        by the C library (SIGABRT), a division, an instruction that the processor does not have, or
-        a call that a seccomp filter forbids (SIGSYS). System calls do not show where: a core does.
-
-    How to be sure
-        postmortem core on its core; the last lines that the process wrote to descriptor 2 before it
-        ended.
-
-    What to do
-        Run again with ulimit -c unlimited and explain the core; python -X faulthandler prints the
-        Python stack.
-    """
+def crashed(failures: Failures, logs: Logs) -> Findings:
     mapped = {match.pid for group in failures.of("SIGBUS") for match in group.matches}
     ended = [
         (task, task.ending)
@@ -79,10 +70,10 @@ def _sent(logs: Logs, task: Task, ending: Ending) -> bool:
 
     timeout(1), shells and launchers end themselves by the signal that ended their child.
     """
-    if ending.sender is None:
+    if ending.sender_pid is None:
         return False
-    if ending.sender != task.pid:
-        return process_of(logs, ending.sender) is not None
+    if ending.sender_pid != task.pid:
+        return process_of(logs, ending.sender_pid) is not None
     return any(
         other.ppid == task.pid
         and other.ending is not None

@@ -1,16 +1,35 @@
-"""A signal from outside ended a process."""
+"""A signal from outside ended a process.
 
-from __future__ import annotations
+What it means
+    A signal ended the process, and no process of the log sent it. SIGKILL without a sender is
+    what the OOM killer (of the host or of the job's cgroup) leaves, but also a batch system, a
+    container runtime or kill -9 from a shell: a log cannot tell these apart. SIGTERM is how
+    batch systems announce a time limit, SIGHUP a terminal that was closed, SIGINT Ctrl-C,
+    SIGXCPU a limit of processor time, SIGPIPE that nobody reads the output any more.
 
-from collections.abc import Iterator
+How to be sure
+    dmesg -T | grep -i 'killed process' on that host; memory.events of the cgroup (oom_kill);
+    the batch system's own record (sacct -j JOB --format=State,MaxRSS,Elapsed).
+
+What to do
+    OOM: ask for more memory or use less (batch size, workers, pinned buffers). A time limit:
+    ask for longer, or write checkpoints.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Finding, rule
+from postmortem.diagnose.rule import (
+    ANY_REASON,
+    Confidence,
+    Evidence,
+    Finding,
+    Findings,
+    Subject,
+    rule,
+)
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _WORDS = {
     "SIGKILL": "the log shows no kill; the OOM killer, the batch system, a container runtime or a "
@@ -45,31 +64,11 @@ _STEPS = {
 
 
 @rule(
-    role=Role.ROOT,
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
+    "https://docs.kernel.org/admin-guide/cgroup-v2.html",
     yields_to=ANY_REASON,
-    references=(
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-        "https://docs.kernel.org/admin-guide/cgroup-v2.html",
-    ),
 )
-def ended_by_signal(logs: Logs) -> Iterator[Finding]:
-    """A signal from outside ended a process.
-
-    What it means
-        A signal ended the process, and no process of the log sent it. SIGKILL without a sender is
-        what the OOM killer (of the host or of the job's cgroup) leaves, but also a batch system, a
-        container runtime or kill -9 from a shell: a log cannot tell these apart. SIGTERM is how
-        batch systems announce a time limit, SIGHUP a terminal that was closed, SIGINT Ctrl-C,
-        SIGXCPU a limit of processor time, SIGPIPE that nobody reads the output any more.
-
-    How to be sure
-        dmesg -T | grep -i 'killed process' on that host; memory.events of the cgroup (oom_kill);
-        the batch system's own record (sacct -j JOB --format=State,MaxRSS,Elapsed).
-
-    What to do
-        OOM: ask for more memory or use less (batch size, workers, pinned buffers). A time limit:
-        ask for longer, or write checkpoints.
-    """
+def ended_by_signal(logs: Logs) -> Findings:
     ended = [
         (task, task.ending)
         for task in logs.tasks()
@@ -83,8 +82,8 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     name = ending.signal or ""
     more = "" if len(ended) == 1 else f" and {len(ended) - 1} more processes"
     kill = name == "SIGKILL"
-    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender
-    sender = f" from pid {ending.sender}, which is not in the log" if ending.sender else ""
+    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender_pid
+    sender = f" from pid {ending.sender_pid}, which is not in the log" if ending.sender_pid else ""
     how = ", its own timer" if timer else sender or " from outside the log"
     if name == "SIGPIPE":
         how, sender = ": nobody reads what it writes", ""
@@ -119,6 +118,8 @@ def _was_in(task: Task) -> str:
 def _from_outside(logs: Logs, task: Task, ending: Ending) -> bool:
     if ending.signal is None or ending.signal in CRASHES:
         return False
-    if ending.sender is None or ending.signal == "SIGPIPE":  # the kernel sends that in one's name
+    if (
+        ending.sender_pid is None or ending.signal == "SIGPIPE"
+    ):  # the kernel sends that in one's name
         return True
-    return ending.sender != task.pid and process_of(logs, ending.sender) is None
+    return ending.sender_pid != task.pid and process_of(logs, ending.sender_pid) is None

@@ -1,40 +1,33 @@
-"""One process ended badly before the others did."""
+"""One process ended badly before the others did.
 
-from __future__ import annotations
+What it means
+    Several processes of the log ended badly. One of them was the first; those that started it,
+    and those that worked with it, mostly end because it did: a launcher passes its status on
+    and ends the others.
 
-from collections.abc import Iterator, Sequence
+How to be sure
+    The log's lines are in the order of time (of several logs: by their stamps). Look at what
+    the first one did last: --find pid=PID with the errors that it got.
+
+What to do
+    Look at the first one; the others only follow.
+"""
+
+from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
-)
-def first_to_fail(logs: Logs) -> Iterator[Finding]:
-    """One process ended badly before the others did.
-
-    What it means
-        Several processes of the log ended badly. One of them was the first; those that started it,
-        and those that worked with it, mostly end because it did: a launcher passes its status on
-        and ends the others.
-
-    How to be sure
-        The log's lines are in the order of time (of several logs: by their stamps). Look at what
-        the first one did last: --find pid=PID with the errors that it got.
-
-    What to do
-        Look at the first one; the others only follow.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def first_to_fail(logs: Logs) -> Findings:
     bad = [
         (task, task.ending)
         for task in logs.tasks()
@@ -106,5 +99,5 @@ def _forgiven(logs: Logs, task: Task) -> bool:
 
 def _badly(ending: Ending) -> bool:
     if ending.signal is not None:
-        return ending.signal in CRASHES or ending.sender is not None
+        return ending.signal in CRASHES or ending.sender_pid is not None
     return ending.code != 0

@@ -1,53 +1,46 @@
-"""A process of the log killed another one."""
+"""A process of the log killed another one.
 
-from __future__ import annotations
+What it means
+    The log shows who sent the signal that ended a process: another process of the log called
+    kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
+    other processes after the first one failed: then the signal is a consequence, and the
+    process that failed first is the one to look at.
 
-from collections.abc import Iterable, Iterator
+How to be sure
+    Look at what the sender did before it called kill: which wait4 returned, and with what.
+
+What to do
+    Look at the process that ended badly first, or at why the sender gave up on this one (a time
+    limit of its own?).
+"""
+
+from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/kill.2.html",),
-)
-def killed_by_process(logs: Logs) -> Iterator[Finding]:
-    """A process of the log killed another one.
-
-    What it means
-        The log shows who sent the signal that ended a process: another process of the log called
-        kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
-        other processes after the first one failed: then the signal is a consequence, and the
-        process that failed first is the one to look at.
-
-    How to be sure
-        Look at what the sender did before it called kill: which wait4 returned, and with what.
-
-    What to do
-        Look at the process that ended badly first, or at why the sender gave up on this one (a time
-        limit of its own?).
-    """
+@rule("https://man7.org/linux/man-pages/man2/kill.2.html")
+def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, task.ending)
         for task in logs.tasks()
         if task.thread_of is None
         and task.ending
         and task.ending.signal
-        and task.ending.sender not in (None, 0, task.pid)
+        and task.ending.sender_pid not in (None, 0, task.pid)
     ]
     for task, ending in victims[:1]:
-        sender = process_of(logs, ending.sender or 0)
+        sender = process_of(logs, ending.sender_pid or 0)
         if sender is None:
             continue
         earlier = _failed_before(logs, task, ending)
@@ -113,11 +106,11 @@ class GivenUp:
 
     def __call__(self, victim: Task) -> bool:
         end = victim.ending
-        if end is None or end.signal != "SIGTERM" or end.sender not in self._failed:
+        if end is None or end.signal != "SIGTERM" or end.sender_pid not in self._failed:
             return False
         pid = victim.ppid
         for _ in range(_MOST_FOREBEARS):
-            if not pid or pid == end.sender:
+            if not pid or pid == end.sender_pid:
                 return bool(pid)
             pid = self._parents.get(pid)
         return False
@@ -136,8 +129,8 @@ def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
         end = task.ending
         if end is None or task.thread_of is not None or task.pid == victim.pid:
             continue
-        if task.pid == ending.sender or not _is_before(end, ending):
+        if task.pid == ending.sender_pid or not _is_before(end, ending):
             continue
-        if end.code not in (0, None) or (end.signal and end.sender in (None, task.pid)):
+        if end.code not in (0, None) or (end.signal and end.sender_pid in (None, task.pid)):
             return task
     return None

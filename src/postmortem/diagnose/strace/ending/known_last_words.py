@@ -1,41 +1,40 @@
-"""A process that ended badly said why."""
+"""A process that ended badly had written a line to standard error that is known.
 
-from __future__ import annotations
+What it means
+    The line says what failed: no system call that failed explains the end, but the program
+    itself did, on descriptor 2. Several lines are weighed: a cause before a consequence.
 
-from collections.abc import Iterator
+How to be sure
+    Read the lines around it: grep -n 'write(2' LOG. strace cuts texts after 32 bytes unless it
+    is started with -s 4096.
+
+What to do
+    What the signature of the line says: postmortem rules ID. Where the error that it names was
+    injected by strace itself (-e inject), nothing failed but the test.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Finding, rule
+from postmortem.diagnose.rule import (
+    ANY_REASON,
+    Confidence,
+    Evidence,
+    Finding,
+    Findings,
+    Role,
+    Subject,
+    rule,
+)
 from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
 from postmortem.knowledge.messages import by_id
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _ORDER = ("root", "contributing", "cascade")
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man1/strace.1.html",),
-)
-def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:
-    """A process that ended badly had written a line to standard error that is known.
-
-    What it means
-        The line says what failed: no system call that failed explains the end, but the program
-        itself did, on descriptor 2. Several lines are weighed: a cause before a consequence.
-
-    How to be sure
-        Read the lines around it: grep -n 'write(2' LOG. strace cuts texts after 32 bytes unless it
-        is started with -s 4096.
-
-    What to do
-        What the signature of the line says: postmortem rules ID. Where the error that it names was
-        injected by strace itself (-e inject), nothing failed but the test.
-    """
+@rule("https://man7.org/linux/man-pages/man1/strace.1.html", yields_to=ANY_REASON)
+def known_last_words(words: LastWords, logs: Logs) -> Findings:
     if not words.spoken:
         return  # the signatures take 30 ms to read
     known = by_id()

@@ -1,12 +1,24 @@
-"""A call failed, and the program said so before it ended."""
+"""A call failed, and the program said so before it ended.
 
-from __future__ import annotations
+What it means
+    The process wrote an error's number or message, or the name of a file, to its standard error
+    and ended with a status other than 0; the last call before that which failed so, or on that
+    file, is what it spoke of. Where it wrote
+    nothing (or strace -s cut it away), a failure by which programs ask for nothing (a rename
+    between two file systems, a lock that another process has) shortly before the end is named
+    as possible.
 
-from collections.abc import Iterator
+How to be sure
+    Read what it wrote: --find 'syscall=write fd=2 pid=PID'; strace -s 4096 records all of it.
+
+What to do
+    What the error means for that file: look at it with ls -ld, namei -l, findmnt -T; for locks
+    lslocks shows who has them.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.diagnose.strace.calls import quoted_path, shortened
 from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.diagnose.strace.queries import ASKED_ERRORS
@@ -21,7 +33,6 @@ from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
@@ -61,32 +72,12 @@ _NO_DIRECT = "its file system does not take O_DIRECT (tmpfs of old kernels, some
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/errno.3.html",
-        "https://man7.org/linux/man-pages/man2/rename.2.html",
-        "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/errno.3.html",
+    "https://man7.org/linux/man-pages/man2/rename.2.html",
+    "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
+    "https://man7.org/linux/man-pages/man2/open.2.html",
 )
-def named_its_error(logs: Logs) -> Iterator[Finding]:
-    """A call failed, and the program said so before it ended.
-
-    What it means
-        The process wrote an error's number or message, or the name of a file, to its standard error
-        and ended with a status other than 0; the last call before that which failed so, or on that
-        file, is what it spoke of. Where it wrote
-        nothing (or strace -s cut it away), a failure by which programs ask for nothing (a rename
-        between two file systems, a lock that another process has) shortly before the end is named
-        as possible.
-
-    How to be sure
-        Read what it wrote: --find 'syscall=write fd=2 pid=PID'; strace -s 4096 records all of it.
-
-    What to do
-        What the error means for that file: look at it with ls -ld, namei -l, findmnt -T; for locks
-        lslocks shows who has them.
-    """
+def named_its_error(logs: Logs) -> Findings:
     for task in _failed(logs):
         spoken = spoken_failure(task)
         failure = spoken or _telling(task)

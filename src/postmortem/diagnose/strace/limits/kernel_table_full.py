@@ -1,42 +1,33 @@
-"""A table of the kernel is full: no disk is."""
+"""A table of the kernel is full: no disk is.
 
-from __future__ import annotations
+What it means
+    Some calls give ENOSPC or EMFILE when one of the kernel's own tables is full: watches and
+    instances of inotify, semaphores, shared memory segments, message queues, BPF maps, hardware
+    counters. "No space left on device" is then not about any disk, and "Too many open files"
+    not about descriptors.
 
-from collections.abc import Iterator
+How to be sure
+    sysctl shows the limit; for inotify: find /proc/*/fd -lname anon_inode:inotify counts the
+    instances.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Raise the limit (as root, on the host: a container cannot), or find who uses it up: editors,
+    file watchers and trackers watch whole trees.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, subject
 from postmortem.diagnose.strace.severity import weigh
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/inotify.7.html",
-        "https://man7.org/linux/man-pages/man2/semget.2.html",
-        "https://man7.org/linux/man-pages/man2/shmget.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/inotify.7.html",
+    "https://man7.org/linux/man-pages/man2/semget.2.html",
+    "https://man7.org/linux/man-pages/man2/shmget.2.html",
 )
-def kernel_table_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A table of the kernel is full: no disk is.
-
-    What it means
-        Some calls give ENOSPC or EMFILE when one of the kernel's own tables is full: watches and
-        instances of inotify, semaphores, shared memory segments, message queues, BPF maps, hardware
-        counters. "No space left on device" is then not about any disk, and "Too many open files"
-        not about descriptors.
-
-    How to be sure
-        sysctl shows the limit; for inotify: find /proc/*/fd -lname anon_inode:inotify counts the
-        instances.
-
-    What to do
-        Raise the limit (as root, on the host: a container cannot), or find who uses it up: editors,
-        file watchers and trackers watch whole trees.
-    """
+def kernel_table_full(failures: Failures, logs: Logs) -> Findings:
     for group in failures.of("ENOSPC", "EMFILE", "EDQUOT"):
         table = kernel_table(group)
         if table is None:

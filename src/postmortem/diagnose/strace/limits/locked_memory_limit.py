@@ -1,43 +1,34 @@
-"""The limit of locked memory was reached."""
+"""The limit of locked memory was reached.
 
-from __future__ import annotations
+What it means
+    Memory could not be locked: mlock gave ENOMEM, EPERM or EAGAIN, or a device of InfiniBand
+    refused to register memory (ibv_reg_mr, ibv_create_cq) with ENOMEM. The limit is
+    RLIMIT_MEMLOCK; 64 KiB to 8 MiB by default, which is nothing for RDMA. NCCL then says "Call
+    to ibv_create_cq failed" or ibv_reg_mr failed.
 
-from collections.abc import Iterator
+How to be sure
+    ulimit -l inside the job (not on the login node: daemons of batch systems have their own
+    limits).
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Set it to unlimited: ulimit -l unlimited, /etc/security/limits.d, LimitMEMLOCK=infinity for
+    slurmd and dockerd, docker run --ulimit memlock=-1.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mlock.2.html",
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/mlock.2.html",
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
 )
-def locked_memory_limit(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The limit of locked memory was reached.
-
-    What it means
-        Memory could not be locked: mlock gave ENOMEM, EPERM or EAGAIN, or a device of InfiniBand
-        refused to register memory (ibv_reg_mr, ibv_create_cq) with ENOMEM. The limit is
-        RLIMIT_MEMLOCK; 64 KiB to 8 MiB by default, which is nothing for RDMA. NCCL then says "Call
-        to ibv_create_cq failed" or ibv_reg_mr failed.
-
-    How to be sure
-        ulimit -l inside the job (not on the login node: daemons of batch systems have their own
-        limits).
-
-    What to do
-        Set it to unlimited: ulimit -l unlimited, /etc/security/limits.d, LimitMEMLOCK=infinity for
-        slurmd and dockerd, docker run --ulimit memlock=-1.
-    """
+def locked_memory_limit(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ENOMEM", "EPERM", "EAGAIN") if _locks(g)))
     if not groups:
         return

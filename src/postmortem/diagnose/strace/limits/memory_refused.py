@@ -1,10 +1,24 @@
-"""The kernel refused memory."""
+"""The kernel refused memory.
 
-from __future__ import annotations
+What it means
+    mmap, mremap, mprotect, brk or a fork gave ENOMEM: the process's address space (RLIMIT_AS,
+    RLIMIT_DATA), the number of its mappings (vm.max_map_count) or, with vm.overcommit_memory=2,
+    the system's commit limit is used up. Memory that is really used up shows otherwise: the OOM
+    killer's SIGKILL. Programs try sizes and live with a refusal; the last one before the end
+    counts.
+
+How to be sure
+    ulimit -v -d ; wc -l /proc/PID/maps against sysctl vm.max_map_count ; grep Commit
+    /proc/meminfo.
+
+What to do
+    Raise the limit that is reached, or ask for less: smaller batches, fewer workers, fewer
+    pinned buffers.
+"""
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
@@ -13,7 +27,6 @@ from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 
 _CALLS = (
     "mmap",
@@ -36,31 +49,11 @@ _LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*,
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mmap.2.html",
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://docs.kernel.org/mm/overcommit-accounting.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/mmap.2.html",
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://docs.kernel.org/mm/overcommit-accounting.html",
 )
-def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The kernel refused memory.
-
-    What it means
-        mmap, mremap, mprotect, brk or a fork gave ENOMEM: the process's address space (RLIMIT_AS,
-        RLIMIT_DATA), the number of its mappings (vm.max_map_count) or, with vm.overcommit_memory=2,
-        the system's commit limit is used up. Memory that is really used up shows otherwise: the OOM
-        killer's SIGKILL. Programs try sizes and live with a refusal; the last one before the end
-        counts.
-
-    How to be sure
-        ulimit -v -d ; wc -l /proc/PID/maps against sysctl vm.max_map_count ; grep Commit
-        /proc/meminfo.
-
-    What to do
-        Raise the limit that is reached, or ask for less: smaller batches, fewer workers, fewer
-        pinned buffers.
-    """
+def memory_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(_refusals(failures)))
     if not groups:
         return

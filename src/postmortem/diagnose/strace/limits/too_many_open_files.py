@@ -1,41 +1,34 @@
-"""The limit of open files was reached."""
+"""The limit of open files was reached.
 
-from __future__ import annotations
+What it means
+    A call that makes a descriptor gave EMFILE (the process has as many as its RLIMIT_NOFILE
+    allows) or ENFILE (the whole system has). The path of the failed call is not to blame: it
+    is only the one that came too late.
 
-from collections.abc import Iterator, Sequence
+How to be sure
+    Look at what the process held open: ls -l /proc/PID/fd, or the log's opens without a close.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Raise the limit (ulimit -n) or close what is leaked. PyTorch's default of sharing tensors
+    by descriptors holds one for each tensor: use the sharing strategy file_system.
+"""
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://github.com/pytorch/pytorch/issues/973",
-    ),
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://github.com/pytorch/pytorch/issues/973",
 )
-def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The limit of open files was reached.
-
-    What it means
-        A call that makes a descriptor gave EMFILE (the process has as many as its RLIMIT_NOFILE
-        allows) or ENFILE (the whole system has). The path of the failed call is not to blame: it
-        is only the one that came too late.
-
-    How to be sure
-        Look at what the process held open: ls -l /proc/PID/fd, or the log's opens without a close.
-
-    What to do
-        Raise the limit (ulimit -n) or close what is leaked. PyTorch's default of sharing tensors
-        by descriptors holds one for each tensor: use the sharing strategy file_system.
-    """
+def too_many_open_files(failures: Failures, logs: Logs) -> Findings:
     groups = worst(
         logs, tuple(g for g in failures.of("EMFILE", "ENFILE") if kernel_table(g) is None)
     )

@@ -1,41 +1,32 @@
-"""No further process or thread may be made."""
+"""No further process or thread may be made.
 
-from __future__ import annotations
+What it means
+    A fork or a new thread gave EAGAIN: the user has as many tasks as RLIMIT_NPROC allows
+    (threads count, and those of all the user's jobs on the host), the cgroup as many as its
+    pids.max, or the system as kernel.threads-max and pid_max. Libraries report it as "can't
+    start new thread", "Resource temporarily unavailable" or by a crash.
 
-from collections.abc import Iterator
+How to be sure
+    ulimit -u ; cat /sys/fs/cgroup/pids.max pids.current ; ps -eLf | wc -l.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Make fewer threads (OMP_NUM_THREADS, num_workers), or raise the limit (docker run --pids-
+    limit, TasksMax= of systemd).
+"""
+
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/clone.2.html",
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://docs.kernel.org/admin-guide/cgroup-v2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/clone.2.html",
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://docs.kernel.org/admin-guide/cgroup-v2.html",
 )
-def too_many_processes(logs: Logs) -> Iterator[Finding]:
-    """No further process or thread may be made.
-
-    What it means
-        A fork or a new thread gave EAGAIN: the user has as many tasks as RLIMIT_NPROC allows
-        (threads count, and those of all the user's jobs on the host), the cgroup as many as its
-        pids.max, or the system as kernel.threads-max and pid_max. Libraries report it as "can't
-        start new thread", "Resource temporarily unavailable" or by a crash.
-
-    How to be sure
-        ulimit -u ; cat /sys/fs/cgroup/pids.max pids.current ; ps -eLf | wc -l.
-
-    What to do
-        Make fewer threads (OMP_NUM_THREADS, num_workers), or raise the limit (docker run --pids-
-        limit, TasksMax= of systemd).
-    """
+def too_many_processes(logs: Logs) -> Findings:
     for row in logs.errors("EAGAIN", "clone", "clone3", "fork", "vfork")[:1]:
         weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.CERTAIN)
         tasks = sum(1 for _ in logs.tasks())

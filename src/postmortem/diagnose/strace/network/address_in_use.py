@@ -1,37 +1,28 @@
-"""The port is taken."""
+"""The port is taken.
 
-from __future__ import annotations
+What it means
+    bind or listen gave EADDRINUSE: another process (often of an earlier run, or another job on
+    the same node that uses the same default port 29500) has the port, or connections of a
+    server that has ended are in TIME_WAIT and SO_REUSEADDR was not set.
 
-from collections.abc import Iterator
+How to be sure
+    ss -ltnp shows the process.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    End what is left of the old run, or use another port.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import host_port, reached_later
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/bind.2.html",),
-)
-def address_in_use(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The port is taken.
-
-    What it means
-        bind or listen gave EADDRINUSE: another process (often of an earlier run, or another job on
-        the same node that uses the same default port 29500) has the port, or connections of a
-        server that has ended are in TIME_WAIT and SO_REUSEADDR was not set.
-
-    How to be sure
-        ss -ltnp shows the process.
-
-    What to do
-        End what is left of the old run, or use another port.
-    """
+@rule("https://man7.org/linux/man-pages/man2/bind.2.html")
+def address_in_use(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("EADDRINUSE") if _counts(logs, g)))
     if not groups:
         return

@@ -1,39 +1,30 @@
-"""The peer closed the connection."""
+"""The peer closed the connection.
 
-from __future__ import annotations
+What it means
+    ECONNRESET and EPIPE: the process at the other end of a socket or pipe ended, or closed it,
+    while this one still used it. This is what the ranks see that are left when another one
+    dies.
 
-from collections.abc import Iterator
+How to be sure
+    The other process's exit is earlier, by its clock.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Look at the process that ended first.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import reached_later
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-        "https://man7.org/linux/man-pages/man2/recv.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/write.2.html",
+    "https://man7.org/linux/man-pages/man2/recv.2.html",
 )
-def connection_lost(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The peer closed the connection.
-
-    What it means
-        ECONNRESET and EPIPE: the process at the other end of a socket or pipe ended, or closed it,
-        while this one still used it. This is what the ranks see that are left when another one
-        dies.
-
-    How to be sure
-        The other process's exit is earlier, by its clock.
-
-    What to do
-        Look at the process that ended first.
-    """
+def connection_lost(failures: Failures, logs: Logs) -> Findings:
     groups = worst(
         logs,
         tuple(g for g in failures.of("ECONNRESET", "EPIPE", "ECONNABORTED") if _counts(logs, g)),

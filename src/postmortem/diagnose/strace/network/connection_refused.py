@@ -1,38 +1,29 @@
-"""Nobody listened at the address."""
+"""Nobody listened at the address.
 
-from __future__ import annotations
+What it means
+    ECONNREFUSED: the peer's host answered that nothing listens at this port (or a firewall
+    answered so). The server has not begun yet, has ended, or listens at another address
+    (127.0.0.1 only). Programs retry; a refusal counts when no later try reached the peer.
 
-from collections.abc import Iterator
+How to be sure
+    ss -ltnp on the peer's host.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Start the server first, look why it ended, or correct address and port (MASTER_ADDR,
+    MASTER_PORT).
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/connect.2.html",),
-)
-def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """Nobody listened at the address.
-
-    What it means
-        ECONNREFUSED: the peer's host answered that nothing listens at this port (or a firewall
-        answered so). The server has not begun yet, has ended, or listens at another address
-        (127.0.0.1 only). Programs retry; a refusal counts when no later try reached the peer.
-
-    How to be sure
-        ss -ltnp on the peer's host.
-
-    What to do
-        Start the server first, look why it ended, or correct address and port (MASTER_ADDR,
-        MASTER_PORT).
-    """
+@rule("https://man7.org/linux/man-pages/man2/connect.2.html")
+def connection_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if _counts(logs, g)))
     if not groups:
         other = connection_finding(

@@ -1,41 +1,32 @@
-"""The peer did not answer."""
+"""The peer did not answer.
 
-from __future__ import annotations
+What it means
+    ETIMEDOUT: the kernel sent again and again (a connection: about two minutes; data: up to 15)
+    and no answer came. The host is down, a firewall drops the packets, a cable or switch fails,
+    or the route back is wrong. A refusal would have come at once.
 
-from collections.abc import Iterator
+How to be sure
+    nc -vz HOST PORT from the same host; tcpdump shows SYN without an answer.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Open the port between the hosts, or choose the interface that connects them
+    (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/connect.2.html",
-        "https://man7.org/linux/man-pages/man7/tcp.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/connect.2.html",
+    "https://man7.org/linux/man-pages/man7/tcp.7.html",
 )
-def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """The peer did not answer.
-
-    What it means
-        ETIMEDOUT: the kernel sent again and again (a connection: about two minutes; data: up to 15)
-        and no answer came. The host is down, a firewall drops the packets, a cable or switch fails,
-        or the route back is wrong. A refusal would have come at once.
-
-    How to be sure
-        nc -vz HOST PORT from the same host; tcpdump shows SYN without an answer.
-
-    What to do
-        Open the port between the hosts, or choose the interface that connects them
-        (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).
-    """
+def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if _counts(logs, g)))
     if not groups:
         other = connection_finding(

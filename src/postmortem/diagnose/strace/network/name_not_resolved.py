@@ -1,11 +1,21 @@
-"""A host name could not be resolved."""
+"""A host name could not be resolved.
 
-from __future__ import annotations
+What it means
+    The process asked a name server (port 53) and made no connection to any other peer
+    afterwards: the servers did not answer (each try takes 5 seconds, in a log: poll = 0
+    (Timeout)), refused, or do not know the name. In containers and on compute nodes without DNS
+    this is common.
 
-from collections.abc import Iterator
+How to be sure
+    getent ahosts NAME on the same host, in the same container; cat /etc/resolv.conf.
+
+What to do
+    Use an address or a name that /etc/hosts has (MASTER_ADDR), or repair resolv.conf. A search
+    list makes short names slow.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.nameservers import (
     AskedServer,
     answer,
@@ -18,7 +28,6 @@ from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 # The name of an address (RFC 1035, 3.5; RFC 3596), perhaps cut by strace -s.
@@ -26,28 +35,10 @@ _REVERSE = Pattern(r"^(?:\d{1,3}\.){4}in-a|^(?:[0-9a-f]\.){8,}|\.(?:in-addr|ip6)
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
-        "https://man7.org/linux/man-pages/man3/getaddrinfo.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
+    "https://man7.org/linux/man-pages/man3/getaddrinfo.3.html",
 )
-def name_not_resolved(logs: Logs) -> Iterator[Finding]:
-    """A host name could not be resolved.
-
-    What it means
-        The process asked a name server (port 53) and made no connection to any other peer
-        afterwards: the servers did not answer (each try takes 5 seconds, in a log: poll = 0
-        (Timeout)), refused, or do not know the name. In containers and on compute nodes without DNS
-        this is common.
-
-    How to be sure
-        getent ahosts NAME on the same host, in the same container; cat /etc/resolv.conf.
-
-    What to do
-        Use an address or a name that /etc/hosts has (MASTER_ADDR), or repair resolv.conf. A search
-        list makes short names slow.
-    """
+def name_not_resolved(logs: Logs) -> Findings:
     asked: dict[int, list[AskedServer]] = {}
     for one in asked_servers(logs):
         asked.setdefault(one.pid, []).append(one)

@@ -1,40 +1,31 @@
-"""A unix socket was not where a program looked for it."""
+"""A unix socket was not where a program looked for it.
 
-from __future__ import annotations
+What it means
+    connect() to the path of a unix socket gave ENOENT: the server that makes it (an agent, a
+    database, Docker, an MPI daemon) has not begun, has ended and removed it, uses another path,
+    or lives in another container or mount namespace.
 
-from collections.abc import Iterator
+How to be sure
+    ls -l of the path in the same container; ss -xlp lists the unix sockets that are listened
+    at.
+
+What to do
+    Start the server, give the program the right path (an environment variable mostly), or mount
+    the socket's folder into the container.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import quoted_path, shortened
 from postmortem.diagnose.strace.peers import failed_connections
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.report.model import Confidence, Evidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/unix.7.html",),
-)
-def no_such_socket(logs: Logs) -> Iterator[Finding]:
-    """A unix socket was not where a program looked for it.
-
-    What it means
-        connect() to the path of a unix socket gave ENOENT: the server that makes it (an agent, a
-        database, Docker, an MPI daemon) has not begun, has ended and removed it, uses another path,
-        or lives in another container or mount namespace.
-
-    How to be sure
-        ls -l of the path in the same container; ss -xlp lists the unix sockets that are listened
-        at.
-
-    What to do
-        Start the server, give the program the right path (an environment variable mostly), or mount
-        the socket's folder into the container.
-    """
+@rule("https://man7.org/linux/man-pages/man7/unix.7.html")
+def no_such_socket(logs: Logs) -> Findings:
     failed = [one for one in failed_connections(logs, "ENOENT") if _counts(one.peer)]
     for one in reversed(failed):
         fate = logs.fate_of(one.pid, one.line)

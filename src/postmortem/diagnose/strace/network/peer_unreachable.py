@@ -1,16 +1,24 @@
-"""No way leads to the peer."""
+"""No way leads to the peer.
 
-from __future__ import annotations
+What it means
+    The kernel has no route to the address (ENETUNREACH), nobody on the last link answers for it
+    (EHOSTUNREACH), the interface is down, or the address is none of this host (EADDRNOTAVAIL;
+    also: no free local port). A wrong address, a wrong interface, a host that is down, or a
+    firewall.
 
-from collections.abc import Iterator
+How to be sure
+    ip route get ADDRESS ; ping.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Correct the address or the interface; have the host looked at.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_anything
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 _MEANING = {
@@ -23,27 +31,10 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/connect.2.html",
-        "https://man7.org/linux/man-pages/man7/ip.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/connect.2.html",
+    "https://man7.org/linux/man-pages/man7/ip.7.html",
 )
-def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """No way leads to the peer.
-
-    What it means
-        The kernel has no route to the address (ENETUNREACH), nobody on the last link answers for it
-        (EHOSTUNREACH), the interface is down, or the address is none of this host (EADDRNOTAVAIL;
-        also: no free local port). A wrong address, a wrong interface, a host that is down, or a
-        firewall.
-
-    How to be sure
-        ip route get ADDRESS ; ping.
-
-    What to do
-        Correct the address or the interface; have the host looked at.
-    """
+def peer_unreachable(failures: Failures, logs: Logs) -> Findings:
     groups = worst(
         logs,
         tuple(

@@ -1,11 +1,24 @@
-"""A process waited for a peer that said nothing."""
+"""A process waited for a peer that said nothing.
 
-from __future__ import annotations
+What it means
+    When the log ended, or somebody killed the process, it was in a call on a socket that has no
+    time limit: it waited for data (recv, read), for somebody to connect (accept), for an answer
+    to its connect, or for room to send. The connection is not broken; the other end does not
+    act: it hangs itself, was stopped, is on a host that went away without a word, or never
+    began. Servers wait so by nature. Or the wait had a time limit and it came: the process had
+    asked, nothing came back, and it ended soon after. No call fails then.
 
-from collections.abc import Iterator
+How to be sure
+    py-spy dump or gdb at the other end; ss -tpi shows both queues and the last time something
+    came.
+
+What to do
+    Look at the process at the other end. Give sockets a time limit, so that a silence becomes
+    an error with a name.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
@@ -16,7 +29,6 @@ from postmortem.diagnose.strace.waits import (
 )
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import counted
 
 # Python's TimeoutError, the message of ETIMEDOUT, what HTTP clients and NCCL say.
@@ -24,31 +36,10 @@ _TIMED_OUT = Pattern(r"(?i)time(?:d[ -]?)?[ -]?out")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/socket.7.html",
-        "https://man7.org/linux/man-pages/man2/recv.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/socket.7.html",
+    "https://man7.org/linux/man-pages/man2/recv.2.html",
 )
-def silent_peer(logs: Logs) -> Iterator[Finding]:
-    """A process waited for a peer that said nothing.
-
-    What it means
-        When the log ended, or somebody killed the process, it was in a call on a socket that has no
-        time limit: it waited for data (recv, read), for somebody to connect (accept), for an answer
-        to its connect, or for room to send. The connection is not broken; the other end does not
-        act: it hangs itself, was stopped, is on a host that went away without a word, or never
-        began. Servers wait so by nature. Or the wait had a time limit and it came: the process had
-        asked, nothing came back, and it ended soon after. No call fails then.
-
-    How to be sure
-        py-spy dump or gdb at the other end; ss -tpi shows both queues and the last time something
-        came.
-
-    What to do
-        Look at the process at the other end. Give sockets a time limit, so that a silence becomes
-        an error with a name.
-    """
+def silent_peer(logs: Logs) -> Findings:
     waits = [task for task in logs.stuck() if blocked_on_socket(task) and waits_for_ever(task)]
     if not waits:
         yield from _in_vain(logs)
@@ -77,7 +68,7 @@ def silent_peer(logs: Logs) -> Iterator[Finding]:
     )
 
 
-def _in_vain(logs: Logs) -> Iterator[Finding]:
+def _in_vain(logs: Logs) -> Findings:
     """Yield what a process had asked that ended soon after a wait for the answer ran out."""
     for log in logs.logs:
         silent = [

@@ -1,11 +1,23 @@
-"""A file system was full."""
+"""A file system was full.
 
-from __future__ import annotations
+What it means
+    The kernel refused a call with ENOSPC: no block, no inode or no reserved space was left
+    where the file lies, when the call was made. It may have been freed since. Failures that
+    strace injected (-e inject) do not count.
+
+How to be sure
+    df and df -i of the folder. ENOSPC with free blocks: no inodes are left (df -i), the rest is
+    reserved for root, or the folder's own limit (a project quota on XFS) is reached.
+
+What to do
+    Free room or write elsewhere; keep fewer checkpoints. A file whose write failed is not
+    whole, even if later writes to it worked.
+"""
 
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     folder_of,
@@ -21,35 +33,16 @@ from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Evidence, Role
 
 # Calls that make a file or folder: they take an inode and at most a block.
 _MAKES = ("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "symlink", "symlinkat")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/write.2.html",
+    "https://man7.org/linux/man-pages/man2/open.2.html",
 )
-def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file system was full.
-
-    What it means
-        The kernel refused a call with ENOSPC: no block, no inode or no reserved space was left
-        where the file lies, when the call was made. It may have been freed since. Failures that
-        strace injected (-e inject) do not count.
-
-    How to be sure
-        df and df -i of the folder. ENOSPC with free blocks: no inodes are left (df -i), the rest is
-        reserved for root, or the folder's own limit (a project quota on XFS) is reached.
-
-    What to do
-        Free room or write elsewhere; keep fewer checkpoints. A file whose write failed is not
-        whole, even if later writes to it worked.
-    """
+def disk_full(failures: Failures, logs: Logs) -> Findings:
     files = worst(
         logs,
         tuple(

@@ -1,15 +1,24 @@
-"""A file or device is in use."""
+"""A file or device is in use.
 
-from __future__ import annotations
+What it means
+    ETXTBSY: a program that runs cannot be written to, and a file that is open for writing
+    cannot be run. EBUSY: a device has its one user, a folder is a mount point or somebody's
+    working directory, or (files named .nfs…) a removed file is still open on NFS.
 
-from collections.abc import Iterator
+How to be sure
+    fuser -v and lsof name the processes.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    End the other user, or wait for it. Replace programs by rename and not by writing into them.
+    After fork and exec of a file just written: another thread's fork may have inherited the
+    writing descriptor; open files with O_CLOEXEC and run again.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 _MEANING = {
     "ETXTBSY": "a running program is written to, or a file that is open for writing is run",
@@ -18,28 +27,10 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/execve.2.html",
-        "https://man7.org/linux/man-pages/man2/rmdir.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/execve.2.html",
+    "https://man7.org/linux/man-pages/man2/rmdir.2.html",
 )
-def file_busy(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file or device is in use.
-
-    What it means
-        ETXTBSY: a program that runs cannot be written to, and a file that is open for writing
-        cannot be run. EBUSY: a device has its one user, a folder is a mount point or somebody's
-        working directory, or (files named .nfs…) a removed file is still open on NFS.
-
-    How to be sure
-        fuser -v and lsof name the processes.
-
-    What to do
-        End the other user, or wait for it. Replace programs by rename and not by writing into them.
-        After fork and exec of a file just written: another thread's fork may have inherited the
-        writing descriptor; open files with O_CLOEXEC and run again.
-    """
+def file_busy(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ETXTBSY", "EBUSY"))
     groups = tuple(g for g in groups if g.target.path is not None and g.first.syscall != "futex")
     if not groups:

@@ -1,40 +1,31 @@
-"""A file may not grow further."""
+"""A file may not grow further.
 
-from __future__ import annotations
+What it means
+    EFBIG, or the signal SIGXFSZ: the file would pass the process's limit RLIMIT_FSIZE (ulimit
+    -f), or the largest file that its file system can hold (4 GiB on FAT, 2 GiB for 32-bit
+    programs without large files). The disk is not full.
 
-from collections.abc import Iterator
+How to be sure
+    ulimit -f in the job's shell; a size near a power of two speaks for the file system.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Raise the limit (ulimit -f unlimited, LimitFSIZE= of systemd), write to another file system,
+    or split the file.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://man7.org/linux/man-pages/man2/write.2.html",
 )
-def file_too_large(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file may not grow further.
-
-    What it means
-        EFBIG, or the signal SIGXFSZ: the file would pass the process's limit RLIMIT_FSIZE (ulimit
-        -f), or the largest file that its file system can hold (4 GiB on FAT, 2 GiB for 32-bit
-        programs without large files). The disk is not full.
-
-    How to be sure
-        ulimit -f in the job's shell; a size near a power of two speaks for the file system.
-
-    What to do
-        Raise the limit (ulimit -f unlimited, LimitFSIZE= of systemd), write to another file system,
-        or split the file.
-    """
+def file_too_large(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EFBIG"))
     if not groups:
         return

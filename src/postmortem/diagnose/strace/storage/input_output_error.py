@@ -1,40 +1,31 @@
-"""A device or file server could not read or write."""
+"""A device or file server could not read or write.
 
-from __future__ import annotations
+What it means
+    EIO: below the file system something failed: a disk, its link, a RAID, the daemon of a FUSE
+    file system or a file server. Data may be lost. On a terminal it only means that the
+    terminal is gone.
 
-from collections.abc import Iterator
+How to be sure
+    The kernel's log (dmesg) names the device. A FUSE mount whose daemon died gives ENOTCONN or
+    EIO for everything.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Save what is there, then let the disk, mount or server be looked at; the program is not at
+    fault.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 # A terminal that is gone gives EIO to whoever still writes to it.
 _TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/read.2.html",),
-)
-def input_output_error(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A device or file server could not read or write.
-
-    What it means
-        EIO: below the file system something failed: a disk, its link, a RAID, the daemon of a FUSE
-        file system or a file server. Data may be lost. On a terminal it only means that the
-        terminal is gone.
-
-    How to be sure
-        The kernel's log (dmesg) names the device. A FUSE mount whose daemon died gives ENOTCONN or
-        EIO for everything.
-
-    What to do
-        Save what is there, then let the disk, mount or server be looked at; the program is not at
-        fault.
-    """
+@rule("https://man7.org/linux/man-pages/man2/read.2.html")
+def input_output_error(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EIO", "EREMOTEIO"))
     groups = tuple(
         g

@@ -1,41 +1,32 @@
-"""A lock file is there already."""
+"""A lock file is there already.
 
-from __future__ import annotations
+What it means
+    A program made a lock by creating a file that must not exist (O_CREAT|O_EXCL) and got
+    EEXIST: another process holds the lock, or one that was killed has left it behind. Nobody
+    removes such a file for the dead; who waits for it waits for ever. PyTorch's builds of
+    extensions (…/torch_extensions/…/lock) and many caches lock so.
 
-from collections.abc import Iterator
+How to be sure
+    Look at the file's age, and whether its owner lives: ls -l, fuser -v.
+
+What to do
+    If no process that made it lives, remove the file and start again.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of, quoted_path, shortened
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.facts.syscalls import ErrorCount
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.facts.syscall_totals import ErrorCount
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://github.com/pytorch/pytorch/blob/main/torch/utils/file_baton.py",
-    ),
+    "https://man7.org/linux/man-pages/man2/open.2.html",
+    "https://github.com/pytorch/pytorch/blob/main/torch/utils/file_baton.py",
 )
-def lock_file_exists(logs: Logs) -> Iterator[Finding]:
-    """A lock file is there already.
-
-    What it means
-        A program made a lock by creating a file that must not exist (O_CREAT|O_EXCL) and got
-        EEXIST: another process holds the lock, or one that was killed has left it behind. Nobody
-        removes such a file for the dead; who waits for it waits for ever. PyTorch's builds of
-        extensions (…/torch_extensions/…/lock) and many caches lock so.
-
-    How to be sure
-        Look at the file's age, and whether its owner lives: ls -l, fuser -v.
-
-    What to do
-        If no process that made it lives, remove the file and start again.
-    """
+def lock_file_exists(logs: Logs) -> Findings:
     rows = [row for row in logs.errors("EEXIST", "open", "openat", "link") if _is_lock(row)]
     for row in sorted(rows, key=lambda row: -row.count)[:1]:
         fate = logs.fate_of(row.pid, row.line)

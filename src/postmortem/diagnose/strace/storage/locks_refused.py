@@ -1,35 +1,26 @@
-"""A file system refused to lock a file."""
+"""A file system refused to lock a file.
 
-from __future__ import annotations
+What it means
+    flock() or fcntl(F_SETLK) gave ENOLCK: the file lies on NFS without its lock service, or on
+    Lustre that is mounted without flock. Caches (Hugging Face, Triton), SQLite and HDF5 need
+    locks.
 
-from collections.abc import Iterator
+How to be sure
+    findmnt -T FILE shows file system and options; flock FILE true fails there too.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Put the cache on a local disk, or have the file system mounted with locks.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, many, named, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/fcntl.2.html",),
-)
-def locks_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file system refused to lock a file.
-
-    What it means
-        flock() or fcntl(F_SETLK) gave ENOLCK: the file lies on NFS without its lock service, or on
-        Lustre that is mounted without flock. Caches (Hugging Face, Triton), SQLite and HDF5 need
-        locks.
-
-    How to be sure
-        findmnt -T FILE shows file system and options; flock FILE true fails there too.
-
-    What to do
-        Put the cache on a local disk, or have the file system mounted with locks.
-    """
+@rule("https://man7.org/linux/man-pages/man2/fcntl.2.html")
+def locks_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ENOLCK"))
     if not groups:
         return

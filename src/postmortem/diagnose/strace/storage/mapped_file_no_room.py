@@ -1,36 +1,27 @@
-"""A page of a mapped file could not be had."""
+"""A page of a mapped file could not be had.
 
-from __future__ import annotations
+What it means
+    The process touched memory to which a file is mapped, and the kernel could not give the
+    page (SIGBUS, BUS_ADRERR): the file system was full when a hole had to be filled, or the
+    file is shorter than its mapping. No call fails, so no errno is in the log.
 
-from collections.abc import Iterator
+How to be sure
+    A file that was only ftruncated (never written or fallocated) has holes: then a full file
+    system is the cause. A file that another process cut is shorter than its mapping now.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Look at the room of the file system; reserve the room first (posix_fallocate), so that the
+    failure is an error and no signal. For /dev/shm see the size of that mount.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, in_shared_memory, named, subject
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/mmap.2.html",),
-)
-def mapped_file_no_room(failures: Failures) -> Iterator[Finding]:
-    """A page of a mapped file could not be had.
-
-    What it means
-        The process touched memory to which a file is mapped, and the kernel could not give the
-        page (SIGBUS, BUS_ADRERR): the file system was full when a hole had to be filled, or the
-        file is shorter than its mapping. No call fails, so no errno is in the log.
-
-    How to be sure
-        A file that was only ftruncated (never written or fallocated) has holes: then a full file
-        system is the cause. A file that another process cut is shorter than its mapping now.
-
-    What to do
-        Look at the room of the file system; reserve the room first (posix_fallocate), so that the
-        failure is an error and no signal. For /dev/shm see the size of that mount.
-    """
+@rule("https://man7.org/linux/man-pages/man2/mmap.2.html")
+def mapped_file_no_room(failures: Failures) -> Findings:
     for group in failures.of("SIGBUS"):
         if group.target.path is None:
             continue

@@ -1,10 +1,17 @@
-"""A disk quota was used up."""
+"""A disk quota was used up.
 
-from __future__ import annotations
+What it means
+    The kernel refused a call with EDQUOT: the file system has room, but the user, group,
+    project or subvolume may have no more of it (blocks or inodes).
 
-from collections.abc import Iterator
+How to be sure
+    The quota tool of that file system says the same.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Free room in the same quota, or ask for more. A file whose write failed is not whole.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     folder_of,
@@ -17,26 +24,10 @@ from postmortem.diagnose.strace.calls import (
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/write.2.html",),
-)
-def quota_exceeded(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A disk quota was used up.
-
-    What it means
-        The kernel refused a call with EDQUOT: the file system has room, but the user, group,
-        project or subvolume may have no more of it (blocks or inodes).
-
-    How to be sure
-        The quota tool of that file system says the same.
-
-    What to do
-        Free room in the same quota, or ask for more. A file whose write failed is not whole.
-    """
+@rule("https://man7.org/linux/man-pages/man2/write.2.html")
+def quota_exceeded(failures: Failures, logs: Logs) -> Findings:
     groups = worst(
         logs, tuple(group for group in failures.of("EDQUOT") if kernel_table(group) is None)
     )

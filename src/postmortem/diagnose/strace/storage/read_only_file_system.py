@@ -1,40 +1,31 @@
-"""A file system is mounted read-only."""
+"""A file system is mounted read-only.
 
-from __future__ import annotations
+What it means
+    A call that would change a file system gave EROFS: it is mounted read-only, by intention (a
+    container image, a squashfs, a mount with ro) or because the kernel closed it after errors
+    of the disk.
 
-from collections.abc import Iterator
+How to be sure
+    findmnt -T FOLDER shows the mount and its options.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Write to a folder that is meant for it (TMPDIR, HOME, XDG_CACHE_HOME, TORCH_HOME,
+    TRITON_CACHE_DIR can be set), or mount it writable. After errors of the disk have the file
+    system checked first.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, many, named, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://man7.org/linux/man-pages/man2/mount.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/open.2.html",
+    "https://man7.org/linux/man-pages/man2/mount.2.html",
 )
-def read_only_file_system(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file system is mounted read-only.
-
-    What it means
-        A call that would change a file system gave EROFS: it is mounted read-only, by intention (a
-        container image, a squashfs, a mount with ro) or because the kernel closed it after errors
-        of the disk.
-
-    How to be sure
-        findmnt -T FOLDER shows the mount and its options.
-
-    What to do
-        Write to a folder that is meant for it (TMPDIR, HOME, XDG_CACHE_HOME, TORCH_HOME,
-        TRITON_CACHE_DIR can be set), or mount it writable. After errors of the disk have the file
-        system checked first.
-    """
+def read_only_file_system(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EROFS"))
 
     if not groups:

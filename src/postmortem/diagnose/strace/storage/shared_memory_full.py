@@ -1,10 +1,20 @@
-"""/dev/shm was full."""
+"""/dev/shm was full.
 
-from __future__ import annotations
+What it means
+    A file in /dev/shm could not grow. PyTorch hands batches from DataLoader workers to the
+    trainer in such files (torch_…), Python's locks are there too (sem.…), and containers get
+    64 MiB unless told otherwise. Older PyTorch dies by SIGBUS instead of an error.
 
-from collections.abc import Iterator
+How to be sure
+    df -h /dev/shm while the job runs.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Give the container more (docker run --shm-size, a Memory-backed emptyDir in Kubernetes), use
+    fewer workers or smaller batches, or set torch.multiprocessing's sharing strategy to
+    file_system.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     in_shared_memory,
@@ -16,32 +26,13 @@ from postmortem.diagnose.strace.calls import (
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.docker.com/engine/containers/run/",
-        "https://github.com/pytorch/pytorch/issues/1355",
-    ),
+    "https://docs.docker.com/engine/containers/run/",
+    "https://github.com/pytorch/pytorch/issues/1355",
 )
-def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """/dev/shm was full.
-
-    What it means
-        A file in /dev/shm could not grow. PyTorch hands batches from DataLoader workers to the
-        trainer in such files (torch_…), Python's locks are there too (sem.…), and containers get
-        64 MiB unless told otherwise. Older PyTorch dies by SIGBUS instead of an error.
-
-    How to be sure
-        df -h /dev/shm while the job runs.
-
-    What to do
-        Give the container more (docker run --shm-size, a Memory-backed emptyDir in Kubernetes), use
-        fewer workers or smaller batches, or set torch.multiprocessing's sharing strategy to
-        file_system.
-    """
+def shared_memory_full(failures: Failures, logs: Logs) -> Findings:
     full = tuple(g for g in failures.of("ENOSPC") if in_shared_memory(g.target))
     groups = tuple(sorted(worst(logs, full), key=lambda g: not _known(g)))
     if not groups:

@@ -1,40 +1,28 @@
-"""A file of a network file system is gone from the server."""
+"""A file of a network file system is gone from the server.
 
-from __future__ import annotations
+What it means
+    ESTALE: the handle by which a client of NFS (or another network file system) knows a file is
+    not known to the server any more. Somebody removed or replaced the file on another host
+    while it was open here, or the server was restarted, moved or changed its export.
 
-from collections.abc import Iterator
+How to be sure
+    The same path opened anew works when only the file was replaced, and fails with ESTALE again
+    when the mount itself is stale.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Open the file again after the error. Do not replace files that running jobs read (write
+    beside and keep the old ones); have a stale mount mounted again.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, many, named, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://nfs.sourceforge.net/",
-    ),
-)
-def stale_file_handle(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A file of a network file system is gone from the server.
-
-    What it means
-        ESTALE: the handle by which a client of NFS (or another network file system) knows a file is
-        not known to the server any more. Somebody removed or replaced the file on another host
-        while it was open here, or the server was restarted, moved or changed its export.
-
-    How to be sure
-        The same path opened anew works when only the file was replaced, and fails with ESTALE again
-        when the mount itself is stale.
-
-    What to do
-        Open the file again after the error. Do not replace files that running jobs read (write
-        beside and keep the old ones); have a stale mount mounted again.
-    """
+@rule("https://man7.org/linux/man-pages/man2/open.2.html", "https://nfs.sourceforge.net/")
+def stale_file_handle(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ESTALE"))
 
     if not groups:

@@ -1,15 +1,23 @@
-"""A path is too long, or its links go round in circles."""
+"""A path is too long, or its links go round in circles.
 
-from __future__ import annotations
+What it means
+    ENAMETOOLONG: a component is longer than 255 bytes or the path than 4,095 (bytes, not
+    characters; encrypted file systems allow fewer, about 143). ELOOP: more than 40 links had to
+    be followed, or a link was opened with O_NOFOLLOW.
 
-from collections.abc import Iterator
+How to be sure
+    Count the bytes; namei -l shows the links.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Shorten names that are put together from settings (run names, hyper-parameters, hashes), or
+    break the circle of links.
+"""
+
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
-from postmortem.report.model import Confidence, Role
 
 _WORDS = {"ENAMETOOLONG": "path too long", "ELOOP": "links go round in circles"}
 _MEANING = {
@@ -18,25 +26,8 @@ _MEANING = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/path_resolution.7.html",),
-)
-def unusable_path(failures: Failures, logs: Logs) -> Iterator[Finding]:
-    """A path is too long, or its links go round in circles.
-
-    What it means
-        ENAMETOOLONG: a component is longer than 255 bytes or the path than 4,095 (bytes, not
-        characters; encrypted file systems allow fewer, about 143). ELOOP: more than 40 links had to
-        be followed, or a link was opened with O_NOFOLLOW.
-
-    How to be sure
-        Count the bytes; namei -l shows the links.
-
-    What to do
-        Shorten names that are put together from settings (run names, hyper-parameters, hashes), or
-        break the circle of links.
-    """
+@rule("https://man7.org/linux/man-pages/man7/path_resolution.7.html")
+def unusable_path(failures: Failures, logs: Logs) -> Findings:
     # epoll_ctl() gives ELOOP for descriptors that watch each other: no path has to do with it.
     groups = [
         group

@@ -1,41 +1,34 @@
-"""All threads of a process wait for each other."""
+"""All threads of a process wait for each other.
 
-from __future__ import annotations
+What it means
+    Every thread of a process was in futex, without a time limit, when the log ended or somebody
+    killed it. A futex of a process (…_PRIVATE) can only be woken by a thread of it, and none
+    runs: locks taken in different orders, a lock held by a thread that ended, or a fork that
+    copied a lock while another thread held it (the child then waits for a thread that it does
+    not have).
 
-from collections.abc import Iterable, Iterator
+How to be sure
+    postmortem core of a core (gcore PID) names who holds which lock; py-spy dump PID shows the
+    Python lines.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
+"""
+
+from collections.abc import Iterable
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/futex.2.html",
-        "https://pytorch.org/docs/stable/notes/multiprocessing.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/futex.2.html",
+    "https://pytorch.org/docs/stable/notes/multiprocessing.html",
 )
-def futex_deadlock(logs: Logs) -> Iterator[Finding]:
-    """All threads of a process wait for each other.
-
-    What it means
-        Every thread of a process was in futex, without a time limit, when the log ended or somebody
-        killed it. A futex of a process (…_PRIVATE) can only be woken by a thread of it, and none
-        runs: locks taken in different orders, a lock held by a thread that ended, or a fork that
-        copied a lock while another thread held it (the child then waits for a thread that it does
-        not have).
-
-    How to be sure
-        postmortem core of a core (gcore PID) names who holds which lock; py-spy dump PID shows the
-        Python lines.
-
-    What to do
-        Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
-    """
+def futex_deadlock(logs: Logs) -> Findings:
     for leader, tasks in _groups(logs):
         if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
             continue

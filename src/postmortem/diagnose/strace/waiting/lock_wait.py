@@ -1,40 +1,31 @@
-"""A process waited for a file lock."""
+"""A process waited for a file lock.
 
-from __future__ import annotations
+What it means
+    When the log ended, or somebody killed the process, it was in flock or fcntl(F_SETLKW):
+    another process has a lock on the file and does not give it back. On network file systems
+    the holder may be on another host, or the lock daemon may not answer at all.
 
-from collections.abc import Iterator
+How to be sure
+    lslocks, or /proc/locks on every host that uses the file.
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    End the holder. Keep locks of caches (datasets, compiled kernels, torch extensions) on a
+    local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import quoted, shortened
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/flock.2.html",
-        "https://man7.org/linux/man-pages/man2/fcntl.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/flock.2.html",
+    "https://man7.org/linux/man-pages/man2/fcntl.2.html",
 )
-def lock_wait(logs: Logs) -> Iterator[Finding]:
-    """A process waited for a file lock.
-
-    What it means
-        When the log ended, or somebody killed the process, it was in flock or fcntl(F_SETLKW):
-        another process has a lock on the file and does not give it back. On network file systems
-        the holder may be on another host, or the lock daemon may not answer at all.
-
-    How to be sure
-        lslocks, or /proc/locks on every host that uses the file.
-
-    What to do
-        End the holder. Keep locks of caches (datasets, compiled kernels, torch extensions) on a
-        local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
-    """
+def lock_wait(logs: Logs) -> Findings:
     waits = [task for task in logs.stuck() if task.blocked and _for_lock(task)]
     if not waits:
         return

@@ -1,10 +1,21 @@
-"""Processes wait for each other over pipes."""
+"""Processes wait for each other over pipes.
 
-from __future__ import annotations
+What it means
+    All processes of the log were in read or write on pipes, or waited for a child that was. A
+    pipe holds 64 KiB: who writes more waits until somebody reads. If that one waits for the
+    writer's end, or writes to it just so, both wait for ever. The other way round, a reader
+    waits for an end of file that never comes, because somebody (perhaps itself) still has the
+    writing end open.
 
-from collections.abc import Iterator
+How to be sure
+    ls -l /proc/PID/fd of both: which pipe is which, and who else holds its other end?
 
-from postmortem.diagnose.rule import Finding, rule
+What to do
+    Read a child's output while it runs (communicate(), not wait()); do not write and read the
+    same child in turns; close the ends that a process does not need.
+"""
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     cite_waits,
@@ -15,33 +26,13 @@ from postmortem.diagnose.strace.waits import (
 )
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
-from postmortem.report.model import Confidence, Role
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/pipe.7.html",
-        "https://docs.python.org/3/library/subprocess.html#subprocess.Popen.wait",
-    ),
+    "https://man7.org/linux/man-pages/man7/pipe.7.html",
+    "https://docs.python.org/3/library/subprocess.html#subprocess.Popen.wait",
 )
-def pipe_deadlock(logs: Logs) -> Iterator[Finding]:
-    """Processes wait for each other over pipes.
-
-    What it means
-        All processes of the log were in read or write on pipes, or waited for a child that was. A
-        pipe holds 64 KiB: who writes more waits until somebody reads. If that one waits for the
-        writer's end, or writes to it just so, both wait for ever. The other way round, a reader
-        waits for an end of file that never comes, because somebody (perhaps itself) still has the
-        writing end open.
-
-    How to be sure
-        ls -l /proc/PID/fd of both: which pipe is which, and who else holds its other end?
-
-    What to do
-        Read a child's output while it runs (communicate(), not wait()); do not write and read the
-        same child in turns; close the ends that a process does not need.
-    """
+def pipe_deadlock(logs: Logs) -> Findings:
     alive = logs.processes_alive()
     tasks = [task for _, group in alive for task in group]
     piped = [task for task in tasks if on_pipe(task)]

@@ -1,14 +1,21 @@
-"""Values are close to the end of their data type's range."""
+"""Values are close to the end of their data type's range.
 
-from __future__ import annotations
+What it means
+    A value above a quarter of the largest that the data type has: two of them added or squared
+    overflow to Inf. In float16 (65504) that happens to activations and loss scales long before
+    anything else looks wrong.
 
-from collections.abc import Iterator
+How to be sure
+    Compare with an older checkpoint: values that grow from one to the next will get there.
+
+What to do
+    Keep these tensors in bfloat16 or float32, clip gradients, or lower the learning rate.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.tensors import Tensors
-from postmortem.report.model import Confidence, Evidence, Role
 
 _LARGEST = {
     "float16": 65504.0,
@@ -20,24 +27,8 @@ _LARGEST = {
 """The largest finite value; e4m3 is left out: its scaled tensors are meant to reach it."""
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.pytorch.org/docs/stable/type_info.html",),
-)
-def near_overflow(tensors: Tensors) -> Iterator[Finding]:
-    """Values are close to the end of their data type's range.
-
-    What it means
-        A value above a quarter of the largest that the data type has: two of them added or squared
-        overflow to Inf. In float16 (65504) that happens to activations and loss scales long before
-        anything else looks wrong.
-
-    How to be sure
-        Compare with an older checkpoint: values that grow from one to the next will get there.
-
-    What to do
-        Keep these tensors in bfloat16 or float32, clip gradients, or lower the learning rate.
-    """
+@rule("https://docs.pytorch.org/docs/stable/type_info.html", role=Role.CONTEXT)
+def near_overflow(tensors: Tensors) -> Findings:
     close = [
         tensor
         for tensor in tensors

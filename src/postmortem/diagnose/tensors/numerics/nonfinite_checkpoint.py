@@ -1,44 +1,37 @@
-"""A checkpoint holds NaN or Inf."""
+"""A checkpoint holds NaN or Inf.
 
-from __future__ import annotations
+What it means
+    The values were bad when they were saved: a step before it gave NaN or Inf to weights or to
+    the optimizer's state. One step with a bad gradient is enough to put NaN into every weight;
+    a few bad values in one tensor point to that tensor's own module.
 
-from collections.abc import Iterator, Sequence
+How to be sure
+    The counts are of the file's own bits. Masks and buffers may hold -inf on purpose: names
+    like `mask` or `bias` with Inf and no NaN.
+
+What to do
+    Go back to the last checkpoint without bad values; scan the older ones to find when they
+    came. Then run from there with a numerics monitor, a lower learning rate, or in bfloat16
+    instead of float16.
+"""
+
+from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.diagnose.tensors.series import series
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
 
 _OPTIMIZER = Pattern(r"(?i)(?:^|[._/])(?:optim\w*|exp_avg\w*|momentum\w*|master\w*)(?:$|[._/])")
 _MOST_CITED = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
-        "https://huggingface.co/docs/transformers/debugging",
-    ),
+    "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
+    "https://huggingface.co/docs/transformers/debugging",
 )
-def nonfinite_checkpoint(tensors: Tensors) -> Iterator[Finding]:
-    """A checkpoint holds NaN or Inf.
-
-    What it means
-        The values were bad when they were saved: a step before it gave NaN or Inf to weights or to
-        the optimizer's state. One step with a bad gradient is enough to put NaN into every weight;
-        a few bad values in one tensor point to that tensor's own module.
-
-    How to be sure
-        The counts are of the file's own bits. Masks and buffers may hold -inf on purpose: names
-        like `mask` or `bias` with Inf and no NaN.
-
-    What to do
-        Go back to the last checkpoint without bad values; scan the older ones to find when they
-        came. Then run from there with a numerics monitor, a lower learning rate, or in bfloat16
-        instead of float16.
-    """
+def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     bad = tensors.bad
     if not bad:
         return

@@ -1,0 +1,90 @@
+"""What a child that reads evidence may use: by the size of what it reads, and by what is free."""
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from postmortem.readers.child import (
+    CPU_SECONDS,
+    MOST_MEMORY,
+    PATIENCE_SECONDS,
+    Limits,
+    read_from_kernel,
+)
+
+_LEAST_MEMORY = 256 << 20
+_BYTES_EACH = 8
+"""Of memory, for each byte of a file that is named: tables of all calls grow with the log."""
+_CPU_SECONDS_EACH = 1e-6
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def limits_for(
+    names: Iterable[str],
+    complain: Callable[[str], None],
+    *,
+    live: bool = False,
+    processes: bool = False,
+) -> Limits:
+    """Return the limits of a child that reads these files; `complain` is told of a wrong variable.
+
+    `live`: it reads processes; `processes`: it reads files that only those may who may trace a
+    process.
+    """
+    size = sum(map(_size, names))
+    memory = _asked_memory(complain)
+    if memory is None:
+        wanted = MOST_MEMORY + _BYTES_EACH * size
+        memory = max(_LEAST_MEMORY, min(wanted, available_memory() // 2))
+    patience = _asked_patience(complain)
+    if live:  # it sleeps between two looks, has deadlines of its own, and needs all rights
+        return Limits(memory, None, None, fewer_rights=False)
+    return Limits(memory, CPU_SECONDS + _CPU_SECONDS_EACH * size, patience, no_tcp=not processes)
+
+
+def _size(name: str) -> int:
+    try:
+        return os.stat(name).st_size  # noqa: PTH116  a name may hold any bytes
+    except (OSError, ValueError):
+        return 0
+
+
+def _asked_memory(complain: Callable[[str], None]) -> int | None:
+    text = os.environ.get("POSTMORTEM_MEMORY", "").strip().upper().removesuffix("B")
+    if not text:
+        return None
+    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
+    if not number.isdecimal() or not int(number):
+        complain(f"POSTMORTEM_MEMORY={text!r} is not a size such as 8G")
+        return None
+    return int(number) * _UNITS[unit]
+
+
+def _asked_patience(complain: Callable[[str], None]) -> float:
+    text = os.environ.get("POSTMORTEM_PATIENCE", "")
+    try:
+        seconds = float(text) if text else PATIENCE_SECONDS
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e9:
+        complain(f"POSTMORTEM_PATIENCE={text!r} is not a number of seconds")
+        return PATIENCE_SECONDS
+    return seconds
+
+
+def available_memory() -> int:
+    """Return how much memory can be had now: of the machine, and of our control group."""
+    found = [1 << 62]
+    with suppress(OSError, ValueError, IndexError):
+        words = read_from_kernel("/proc/meminfo").partition(b"MemAvailable:")[2].split()
+        found.append(int(words[0]) << 10)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        with suppress(OSError, ValueError):  # "max"
+            found.append(max(0, int(read_from_kernel(limit)) - int(read_from_kernel(used))))
+    return min(found)
