@@ -109,7 +109,8 @@ bool is_mapped_by(const Core& core, const Module& module, const FileMapping& nex
 // rows of the same offset, which is 0 in libraries that patchelf has rewritten (torch/_C.so). Where
 // a file is shorter than a page, old linkers map it twice from offset 0, for text and, 2 MiB
 // above, for data. Segments that are aligned to more than a page leave a hole that is mapped and
-// may not be touched (aarch64: 64 KiB); its row has a larger offset than that of the data behind it.
+// may not be touched (aarch64: 64 KiB); its row has a larger offset than that of the data behind
+// it.
 bool goes_on(const Core& core, const Module& module, const FileMapping& next) {
   const FileMapping& last = module.mappings.back();
   if (next.offset != last.offset) {
