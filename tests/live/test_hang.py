@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +321,27 @@ def test_a_job_by_its_name(tmp_path: Path, name: str) -> None:
     with program(PIPE, tmp_path, *([value] if not env else []), **env) as child:
         report = hang("--job", value, "--samples", 1)
     assert [row["pid"] for row in report["processes"]] == [child.pid]
+
+
+def test_two_jobs_are_kept_apart(tmp_path: Path) -> None:
+    """Rank 1 of job b is not what the ranks of job a wait for."""
+    text = "import time\nprint('ready', flush=True)\ntime.sleep(1000)\n"
+    with ExitStack() as jobs:
+        pids: dict[str, list[int]] = {"a": [], "b": []}
+        for port, (name, found) in enumerate(pids.items(), 29500):
+            for rank in "01":
+                one = {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank}
+                given = {"MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": name}
+                child = jobs.enter_context(program(text, tmp_path, **one, **given))
+                found.append(child.pid)
+        both = command(*pids["a"], *pids["b"])
+        assert both.returncode == 3
+        assert "ranks of 2 jobs" in both.stderr
+        for name, found in pids.items():
+            assert " ".join(map(str, found)) in both.stderr
+            of_one = hang("--job", name, "--samples", "1")
+            assert [one["pid"] for one in of_one["processes"]] == found
+            assert hang(*found, "--samples", "1")["processes"]
 
 
 def test_of_another_user(tmp_path: Path) -> None:

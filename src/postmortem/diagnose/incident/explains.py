@@ -20,6 +20,14 @@ _CUDA_ERROR = Pattern(
     r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was"
 )
 
+# How CUDA and NCCL tell of hardware; an illegal access is mostly the program's own.
+_GPU_BROKE = Pattern(
+    r"(?i)uncorrectable|\bECC\b|fallen off the bus|GPU is lost|hardware stack error|"
+    r"CUDA error: (?:unknown error|unspecified launch failure)|nvlink"
+)
+_FABRIC_BROKE = Pattern(r"IBV_WC_|ibv_|NET/IB|ncclRemoteError|ncclSystemError")
+_DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
+
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
 
 
@@ -155,6 +163,21 @@ def same_host(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if cause.host and cause.host == effect.host else None
 
 
+def worn_hardware(cause: Event, effect: Event) -> Confidence | None:
+    """It ended on that host, as what uses such hardware ends: nothing else of it is known."""
+    if cause.host is None or effect.host is None or not _one_host(cause, effect):
+        return None
+    said = f"{effect.what} {effect.cause}"
+    fits = {
+        "memory": effect.signal == "SIGBUS",
+        "host": effect.signal == "SIGBUS",
+        "gpu": _GPU_BROKE.search(said) is not None,
+        "disk": bool(_DISK_BROKE & set(effect.errnos)),
+        "network": _FABRIC_BROKE.search(said) is not None,
+    }
+    return Confidence.LIKELY if fits.get(cause.breaks) else None
+
+
 def holds_up(cause: Event, effect: Event) -> Confidence | None:
     """Who stands elsewhere is the rank that the others miss."""
     if cause.source == effect.source:
@@ -205,6 +228,7 @@ TABLE: tuple[Explains[Event], ...] = (
     ),
     Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | _REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),

@@ -7,6 +7,7 @@ from postmortem.diagnose.incident.belonging import job_of, judged, standing_alon
 from postmortem.diagnose.incident.events import EFFECTS, Event
 from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
+from postmortem.diagnose.incident.from_machine import of_doctor
 from postmortem.diagnose.incident.from_processes import (
     of_core,
     of_gpu_core,
@@ -23,6 +24,7 @@ Document = Mapping[str, Any]
 
 _OF_KIND = {
     "core": of_core,
+    "doctor": of_doctor,
     "gpu_core": of_gpu_core,
     "gpu_memory": of_gpu_memory,
     "hang": of_hang,

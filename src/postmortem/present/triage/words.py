@@ -31,6 +31,7 @@ VERBS = {
     EventType.GPU_MEMORY: "ran out of GPU memory:",
     EventType.KERNEL_FAILED: "failed on its GPU:",
     EventType.HOST_FAILED: "failed:",
+    EventType.HARDWARE: "has failing hardware:",
     EventType.NON_FINITE: "has bad numbers:",
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",

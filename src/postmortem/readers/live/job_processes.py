@@ -25,6 +25,8 @@ JOB_VARIABLES = (
 )
 """Variables by whose value a job is known, most of them set by its scheduler."""
 
+_ONE_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT")
+"""What all ranks of a job have in common."""
 _BETWEEN = frozenset(
     "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec "
     "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env "
@@ -32,7 +34,7 @@ _BETWEEN = frozenset(
     "make".split()
 )
 """Programs that stand between a launcher and the program that computes."""
-_MOST = 4096
+_MOST = 1 << 16
 
 
 @record
@@ -71,6 +73,7 @@ def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int])
     members = members_of(pids) if job is None else members_of_job(job)
     left = tuple(one for one in members.leaders if one.status.pid not in without)
     if left:
+        _require_one_job(left)
         return replace(members, leaders=left)
     if not members.zombies:
         raise EvidenceError("hang", "no other process is left to read")
@@ -81,6 +84,26 @@ def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int])
     )
     hint = "its logs tell why it ended: postmortem logs LOG..."
     raise EvidenceError(f"pid {dead.pid}", what, hint=hint)
+
+
+def _require_one_job(members: Sequence[Member]) -> None:
+    """Raise EvidenceError for ranks of several jobs: those of one do not wait for the others'.
+
+    They are told by what their launchers gave them, where also a rank is there twice, or not all
+    know of as many ranks.
+    """
+    jobs: dict[tuple[str | None, ...], list[Member]] = {}
+    for one in members:
+        if one.place.rank is not None:
+            env = read_environment(one.status.pid) or {}
+            jobs.setdefault(tuple(map(env.get, _ONE_JOB)), []).append(one)
+    ranks = [one.place.rank for rows in jobs.values() for one in rows]
+    sizes = {one.place.world_size for rows in jobs.values() for one in rows}
+    if len(jobs) < 2 or (len(set(ranks)) == len(ranks) and len(sizes) == 1):
+        return
+    pids = [" ".join(str(one.status.pid) for one in rows) for rows in jobs.values()]
+    what = f"these are ranks of {len(jobs)} jobs, which do not wait for each other"
+    raise EvidenceError("hang", what, hint=f"name one job: postmortem hang {' | '.join(pids)}")
 
 
 def members_of(pids: Iterable[int]) -> Members:

@@ -55,6 +55,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "hardware",
+        event(T.HARDWARE, "doctor", host="node3", breaks="disk"),
+        event(T.RAISED, ranks=(5,), host="node3.cluster", errnos=("EIO",)),
+        Confidence.LIKELY,
+    ),
+    (
         "kernel-failed",
         event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
         event(T.RAISED, pid=7, ranks=(1,), what=f"RuntimeError: CUDA error: {_ILLEGAL}"),
@@ -111,6 +117,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
 ]
 
 APART: list[tuple[str, Event, Event]] = [
+    # the disk got worse, and the error is of a label
+    (
+        "hardware",
+        event(T.HARDWARE, "doctor", host="node3", breaks="disk"),
+        event(T.RAISED, ranks=(5,), host="node3", what="ValueError: bad label"),
+    ),
     # another process was killed for memory
     (
         "kernel-failed",
