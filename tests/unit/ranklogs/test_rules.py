@@ -42,6 +42,8 @@ def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
         assert found[name].confidence == confidence
     for words in case.get("verdict_has", ()):
         assert words in report.verdict, report.verdict
+    for words in case.get("verdict_lacks", ()):
+        assert words not in report.verdict, report.verdict
     assert report.failed is case.get("failed", True)
     for diagnosis in report.diagnoses:
         assert 0 < len(diagnosis.title) <= 100

@@ -25,7 +25,7 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
 
 
 def _then_said(blame: Attribution) -> str:
-    return f"; later it was stopped: {clip(blame.then, 80)}" if blame.then else ""
+    return f"; later it was stopped: {clip(blame.then, 140)}" if blame.then else ""
 
 
 def _also_said(blame: Attribution) -> str:

@@ -22,6 +22,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
 _PREFIXES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
+_USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 _MEANING = {
     "ENXIO": "no device is behind that file",
     "ENODEV": "no device, or no driver for it",
@@ -62,4 +63,6 @@ def device_not_usable(failures: Failures, logs: Logs) -> Findings:
 
 
 def _is_device(group: FailedCalls) -> bool:
-    return (group.target.path or "").startswith(_PREFIXES)
+    """Return whether a device was used; CUDA also tries to make its files, which root alone may."""
+    used = group.first.syscall in _USES
+    return used and (group.target.path or "").startswith(_PREFIXES)
