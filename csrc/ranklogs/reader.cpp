@@ -338,8 +338,10 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     }
   }
   if (writer.open) {
-    const bool goes_on = kinds || text.empty() || text[0] == ' ' || text[0] == '\t';
-    writer.quiet = goes_on ? 0 : writer.quiet + 1;
+    // An empty line says nothing of what stands behind it.
+    const bool goes_on = kinds || (!text.empty() && (text[0] == ' ' || text[0] == '\t'));
+    if (goes_on) writer.quiet = 0;
+    if (!goes_on && !text.empty()) ++writer.quiet;
     if (writer.quiet > kPatience) {
       close(writer);
     } else {

@@ -72,8 +72,8 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     if len(lines) < len(cells) * 2:  # written without line breaks
         text = json.dumps(json.loads(data), indent=1)
         lines = text.split("\n")
-    printed = "\n".join(_spread(lines, until, survived)).encode("utf-8", "replace") + b"\n"
-    return printed, sum(cells[i].failed for i in survived)
+    text = "\n".join(_spread(lines, until, survived)).rstrip("\n") + "\n"
+    return text.encode("utf-8", "replace"), sum(cells[i].failed for i in survived)
 
 
 def _cells(notebook: dict[str, object]) -> list[_Cell]:

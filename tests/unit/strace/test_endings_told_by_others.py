@@ -1,7 +1,5 @@
 """Ends that no line of the process itself tells, and failures that were not why it ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -15,7 +15,13 @@ from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight, without_carriers
+from postmortem.readers.ranklogs.filter import (
+    is_agent,
+    once,
+    still_in_flight,
+    survived_again,
+    without_carriers,
+)
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
@@ -39,6 +45,12 @@ from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
+
+
+_FEWEST_ALIKE = 3
+"""Of the last lines of all, so many like those before an error tell that its program went on."""
+_AFTERMATH = "error-aftermath"
+"""What only follows from an error that stands above."""
 
 
 @record
@@ -98,12 +110,15 @@ class Assembly:
         failures += self._error_files(failures)
         failures += self._quoted(failures)
         writers = self._writers.writers
+        named = [i for i, label in enumerate(self._labels) if label.raw["pid"] is not None]
+        processes = {self._writers.index(position) for position in named}
+        failures = with_known_words(failures)
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),
-            failures=tuple(with_known_words(once(failures))),
+            failures=tuple(survived_again(once(failures), processes)),
             exits=exits,
             remarks=tuple(remarks),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
@@ -124,7 +139,8 @@ class Assembly:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
-            told[failure.file].append((failure.begin_line, failure.line))
+            if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
+                told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         earlier = {one.file.path: one.before for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
@@ -132,10 +148,12 @@ class Assembly:
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
-        for file, found in zip(files, last_lines(tails), strict=True):
+        rows = [*zip(files, last_lines(tails), strict=True)]
+        busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        for file, found in rows:
             if found is not None:
                 found = without_told(nan_since(found, file), known[file])
-                yield with_earlier(found, earlier.get(file))
+                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -275,19 +293,25 @@ class Assembly:
     ) -> bool:
         """Return whether lines like those before a traceback come behind it too.
 
-        Where no prefix tells ranks apart only the last lines of all count.
+        Where no prefix tells ranks apart only the last lines of all count, several of them unless
+        they are the very last.
         """
         raw = self._labels[position].raw
         until = self._lines_until(position, traceback.line)
-        last = raw["last_words"] if until >= raw["lines"] else []  # else of a later attempt
+        whole = until >= raw["lines"]  # else a later attempt has the last lines
+        last = raw["last_words"] if whole else []
+        behind = until - traceback.ordinal
         shared = self._writers.writers[writer].shared
-        if shared and until - traceback.ordinal < len(last):
+        if shared and behind < len(last):
             return False
-        if still_in_flight(region, traceback.line, until - traceback.ordinal):
+        if still_in_flight(region, traceback.line, behind):
             return False
         before = region.raw[4]
         if goes_on_as_before(before, last):
             return True
+        tail = raw["tail"] if whole else []
+        if shared and behind > len(tail):
+            return goes_on_as_before(before, (text for _, text in tail), _FEWEST_ALIKE)
         return not shared and region.works_on(shapes_of_work(before), traceback.line, until)
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:

@@ -163,6 +163,7 @@ class Demuxer:
 
     def finish(self) -> tuple[Traceback, ...]:
         """Return all tracebacks, those that were cut off too, in the order of their ends."""
+        self._keep_cause()
         cut = [building for building in self._open.values() if building.frames]
         return tuple(building.done() for building in (*self._done, *cut))
 
@@ -315,16 +316,18 @@ class Demuxer:
             assert building.said is not None
             self._group.parts.append(building.said)
             return
+        carrier = building.outer or building
         if building.outer is not None:
             building.outer.began_with(building)
-            return
-        self._group = building if building.group else None
-        self._done.append(building)
+        else:
+            self._group = building if building.group else None
+            self._done.append(building)
         if line.exception is not None and line.exception.startswith(_RAY):
-            # ray/exceptions.py: the remote process's frames and error follow, without a head
-            building.remote = line.message
+            # ray/exceptions.py: the remote process's frames and error follow, without a head; they
+            # may be those of another such error.
+            carrier.remote = line.message
             inner = _Building(building.kind, line)
-            inner.lines, inner.outer = [], building
+            inner.lines, inner.outer = [], carrier
             self._add(inner)
             self._message = 0
 
@@ -356,8 +359,16 @@ class Demuxer:
         self._message -= 1
         last.lengthen(line)
 
+    def _keep_cause(self) -> None:
+        """Put back what another exception was to follow, where none has."""
+        if self._before is not None:
+            self._before.causes.pop()
+            self._done.append(self._before)
+            self._before = None
+
     def _chain(self, line: Line) -> None:
         self._message = 0
+        self._keep_cause()
         if line.margin and self._group is not None:
             return  # inside of a group: its tree tells
         if self._done:

@@ -1,6 +1,7 @@
 """What is no failure of a rank's own: launchers' words, and what is told twice."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.demux import Traceback
@@ -70,6 +71,19 @@ def once(failures: Iterable[LogFailure]) -> list[LogFailure]:
         seen[key] = failure
         kept.append(failure)
     return kept
+
+
+_AGAIN = 3
+
+
+def survived_again(failures: Sequence[LogFailure], processes: Collection[int]) -> list[LogFailure]:
+    """Return failures; what one of the `processes` raised again and again, it survived."""
+    keys = [(f.writer, f.attempt, f.said.exception, f.frames[-1:]) for f in failures]
+    often = {key for key, count in Counter(keys).items() if count >= _AGAIN and key[0] in processes}
+    return [
+        replace(failure, resumed=True) if key in often else failure
+        for failure, key in zip(failures, keys, strict=True)
+    ]
 
 
 _IN_FLIGHT = 3

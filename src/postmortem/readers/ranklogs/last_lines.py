@@ -20,6 +20,7 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     ends,
     form_of,
+    has_level,
     says_why,
     strong,
     sure,
@@ -56,6 +57,7 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
+_NEAR_END = 8
 _PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
@@ -97,9 +99,10 @@ def _read(
         for i, (number, text) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
-    errors, plain = _errors(lines, ids)
+    kind = _kind(lines, ids)
+    errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
-    nearest, counts = _nearest(lines, ids) if not errors else (None, False)
+    nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end = _ended(rows, ids) if not errors else None
     bad = _not_a_number(lines, found)
     return LastLines(
@@ -119,7 +122,7 @@ def _read(
         quantity=bad[1],
         earlier=bad[2] and not whole,
         worked=any(works(names) for names in ids),
-        kind=(kind := _kind(lines, ids)),
+        kind=kind,
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
 
@@ -213,12 +216,15 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def with_earlier(found: LastLines, earlier: LastLine | None) -> LastLines:
-    """Return it with the error of an earlier run, where its own says nothing of errors."""
+def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
+    """Return it with the error of an earlier run, where its own says nothing of errors.
+
+    That counts where nobody who writes into the file tells of work, or of an end.
+    """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
     said = replace(earlier, text=f"{earlier.text} (an earlier run)")
-    return replace(found, nearest=said, nearest_counts=found.ended is None and not found.worked)
+    return replace(found, nearest=said, nearest_counts=idle)
 
 
 def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
@@ -283,14 +289,24 @@ def _goes_on(text: str, names: list[str]) -> bool:
 def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: it says more than a word or a level, and no work follows.
+    Also whether it may be the end: no work follows, and it says more than a word, or is a level
+    near the end behind which no line of another level stands.
     """
-    worked = False
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+    nearest: LastLine | None = None
+    counts = went_on = False
+    for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if any(name != _CUT for name in wrong(names)):
-            return line, not worked and any(name != _CUT for name in strong(names))
-        worked = worked or survived(names)
-    return None, False
+            if any(name != _CUT for name in strong(names)):
+                return line, True
+            nearest = nearest or line
+            counts = counts or (behind <= _NEAR_END and has_level(names) and not went_on)
+        elif survived(names):
+            break
+        went_on = went_on or calm(names)
+    if nearest is None:
+        rows = zip(reversed(lines), reversed(ids), strict=True)
+        nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
+    return nearest, counts
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

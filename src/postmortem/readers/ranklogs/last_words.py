@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
+_LEVEL = "last-error-level"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
+_SIGNAL = "last-error-signal-named"
 _FAILED = ("last-error-failed", "last-error-state")
 """What says that something failed: beside a code, no more than the code."""
 _USAGE = "last-error-usage"
@@ -21,13 +23,15 @@ def wrong(ids: Iterable[str]) -> list[str]:
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
     if calm(known):
-        return [name for name in errors if not name.startswith(_WEAK)]
+        return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
     return errors
 
 
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
-    return [name for name in wrong(ids) if not name.startswith(_WEAK)]
+    known = list(ids)
+    weak = (*_WEAK, _CODE) if calm(known) else _WEAK
+    return [name for name in wrong(known) if not name.startswith(weak)]
 
 
 def sure(ids: Iterable[str]) -> bool:
@@ -55,6 +59,11 @@ def form_of(ids: Iterable[str]) -> str:
     if _USAGE in known:
         return "usage"
     return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+
+
+def has_level(ids: Iterable[str]) -> bool:
+    """Return whether a logger calls a line an error."""
+    return any(name.startswith(_LEVEL) for name in wrong(ids))
 
 
 def calm(ids: Iterable[str]) -> bool:

@@ -25,16 +25,21 @@ _SHORTEST = 20
 _MOST_HEADS = 16
 _MOST_STARTS = 256
 """A line that comes more often is none of a head."""
+_MOST_MASKED = 32
+"""The same without its numbers: a step is like any other."""
 _NEAR = 16 << 10
 """Bytes in which a head stands, and the end of the run before it."""
 _CLOCK = 64 << 10
 _FEWEST = 2
 _LAST_LINES = 40
+_SAMPLE = 4 << 20
+"""Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _NEXT = "run-next"
+_TRACEBACK = b"Traceback (most recent call last):"
 _PROGRAM = (
     rb"Traceback \(most recent call last\):\r?\n"
     rb'  File "([^"\n]{1,500})", line \d+, in <module>\r?\n'
@@ -66,9 +71,9 @@ def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
     if data.find(b"restart worker group") >= 0:
         return None  # the launcher's own attempts are told apart elsewhere
-    again = _head_again(data, data, wrong)
-    if not again and len(data) <= _MASKED_BYTES:
-        again = _head_again(data, data.translate(_DIGITS), strong)
+    again = _head_again(data, data, wrong, _MOST_STARTS)
+    if not again and len(data) <= _MASKED_BYTES and _TRACEBACK in data:
+        again = _head_again(data, data.translate(_DIGITS), strong, _MOST_MASKED)
     begin = max(again, _announced(data), _behind_program(data))
     if not begin:
         return None
@@ -76,14 +81,14 @@ def last_run(data: bytes) -> LaterRun | None:
     return LaterRun(begin, *error) if error else LaterRun(begin)
 
 
-def _head_again(data: bytes, alike: bytes, errors: Errors) -> int:
+def _head_again(data: bytes, alike: bytes, errors: Errors, most: int) -> int:
     """Return where the head of the file comes again behind an end; 0 where it does not.
 
     Lines are compared as they stand in `alike`, where all numbers may be one.
     """
     heads = list(_heads(alike))
-    starts = {head: list(_places(alike, head)) for head in heads}
-    again = {head: places for head, places in starts.items() if 1 < len(places) <= _MOST_STARTS}
+    starts = {head: list(_places(alike, head, most)) for head in heads}
+    again = {head: places for head, places in starts.items() if 1 < len(places) <= most}
     if len(again) < _FEWEST:
         return 0
     first = min(again, key=lambda head: again[head][0])
@@ -106,12 +111,12 @@ def _heads(data: bytes) -> Iterator[bytes]:
         yield line
 
 
-def _places(data: bytes, head: bytes) -> Iterator[int]:
+def _places(data: bytes, head: bytes, most: int) -> Iterator[int]:
     """Yield where a line stands, whole; one more than counts at most."""
     whole, at = b"\n" + head + b"\n", 0
     if data[: len(head) + 1] == head + b"\n":
         yield 0
-    for _ in range(_MOST_STARTS):
+    for _ in range(most):
         at = data.find(whole, at)
         if at < 0:
             return
@@ -135,9 +140,12 @@ def _behind_program(data: bytes) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if any(sign in data for sign in _RANKS):
+    if _TRACEBACK not in data:
         return 0
-    raised = [one for one in re.finditer(_PROGRAM, data) if not one[1].endswith(_LAUNCHERS)]
+    ends = data[:_SAMPLE] + data[-_SAMPLE:]
+    if any(sign in ends for sign in _RANKS):
+        return 0
+    raised = [one for one in _programs(data) if not one[1].endswith(_LAUNCHERS)]
     if not raised:
         return 0
     last = raised[-1]
@@ -147,6 +155,16 @@ def _behind_program(data: bytes) -> int:
     if any(name in said for name in _OF_OTHERS) or all(one[1] == last[1] for one in raised):
         return 0
     return data.rfind(b"\n", 0, last.start()) + 1
+
+
+def _programs(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the heads of tracebacks whose outermost frame is a module's."""
+    form = re.compile(_PROGRAM)
+    at = data.find(_TRACEBACK)
+    while at >= 0:
+        if found := form.match(data, at):
+            yield found
+        at = data.find(_TRACEBACK, at + 1)
 
 
 def _end_of(data: bytes, at: int) -> tuple[bytes, int]:

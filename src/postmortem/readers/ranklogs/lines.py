@@ -139,14 +139,14 @@ _NO_WORK = Pattern(
     r"|^(?:srun|slurmstepd|mpirun|prterun)\b"
 )
 _NUMBERS = Pattern(r"\d+")
-_WORD = Pattern(r"[A-Za-z]{3}")
+_WORD = Pattern(r"[A-Za-z]{3}|[^\x00-\x7f]{2}")
 _COMPARED = 160
 
 
-def goes_on_as_before(before: Iterable[str], after: Iterable[str]) -> bool:
-    """Return whether a line behind differs in its numbers only from one before: ``step 12 …``."""
+def goes_on_as_before(before: Iterable[str], after: Iterable[str], fewest: int = 1) -> bool:
+    """Return whether lines behind differ in their numbers only from one before: ``step 12 …``."""
     shapes = shapes_of_work(before)
-    return bool(shapes) and any(shape_of_work(text) in shapes for text in after)
+    return bool(shapes) and sum(shape_of_work(text) in shapes for text in after) >= fewest
 
 
 def shapes_of_work(texts: Iterable[str]) -> set[str]:

@@ -17,7 +17,7 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
@@ -42,11 +42,11 @@ def device_not_usable(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     gpu = "nvidia" in (group.target.path or "")
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
         f"{group.errno}",
         cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "

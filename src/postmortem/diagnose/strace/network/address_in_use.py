@@ -12,10 +12,10 @@ What to do
     End what is left of the old run, or use another port.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import host_port, reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.stderr_errors import spoken_errors
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
@@ -30,12 +30,10 @@ def address_in_use(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     _, port = host_port(group.target)
-    last = group.matches[-1]
-    sure = Confidence.CERTAIN if _ended_it(logs, last) else Confidence.POSSIBLE
-    weight = weigh(logs, last, sure, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.CERTAIN if _ended_it(logs, group.matches[-1]) else Confidence.POSSIBLE,
         title=f"the address is in use already: {peer[:60]}",
         cause=f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
         "an old connection still holds the port",

@@ -1,0 +1,77 @@
+"""Errors that other errors carry, that are cut off, or that a process survives again and again."""
+
+from pathlib import Path
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome, Report
+
+_FRAME = '  File "/job/train.py", line {line}, in {function}\n    {function}()\n'
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+def _raised(words: str, function: str = "main", line: int = 3) -> str:
+    frame = _FRAME.format(line=line, function=function)
+    return f"Traceback (most recent call last):\n{frame}{words}\n"
+
+
+def test_spawn_tells_the_error_of_its_child_whatever_it_raises_itself(tmp_path: Path) -> None:
+    spawn = (
+        '  File "/opt/lib/torch/multiprocessing/spawn.py", line 118, in join\n    raise Exception\n'
+    )
+    text = (
+        f"Traceback (most recent call last):\n{spawn}Exception: \n\n"
+        "-- Process 1 terminated with the following error:\n" + _raised("ValueError: no shard 7")
+    )
+    assert _report(tmp_path, text).verdict.startswith("rank 1 failed first: ValueError: no shard 7")
+
+
+def test_a_cell_that_a_program_runs_tells_its_own_error(tmp_path: Path) -> None:
+    text = _raised("nbclient.exceptions.CellExecutionError: An error occurred while executing:")
+    text += (
+        "----------\nrows[5]\n----------\n\nIndexError         Traceback (most recent call last)\n"
+    )
+    text += "Cell In[3], line 2\n----> 2 rows[5]\n\nIndexError: list index out of range\n"
+    assert _report(tmp_path, text).verdict.startswith("IndexError: list index out of range")
+
+
+def test_an_error_of_ray_inside_another_one_is_told(tmp_path: Path) -> None:
+    ray = "ray.exceptions.RayTaskError(ValueError): ray::{name}() (pid={pid}, ip=10.0.0.2)\n"
+    frame = _FRAME.format(line=5, function="run")
+    text = _raised(ray.format(name="Driver.run", pid=4711).strip()) + frame
+    text += ray.format(name="Trainer.step", pid=4712) + frame + "ValueError: no shard 7\n"
+    verdict = _report(tmp_path, text).verdict
+    assert verdict.startswith("Trainer pid=4712")
+    assert "ValueError: no shard 7" in verdict
+
+
+def test_a_chain_that_is_cut_keeps_its_first_error(tmp_path: Path) -> None:
+    text = _raised("ValueError: no shard 7") + "\nDuring handling of the above exception, anoth"
+    report = _report(tmp_path, text)
+    assert [one.id for one in report.diagnoses] == ["rank_raised"]
+    assert report.verdict.startswith("ValueError: no shard 7")
+
+
+def test_an_error_is_survived_by_work_with_empty_lines_in_any_script(tmp_path: Path) -> None:
+    work = "".join(f"\nзагрузка {n} из 60: успешно\nготово {n}\n" for n in range(60))
+    report = _report(tmp_path, work[:200] + _raised("ValueError: no shard 7") + work)
+    assert not report.failed
+
+
+def test_what_one_process_raises_again_and_again_it_survives(tmp_path: Path) -> None:
+    prefix = "(Actor pid=4711) "
+    lines = [*(_raised("ValueError: no action") * 4).splitlines(), "next"]
+    text = "".join(f"{prefix}{line}\n" for line in lines)
+    assert not _report(tmp_path, text).failed
+    once = "".join(f"{prefix}{line}\n" for line in _raised("ValueError: no action").splitlines())
+    assert _report(tmp_path, once).failed
+
+
+def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
+    text = "RuntimeError: no device\nterminate called without an active exception\n"
+    report = _report(tmp_path, text)
+    assert (report.outcome, report.verdict) == (Outcome.FAILED, "RuntimeError: no device")
