@@ -23,10 +23,11 @@ def become_gdb(args: argparse.Namespace) -> NoReturn:
     from postmortem.readers.core_reading import choose_core
     from postmortem.readers.formats import HEAD_BYTES, compression_of
     from postmortem.readers.gdb.find import find_gdb
+    from postmortem.readers.regular import open_regular
     from postmortem.render.safe import line
 
     core, _ = choose_core(args.core)
-    with core.open("rb") as stream:
+    with open_regular(core) as stream:
         packing = compression_of(stream.read(HEAD_BYTES))
     if packing is not None:
         raise EvidenceError(str(core), f"is packed ({packing}), and gdb reads plain cores alone")
