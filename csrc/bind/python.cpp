@@ -68,8 +68,15 @@ py::object python_row(const cpython::PythonState& python) {
     row["frames"] = made.of(thread.frames);
     threads.append(row);
   }
+  py::list tasks;
+  for (const cpython::AsyncTask& task : python.tasks) {
+    py::dict row = row_of(task);
+    row["frames"] = made.of(task.frames);
+    tasks.append(row);
+  }
   py::dict row = row_of(python);
   row["threads"] = threads;
+  row["tasks"] = tasks;
   return row;
 }
 

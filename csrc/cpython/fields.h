@@ -74,7 +74,16 @@ inline constexpr auto kFields<cpython::Thread> = std::tuple(
     field("receiver", &cpython::Thread::receiver), field("raised", &cpython::Thread::raised),
     field("handled", &cpython::Thread::handled));
 
-// All but its threads.
+// All but its frames.
+template <>
+inline constexpr auto kFields<cpython::AsyncTask> = std::tuple(
+    field("object", &cpython::AsyncTask::object), field("name", &cpython::AsyncTask::name),
+    field("tid", unless_zero(&cpython::AsyncTask::tid)),
+    field("running", &cpython::AsyncTask::running),
+    field<Told::or_none>("waits_on", &cpython::AsyncTask::waits_on),
+    field("waits_for", &cpython::AsyncTask::waits_for));
+
+// All but its threads and tasks.
 template <>
 inline constexpr auto kFields<cpython::PythonState> =
     std::tuple(field("version", &cpython::PythonState::version),

@@ -143,13 +143,16 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
   return chain;
 }
 
+std::optional<FramePlace> Frames::place_in(std::uint64_t frame) const {
+  const FramePlace place = internal_place(frame);
+  return codes_.is_code(place.code) ? std::optional(place) : std::nullopt;
+}
+
 std::optional<FramePlace> Frames::place_of(std::uint64_t frame_object) const {
   const Layout& at = heap_.layout();
   if (heap_.type_of(frame_object).name != "frame") return std::nullopt;
   if (!heap_.features().frame_objects) {
-    const std::uint64_t frame = heap_.pointer(frame_object, at.frame_iframe);
-    const FramePlace place = internal_place(frame);
-    return codes_.is_code(place.code) ? std::optional(place) : std::nullopt;
+    return place_in(heap_.pointer(frame_object, at.frame_iframe));
   }
   FramePlace place;
   place.code = heap_.pointer(frame_object, at.frame_code);

@@ -35,6 +35,8 @@ class Frames {
   void describe(const Chain& chain, const Options& options, Thread& thread) const;
   // The code of a frame object, and where it stands in it.
   std::optional<FramePlace> place_of(std::uint64_t frame_object) const;
+  // The same of a frame without an object (3.11 and later).
+  std::optional<FramePlace> place_in(std::uint64_t frame) const;
 
  private:
   Chain walk_objects(std::uint64_t frame) const;

@@ -76,7 +76,7 @@ const Type& Heap::type_at(std::uint64_t address) const {
 
 void Heap::learn_type_names(std::uint64_t modules) {
   // In `types` under other names than their own (Lib/types.py).
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kNames{{
       {"CodeType", "code"},
       {"FrameType", "frame"},
       {"TracebackType", "traceback"},
@@ -84,6 +84,9 @@ void Heap::learn_type_names(std::uint64_t modules) {
       {"FunctionType", "function"},
       {"BuiltinFunctionType", "builtin_function_or_method"},
       {"MethodDescriptorType", "method_descriptor"},
+      {"CoroutineType", "coroutine"},
+      {"GeneratorType", "generator"},
+      {"AsyncGeneratorType", "async_generator"},
   }};
   std::unordered_map<std::uint64_t, std::string> learned;
   // A module's dict is its first field (PyModuleObject.md_dict).
@@ -222,6 +225,18 @@ void Heap::each(std::uint64_t dict, const Visit& visit) const {
     values += static_cast<std::uint64_t>(layout_.values_items);
   }
   each_entry(pointer(dict, layout_.dict_keys), values, visit);
+}
+
+// Objects/setobject.c: used, mask, and a table of mask + 1 entries of member and hash.
+void Heap::each_member(std::uint64_t set, const std::function<bool(std::uint64_t)>& visit) const {
+  if (type_of(set).name != "set") return;
+  const auto mask = field<std::uint64_t>(set, layout_.set_used + 8);
+  const std::uint64_t table = pointer(set, layout_.set_used + 16);
+  if (!mask || *mask >= kMaxEntries || !table) return;
+  for (std::uint64_t i = 0; i <= *mask && budget_ != 0; ++i) {
+    const std::uint64_t member = get<std::uint64_t>(table + 16 * i).value_or(0);
+    if (member && !visit(member)) return;
+  }
 }
 
 bool Heap::is_text(std::uint64_t object, std::string_view expected) const {

@@ -93,6 +93,8 @@ class Heap {
   using Visit = std::function<bool(std::uint64_t key, std::uint64_t value)>;
   // Each entry of a dict in order, until `visit` says false.
   void each(std::uint64_t dict, const Visit& visit) const;
+  // Each member of a set, until `visit` says false.
+  void each_member(std::uint64_t set, const std::function<bool(std::uint64_t)>& visit) const;
   // The value under a str key; 0: none.
   std::uint64_t lookup(std::uint64_t dict, std::string_view key) const;
   // An attribute that the object itself has (not its class); 0: none.

@@ -1,11 +1,13 @@
 #include "cpython/python.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpython/exceptions.h"
 #include "cpython/frames.h"
 #include "cpython/locks.h"
 #include "cpython/runtime.h"
+#include "cpython/tasks.h"
 #include "cpython/threads.h"
 
 namespace pm::cpython {
@@ -75,6 +77,14 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
       thread.end_word = locks.word_of(object->second.end_lock);
     }
     result.threads.push_back(std::move(thread));
+  }
+  const Tasks tasks(heap, frames, options);
+  std::uint64_t last = 0;
+  for (const ThreadState& state : states) {
+    if (std::exchange(last, state.interpreter) == state.interpreter) continue;
+    for (AsyncTask& task : tasks.read(state.interpreter, states, result.problems)) {
+      result.tasks.push_back(std::move(task));
+    }
   }
   if (heap.exhausted()) {
     result.problems.add(runtime->library,

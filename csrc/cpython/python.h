@@ -83,6 +83,17 @@ struct Thread {
   std::optional<Exception> handled;  // an `except` or `finally` block deals with it
 };
 
+// A task of asyncio that has not ended.
+struct AsyncTask {
+  std::uint64_t object = 0;
+  std::string name;
+  std::int32_t tid = 0;       // of the thread that runs its loop; 0: not known, or none does
+  bool running = false;       // its innermost frame is on that thread's stack
+  std::vector<Frame> frames;  // from what it awaits to its own coroutine
+  std::string waits_on;       // type of the future that wakes it: "Future", "Task"; empty: none
+  std::vector<std::uint64_t> waits_for;  // that future, and for gather() what it gathers
+};
+
 struct PythonState {
   bool found = false;
   std::string version;  // "3.11.7"
@@ -91,6 +102,7 @@ struct PythonState {
   std::uint64_t gil = 0;    // address of the main interpreter's GIL; 0: not known
   bool gil_enabled = true;  // false: a free-threaded interpreter, and nobody switched its GIL on
   std::vector<Thread> threads;
+  std::vector<AsyncTask> tasks;
   Problems problems;
 };
 

@@ -258,6 +258,58 @@ std::string without_digits(std::string_view name) {
   return result;
 }
 
+namespace {
+
+// Whether what stands before a number says that it is a rank's: "[rank 3]", "RANK=3", "rank:  3".
+bool names_rank(std::string_view before) noexcept {
+  while (!before.empty() && (before.back() == ' ' || before.back() == ':' || before.back() == '=' ||
+                             before.back() == '_' || before.back() == '#')) {
+    before.remove_suffix(1);
+  }
+  return before.ends_with("rank") || before.ends_with("Rank") || before.ends_with("RANK");
+}
+
+}  // namespace
+
+std::string masked(std::string_view prefix) {
+  std::string result;
+  for (std::size_t at = 0; at < prefix.size();) {
+    std::size_t digits = at;
+    while (digits < prefix.size() && prefix[digits] == ' ') ++digits;
+    if (digits < prefix.size() && is_digit(prefix[digits])) {
+      while (digits < prefix.size() && is_digit(prefix[digits])) ++digits;
+      result += '0';
+      at = digits;
+    } else {
+      result += prefix[at++];
+    }
+  }
+  return result;
+}
+
+std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) noexcept {
+  std::size_t at = 0;
+  std::int64_t rank = -1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == '0') {
+      while (at < text.size() && text[at] == ' ') ++at;
+      const std::size_t from = at;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      if (at == from) return 0;
+      const Number number = rank_at(text.substr(from, at - from));
+      if (rank < 0 && number.size && names_rank(shape.substr(0, i))) rank = number.value;
+    } else if (at < text.size() && text[at] == shape[i]) {
+      ++at;
+    } else if (at == text.size() && shape.substr(i).find_first_not_of(' ') == shape.npos) {
+      break;  // an empty line, without the blanks at its end
+    } else {
+      return 0;
+    }
+  }
+  if (rank >= 0 && to.rank < 0) to.rank = rank;
+  return at;
+}
+
 // Words that stand before a colon in the output of any program.
 bool is_log_word(std::string_view name) noexcept {
   if (std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c); })) return true;

@@ -48,6 +48,11 @@ std::string_view node_at(std::string_view text, std::size_t& size) noexcept;
 std::string_view service_at(std::string_view text, std::size_t& size) noexcept;
 std::size_t journal_at(std::string_view text, Prefix& to) noexcept;
 
+// A prefix of no known form with one '0' for each number and the blanks before it; where it stands
+// at the start of a text. A number behind the word "rank" is a rank.
+std::string masked(std::string_view prefix);
+std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) noexcept;
+
 bool is_log_word(std::string_view name) noexcept;
 std::string without_digits(std::string_view name);
 

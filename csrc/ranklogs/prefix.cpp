@@ -21,7 +21,12 @@ Prefix Grammar::parse(std::string_view line) const {
   }
   if (time) text.remove_prefix(time_at(text));
   take_prefixes(text, found);
-  found.size = found.any() || time || journal ? line.size() - text.size() : 0;
+  const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, found);
+  if (size) {
+    text.remove_prefix(size);
+    take_prefixes(text, found);
+  }
+  found.size = found.any() || time || journal || size ? line.size() - text.size() : 0;
   return found;
 }
 

@@ -41,6 +41,7 @@ struct Grammar {
   bool blank_tags = false;  // "[1,3]<stderr>: " of Open MPI 5, which has a blank there
   bool time = false;        // a time before all else, of docker, kubectl or journald
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
+  std::string shape;  // what stands before the frames of tracebacks, see masked(); any other form
 
   Prefix parse(std::string_view line) const;
   // The same where the first `known.size` bytes of the line are known to be these prefixes.

@@ -226,7 +226,7 @@ void Reader::line(std::string_view raw) {
     return;
   }
   const std::uint32_t writer = prefix.any() ? writer_of(prefix) : writer_above(text);
-  if (writer && !log_.grammar.time && !log_.grammar.journal) {
+  if (writer && !log_.grammar.time && !log_.grammar.journal && log_.grammar.shape.empty()) {
     prefixes_.remember(whole, prefix, writer);
   }
   if (prefix.any()) record_ = prefix.record ? writer : 0;

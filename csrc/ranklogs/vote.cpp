@@ -45,8 +45,45 @@ struct TagBlanks {
   }
 };
 
+// What stands before the frames of tracebacks, if the same stands before nearly all of them: that
+// is no part of what Python wrote, whatever its form.
+struct Frames {
+  std::size_t lines = 0;
+  std::map<std::string, std::size_t> shapes;
+
+  void count(std::string_view text) {
+    constexpr std::string_view kFrame = "  File \"";
+    constexpr std::size_t kShortest = 3, kLongest = 160, kMostShapes = 1000;
+    const std::size_t at = text.find(kFrame);
+    if (at == std::string_view::npos || text.find("\", line ", at) == std::string_view::npos)
+      return;
+    ++lines;
+    const std::string_view before = text.substr(0, at);
+    if (before.find_last_not_of(" |+") == std::string_view::npos || before.size() > kLongest)
+      return;
+    if (before.find_last_not_of(' ') + 1 < kShortest || has_level(before)) return;
+    if (shapes.size() < kMostShapes) ++shapes[masked(before)];
+  }
+
+  std::string most() const {
+    const auto best =
+        std::max_element(shapes.begin(), shapes.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    return best != shapes.end() && best->second * 10 >= lines * 8 ? best->first : std::string();
+  }
+
+  // A logger's head: what it says counts.
+  static bool has_level(std::string_view text) {
+    for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "WARN", "INFO", "DEBUG"}) {
+      if (text.find(level) != std::string_view::npos) return true;
+    }
+    return false;
+  }
+};
+
 struct Ballot {
   Count task, node, tee, number, service, journal;
+  Frames frames;
   std::size_t time = 0;
   std::size_t lines = 0;
 
@@ -55,6 +92,7 @@ struct Ballot {
     std::int64_t task_number = 0;
     std::size_t size = 0;
     if (time_at(text)) ++time;
+    frames.count(text);
     if (task_at(text, task_number)) task.add(task_number);
     if (const std::string_view name = node_at(text, size); !name.empty() && !is_log_word(name)) {
       node.add(std::string(name));
@@ -110,6 +148,7 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   };
   if (!grammar.node && named(ballot.node, 80)) return grammar.node = true;
   if (!grammar.service && named(ballot.service, 60)) return grammar.service = true;
+  if (grammar.shape.empty()) grammar.shape = ballot.frames.most();
   return false;
 }
 

@@ -5,7 +5,7 @@
 namespace pm::signatures {
 namespace {
 
-constexpr std::size_t kMostTexts = 24;
+constexpr std::size_t kMostTexts = 96;
 constexpr std::size_t kMostBytesOfSet = 4;
 constexpr std::size_t kMostLength = 256;
 

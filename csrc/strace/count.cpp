@@ -143,17 +143,7 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   out_.counts.durations |= tail.timed;
   if (call == futex_) futex(pid, arguments, stop, tail.value);
   if (what.op == Op::none) return true;
-  Event& event = out_.events.emplace_back();
-  event.line = line;
-  event.end = event.arguments_end = end;
-  event.arguments = arguments;
-  event.pid = pid;
-  event.has_pid = form_.has_pid();
-  event.bracketed = form_.bracketed();
-  event.number = number_;
-  event.call = call;
-  event.op = what.op;
-  event.shape = Shape::call;
+  Event& event = out_.events.emplace_back(make(line, end, pid, call, Shape::call, arguments, end));
   event.result.present = event.result.known = true;
   event.result.value = tail.value;
   event.a = number;

@@ -70,9 +70,10 @@ inline constexpr auto kFields<Holder> =
     std::tuple(field("pid", &Holder::pid), field("fd", &Holder::fd));
 
 template <>
-inline constexpr auto kFields<Awaited> = std::tuple(
-    field("fd", &Awaited::fd), field("target", &Awaited::target), field("paired", &Awaited::paired),
-    field("holders", &Awaited::holders), field("holder_count", &Awaited::holder_count));
+inline constexpr auto kFields<Awaited> =
+    std::tuple(field("fd", &Awaited::fd), field("target", &Awaited::target),
+               field("other_end_known", &Awaited::paired), field("holders", &Awaited::holders),
+               field("holder_count", &Awaited::holder_count));
 
 template <>
 inline constexpr auto kFields<FutexUse> =
@@ -92,7 +93,7 @@ template <>
 inline constexpr auto kFields<Ending> =
     std::tuple(field<Told::inside>("", &Ending::place), field("code", &Ending::code),
                field<Told::or_none>("signal", &Ending::signal), field("core", &Ending::core),
-               field<Told::or_none>("sender", &Ending::sender),
+               field<Told::or_none>("sender_pid", &Ending::sender),
                field<Told::or_none>("time", &Ending::time), field("told", &Ending::told));
 
 template <>
@@ -101,12 +102,13 @@ inline constexpr auto kFields<TaskCall> = std::tuple(
     field("calls", &TaskCall::calls), field<Told::seconds>("seconds", &TaskCall::nanoseconds));
 
 template <>
-inline constexpr auto kFields<Interruption> = std::tuple(
-    field("signal", &Interruption::signal), field<Told::or_none>("sender", &Interruption::sender),
-    field<Told::inside>("", &Interruption::place), field("pid", &Interruption::pid),
-    field<Told::or_none>("syscall", &Interruption::syscall),
-    field<Told::or_none>("target", &Interruption::target),
-    field<Told::seconds>("seconds", &Interruption::nanoseconds));
+inline constexpr auto kFields<Interruption> =
+    std::tuple(field("signal", &Interruption::signal),
+               field<Told::or_none>("sender_pid", &Interruption::sender),
+               field<Told::inside>("", &Interruption::place), field("pid", &Interruption::pid),
+               field<Told::or_none>("syscall", &Interruption::syscall),
+               field<Told::or_none>("target", &Interruption::target),
+               field<Told::seconds>("seconds", &Interruption::nanoseconds));
 
 template <>
 inline constexpr auto kFields<LastFailure> = std::tuple(

@@ -12,6 +12,7 @@ using elfcore::Memory;
 constexpr std::size_t kInnermost = 64;   // frames in which a run-time's end is looked for
 constexpr std::size_t kLongest = 16384;  // bytes of a message
 constexpr std::uint64_t kSearched = 64 << 10;
+constexpr std::int32_t kAbort = 6;  // SIGABRT
 
 std::string_view name_of(const Stack& stack, const Symbolizer& names, std::size_t at) {
   const Symbol* const symbol = names.find(stack.frames[at].lookup());
@@ -211,6 +212,14 @@ std::optional<std::string> dotnet_exception(const Memory& memory, std::uint64_t 
   return best.empty() ? std::nullopt : std::optional(best);
 }
 
+// Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
+// run-time inside, without symbols.
+bool is_dotnet(const elfcore::Modules& modules) {
+  return std::any_of(modules.all().begin(), modules.all().end(), [](const elfcore::Module& module) {
+    return module.path.starts_with("/memfd:doublemapper");
+  });
+}
+
 }  // namespace
 
 std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stack,
@@ -236,6 +245,10 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
         name.starts_with("DispatchManagedException")) {
       return found(".NET", dotnet_exception(memory, thread->registers.sp()));
     }
+  }
+  const auto signal = memory.core().signal();
+  if (signal && signal->number == kAbort && is_dotnet(memory.modules())) {
+    return found(".NET", dotnet_exception(memory, thread->registers.sp()));
   }
   return std::nullopt;
 }

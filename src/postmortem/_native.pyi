@@ -213,6 +213,22 @@ class RawPythonThread(TypedDict):
     handled: RawPythonException | None
     """What `sys.exception()` would say: an except or finally block is running."""
 
+class RawAsyncTask(TypedDict):
+    """A task of asyncio that has not ended (3.11 to 3.13)."""
+
+    object: int
+    name: str
+    tid: int | None
+    """Of the thread that runs its event loop; None: not known, or none does."""
+    running: bool
+    """Its innermost frame is on the stack of that thread."""
+    waits_on: str | None
+    """Type of the future that wakes it."""
+    waits_for: list[int]
+    """Addresses of that future, and of what `asyncio.gather` gathers."""
+    frames: list[RawPythonFrame]
+    """From what it awaits to its own coroutine."""
+
 class RawFutexWait(TypedDict):
     """A thread that stood in futex(2), in an operation that waits."""
 
@@ -240,6 +256,7 @@ class RawPython(TypedDict):
     gil_enabled: bool
     """False in a free-threaded interpreter whose GIL is off."""
     threads: list[RawPythonThread]
+    tasks: list[RawAsyncTask]
 
 class RawSlim(TypedDict):
     source_bytes: int

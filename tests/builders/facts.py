@@ -177,7 +177,9 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     if "fault" in raw:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
-        facts[AbortMessage] = AbortMessage(raw["abort_message"])
+        facts[AbortMessage] = AbortMessage(
+            raw["abort_message"], raw.get("abort_is_of_this_end", True)
+        )
     if "fatal_python_error" in raw:
         facts[FatalPythonError] = FatalPythonError(**raw["fatal_python_error"])
     if "panic" in raw:

@@ -223,6 +223,7 @@ def full_report() -> Report:
                     ],
                 }
             ],
+            "async_tasks": [],
             "groups": [
                 {"id": 0, "tids": [3097702], "summary": "aborts", "role": None, "state": None}
             ],

@@ -212,6 +212,35 @@ def test_the_c_librarys_last_words_need_no_library_of_the_same_build(
         pytest.skip("a C library that keeps no message")
 
 
+DOTNET = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <uchar.h>
+static const char16_t said[] = u"Hook.Failed: no row 7\\n   at Hook.Start()";
+__attribute__((noinline)) static void print(void) {
+  volatile char16_t buffer[2048];
+  for (unsigned i = 0; i < sizeof said / 2; i++) buffer[i] = said[i];
+}
+int main(int n, char **a) {
+  int f = memfd_create(n > 1 ? "other" : "doublemapper", 0);
+  ftruncate(f, 4096);
+  mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, f, 0);
+  print();
+  abort();
+}
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("other",)], ids=["doublemapper", "another name"])
+def test_what_dotnet_said_is_found_without_symbols(tmp_path: Path, more: tuple[str, ...]) -> None:
+    program = compile_c(tmp_path / "hook", DOTNET, "-s")
+    panic = _native.read_core(str(crash(tmp_path / "run", str(program), *more)))["panic"]
+    assert panic == (None if more else (".NET", "Hook.Failed: no row 7\n   at Hook.Start()"))
+
+
 def test_a_page_that_only_begins_like_a_message_is_none(tmp_path: Path) -> None:
     source = """
 #include <stdlib.h>

@@ -118,8 +118,10 @@ int main(int argc, char **argv) {
     signal(SIGABRT, leave);
     if (!sigsetjmp(back, 1)) check(3);
     signal(SIGABRT, SIG_DFL);
+    if (argc > 2) raise(SIGABRT);
     stop();
   }
+  if (IS("own message")) check(3);
   if (IS("own assert_fail")) assert_fail();
   if (IS("large frame")) return walk(40);
   if (IS("siginfo passed on")) {
@@ -234,8 +236,8 @@ def core_in(folder: Path) -> Path:
     return cores[0]
 
 
-def crash(program: Path, folder: Path, how: str, kill: int | None = None) -> Report:
-    command = [str(program), how]
+def crash(program: Path, folder: Path, *how: str, kill: int | None = None, **more: str) -> Report:
+    command = [str(program), *how]
     with subprocess.Popen(
         command, cwd=folder, preexec_fn=prepare, stdout=subprocess.PIPE
     ) as process:
@@ -245,7 +247,7 @@ def crash(program: Path, folder: Path, how: str, kill: int | None = None) -> Rep
             time.sleep(0.1)
             process.send_signal(kill)
         process.wait(30)
-    return analyse(core_in(folder), CoreOptions(engine="native"))
+    return analyse(core_in(folder), CoreOptions(engine="native", **more))
 
 
 @pytest.mark.parametrize(("how", "rule", "confidence", "title"), ENDS, ids=[e[0] for e in ENDS])
@@ -260,6 +262,27 @@ def test_an_odd_end_is_told_as_what_it_is(
     assert found[rule].confidence == confidence
     others = [d.id for d in report.diagnoses if d.confidence == "certain" and d.id != rule]
     assert set(others) <= {"killed_by_signal"}
+
+
+@pytest.mark.parametrize("how", [("stale message",), ("own message",)], ids=lambda how: how[0])
+def test_without_names_no_message_is_surely_of_this_end(
+    program: Path, tmp_path: Path, how: tuple[str]
+) -> None:
+    (tmp_path / "none").mkdir()
+    report = crash(program, tmp_path, *how, sysroot=str(tmp_path / "none"))
+    found = {d.id: d.confidence for d in report.diagnoses}
+    if "assertion_failed" not in found:
+        pytest.skip("a C library that keeps no message")
+    assert found["assertion_failed"] == "likely"
+    assert "certain" not in found.values()
+
+
+def test_with_names_the_message_is_of_this_end_or_not_told(program: Path, tmp_path: Path) -> None:
+    for folder, how, told in (("a", ("own message",), True), ("b", ("stale message", "r"), False)):
+        (tmp_path / folder).mkdir()
+        report = crash(program, tmp_path / folder, *how)
+        found = {d.id: d.confidence for d in report.diagnoses}
+        assert found.get("assertion_failed") == ("certain" if told else None)
 
 
 def test_a_signal_that_was_asked_for_at_input_is_no_abort(program: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,36 @@ def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
     assert report["processes"][0]["motion"] is None
 
 
+RANK_WITH_WORKER = """
+import os, pathlib, time
+worker = os.fork()
+if worker == 0:
+    time.sleep(1000)
+pathlib.Path("worker").write_text(str(worker))
+print("ready", flush=True)
+os.waitpid(worker, 0)
+"""
+
+
+def test_a_worker_alone_is_no_rank_and_tells_of_none_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the variables of its rank; its brothers are no ranks of the launcher."""
+    monkeypatch.chdir(tmp_path)
+    place = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    with program(RANK_WITH_WORKER, tmp_path, **place) as rank:
+        worker = int((tmp_path / "worker").read_text())
+        try:
+            alone = hang(worker, "--samples", 1)
+            both = hang(worker, rank.pid, "--samples", 1)
+        finally:
+            os.kill(worker, signal.SIGKILL)
+    assert alone["missing_local_ranks"] == []
+    assert [row["rank"] for row in alone["processes"]] == [None]
+    assert "rank_missing" not in [row["id"] for row in alone["diagnoses"]]
+    assert [row["rank"] for row in both["processes"] if row["works_for"] is None] == [1]
+
+
 @pytest.mark.parametrize("options", [(), ("--no-stop",)])
 def test_a_stopped_process_stays_stopped(tmp_path: Path, options: tuple[str, ...]) -> None:
     with program(PIPE, tmp_path) as child:
@@ -291,6 +321,27 @@ def test_a_job_by_its_name(tmp_path: Path, name: str) -> None:
     with program(PIPE, tmp_path, *([value] if not env else []), **env) as child:
         report = hang("--job", value, "--samples", 1)
     assert [row["pid"] for row in report["processes"]] == [child.pid]
+
+
+def test_two_jobs_are_kept_apart(tmp_path: Path) -> None:
+    """Rank 1 of job b is not what the ranks of job a wait for."""
+    text = "import time\nprint('ready', flush=True)\ntime.sleep(1000)\n"
+    with ExitStack() as jobs:
+        pids: dict[str, list[int]] = {"a": [], "b": []}
+        for port, (name, found) in enumerate(pids.items(), 29500):
+            for rank in "01":
+                one = {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank}
+                given = {"MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": name}
+                child = jobs.enter_context(program(text, tmp_path, **one, **given))
+                found.append(child.pid)
+        both = command(*pids["a"], *pids["b"])
+        assert both.returncode == 3
+        assert "ranks of 2 jobs" in both.stderr
+        for name, found in pids.items():
+            assert " ".join(map(str, found)) in both.stderr
+            of_one = hang("--job", name, "--samples", "1")
+            assert [one["pid"] for one in of_one["processes"]] == found
+            assert hang(*found, "--samples", "1")["processes"]
 
 
 def test_of_another_user(tmp_path: Path) -> None:

@@ -70,8 +70,14 @@ def explained(
         extension = crashed_extension(facts, signal, fault)
         core = str(reading.opened.path)
         stacks, binary = stacks_and_binary(core, facts, extension, asked, gdb, progress)
+
+    def written(language: str) -> str | None:
+        from postmortem.readers.java_report import java_frames_beside
+
+        return java_frames_beside(reading.path, facts.process.pid) if language == "Java" else None
+
     threads, remarks = with_python_frames(stacks.threads, facts.python_stacks)
-    problems = (*facts.problems, *stacks.problems, *remarks, *unread(threads))
+    problems = (*facts.problems, *stacks.problems, *remarks, *unread(threads, written))
     role = process_role(facts.process, threads)
     if role is not None:
         facts = replace(facts, process=replace(facts.process, role=role))
@@ -79,8 +85,9 @@ def explained(
     fault = looked_up(facts, signal, fault, text, sysroot=options.sysroot)
     then = at_failure(threads, signal, facts.caught)
     kind = classify(signal, fault, then, facts.core, facts.process)
-    if facts.abort_message is not None and is_left_over(threads.crashed):
-        facts = replace(facts, abort_message=None)
+    if facts.abort_message is not None and (left := is_left_over(threads.crashed)) is not False:
+        unsure = None if left else replace(facts.abort_message, of_this_end=False)
+        facts = replace(facts, abort_message=unsure)
     masking = Masking(
         redact=options.redact,
         env=(*facts.process.env, *facts.process.initial_env),

@@ -29,6 +29,6 @@ def report_on(machine: Machine) -> Report:
         failed=fatal or nothing,
         diagnoses=(),
         blocks=doctor_blocks(found),
-        body=fill(Doctor, checks=found),
+        body=fill(Doctor, checks=found, snapshot=None, since=None, changes=()),
         highlights=doctor_highlights(found),
     )

@@ -15,6 +15,7 @@ from postmortem.facts.live import LiveJob
 from postmortem.facts.source import Problem
 from postmortem.present.hang.report import hang_report
 from postmortem.readers.live.job_processes import chosen_members
+from postmortem.readers.live.nccl_ras import ask_ras
 from postmortem.readers.live.snapshot import ReadOptions, with_calls
 from postmortem.readers.live.watch import (
     Samples,
@@ -111,6 +112,7 @@ def read_job(
         hot_paths=hot_paths(looks),
         missing_local_ranks=missing_local_ranks(samples.ranks),
         zombies=tuple(one.pid for one in members.zombies),
+        nccl_ras=ask_ras(tuple(rows.values())),
     )
     return job, replace(samples, problems=tuple(dict.fromkeys(problems)))
 

@@ -1,5 +1,7 @@
 """``postmortem net``: from what nodes saw of each other to a report."""
 
+from collections import Counter
+
 from postmortem.diagnose import rule
 from postmortem.facts.net import LARGE, Met, NetCheck, Target
 from postmortem.facts.source import Problem
@@ -47,8 +49,9 @@ def _all_clear(seen: NetCheck) -> tuple[str, bool]:
     pairs = {(one.source, one.target) for one in seen.probes if one.met is Met.OK}
     if len(pairs) < every:
         return f"{len(pairs)} of {every} pairs of nodes work; the others were not tried", False
-    done = sum(one.stage == "done" for one in seen.collectives)
-    how = f"; an all-reduce of {done} nodes too" if done and done == seen.world else ""
+    done = Counter(one.backend for one in seen.collectives if one.stage == "done")
+    backends = " and ".join(name for name in done if done[name] == seen.world)
+    how = f"; an all-reduce by {backends} works too" if backends else ""
     count = counted(seen.world, "node")
     return f"all {count} can talk with each other, both ways ({good:,} tries){how}", True
 

@@ -5,13 +5,15 @@ import sys
 
 from postmortem.cli import output
 
-SUMMARY = "say what this machine lacks for good evidence, and how to get it"
+SUMMARY = "say what this machine lacks for good evidence, or whether its hardware fails"
 EXAMPLES = """\
 examples:
   postmortem doctor
   postmortem doctor --fix
+  postmortem doctor --host --gpu --json -o before.json    # at the start of a job
+  postmortem doctor --host --gpu --since before.json      # at its end: what grew
 
-It ends with 1 where a crash would leave no core to explain.
+It ends with 1 where a crash would leave no core to explain, or where hardware fails.
 """
 
 
@@ -28,13 +30,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="first mend what decides whether a crash leaves a core: limit and coredump_filter of "
         "the shell that called, a core_pattern that leads nowhere; each step is shown",
     )
+    parser.add_argument(
+        "--host",
+        action="store_true",
+        help="instead look at the host's hardware: memory (EDAC), PCIe, disks, file systems, "
+        "fabric, clock, kernel log",
+    )
+    parser.add_argument(
+        "--gpu",
+        action="store_true",
+        help="instead, or with --host, look at its GPUs: ECC, remapped rows, Xids, PCIe, "
+        "throttling, NVLink (nvidia-smi, sysfs)",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="FILE",
+        help="with --host or --gpu: what grew since an earlier report (--json -o FILE)",
+    )
     output.add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Look at this machine, write the report, return the exit code."""
-    from postmortem.analyses import doctor
+    from postmortem.analyses import doctor, health
 
+    if args.host or args.gpu:
+        if args.fix or args.gdb:
+            args.parser.error("--fix and --gdb do not go with --host and --gpu")
+        return output.emit(health.analyse(host=args.host, gpu=args.gpu, since=args.since), args)
+    if args.since:
+        args.parser.error("--since needs --host or --gpu")
     if args.fix:
         _fix(args.gdb)
     return output.emit(doctor.analyse(gdb=args.gdb), args)

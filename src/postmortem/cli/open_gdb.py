@@ -12,10 +12,6 @@ from typing import Any, NoReturn
 from postmortem.errors import EvidenceError
 
 _CITED = re.compile(r"thread (\d+) frame (\d+)$")
-_PASSED_ON = re.compile(r"^(libc|libm|libpthread|ld-linux[^.]*|ld)[-.]")
-"""Libraries whose functions only do what their callers ask for."""
-_GDBS_OWN = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
-"""They would break the other Python that gdb has inside."""
 
 
 def become_gdb(args: argparse.Namespace) -> NoReturn:
@@ -23,6 +19,7 @@ def become_gdb(args: argparse.Namespace) -> NoReturn:
     from postmortem.readers.core_reading import choose_core
     from postmortem.readers.formats import HEAD_BYTES, compression_of
     from postmortem.readers.gdb.find import find_gdb
+    from postmortem.readers.gdb.launch import without_python
     from postmortem.readers.regular import open_regular
     from postmortem.render.safe import line
 
@@ -49,8 +46,7 @@ def become_gdb(args: argparse.Namespace) -> NoReturn:
     if frame is not None:
         at = f"{frame['function']} ({os.path.basename(frame['module'] or '?')})"  # noqa: PTH119
         print(f"postmortem: gdb is on the frame of {line(at)}", file=sys.stderr, flush=True)
-    env = {name: value for name, value in os.environ.items() if name not in _GDBS_OWN}
-    os.execvpe(words[0], words, env)
+    os.execvpe(words[0], words, without_python(os.environ))
 
 
 def blamed(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -58,6 +54,8 @@ def blamed(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
     Of those that they cite the first that is not the C library's; None where there is no stack.
     """
+    from postmortem.diagnose.core.owners import Owner, module_owner
+
     tid = report["crashed_thread"]
     rows = [one["frames"] for one in report["threads"] if one["tid"] == tid]
     frames = rows[0] if rows else []
@@ -70,12 +68,9 @@ def blamed(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
         and int(match[2]) < len(frames)
     ]
     native = [one for one in (*cited, *frames) if one["kind"] == "native" and one["pc"]]
-    own = (one for one in native if not _PASSED_ON.match(_library(one)))
+    # The C library's functions only do what their callers ask for.
+    own = (one for one in native if module_owner(one["module"] or "") is not Owner.GLIBC)
     return next(own, native[0] if native else None)
-
-
-def _library(frame: Mapping[str, Any]) -> str:
-    return os.path.basename(frame["module"] or "")  # noqa: PTH119
 
 
 def _script(frame: Mapping[str, Any] | None) -> str:

@@ -67,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="when it fails, run it again with the GPUs hidden and compare",
     )
     parser.add_argument(
+        "--numerics",
+        action="store_true",
+        help="watch the first model that each Python process trains with PyTorch, and stop where "
+        "NaN or Inf come up first",
+    )
+    parser.add_argument(
         "--strace",
         nargs="?",
         const="",
@@ -103,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         command=tuple(command),
         sync=args.sync,
         cpu=args.cpu,
+        numerics=args.numerics,
         strace=args.strace,
         memory=args.memory,
         repeat=args.repeat,

@@ -4,11 +4,9 @@ import contextlib
 import os
 import secrets
 import socket
-from pathlib import Path
 
 from postmortem.emulate.fault import Fault
-
-HOOK = Path(__file__).with_name("hook")
+from postmortem.run.environment import with_hook
 
 
 class Nan(Fault):
@@ -22,9 +20,8 @@ class Nan(Fault):
         self._step = step
         self._name = f"postmortem-emulate-{secrets.token_hex(8)}"
         only = "" if rank is None else str(rank)
-        before = os.environ.get("PYTHONPATH")
         self.variables = {
-            "PYTHONPATH": f"{HOOK}:{before}" if before else str(HOOK),
+            "PYTHONPATH": with_hook(os.environ.get("PYTHONPATH")),
             "POSTMORTEM_EMULATE_NAN": f"{self._name}:{step}:{only}:{module}",
         }
         where = "" if rank is None else f" on rank {rank}"

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.records import record
 
+CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"})
+"""By which a program ends that did what it may not, or gave up; all leave a core (signal(7))."""
+
 
 @record
 class Signal:
@@ -88,6 +91,8 @@ class AbortMessage:
     """What glibc printed before it aborted (`__abort_msg`)."""
 
     text: str
+    of_this_end: bool = True
+    """Whether the stack shows so: glibc keeps its last words for ever, and an abort can be left."""
 
 
 @record

@@ -28,6 +28,13 @@ class LastLines:
     """Lines that read like an error and behind which nothing else stands; the telling one first."""
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
+    form: str = ""
+    """What the first of them is, where that says more: ``"usage"``, a command line that was
+    refused, ``"code"``, the code with which something ended and nothing else."""
+    above: LastLine | None = None
+    """Of a code alone, the line right above: what ended may have written it."""
+    whole: bool = False
+    """No line stands above the last ones."""
     about_peer: bool = False
     """The first of these errors, or the nearest one, only says that a peer is gone."""
     nearest: LastLine | None = None
@@ -36,8 +43,14 @@ class LastLines:
     """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
+    worked: bool = False
+    """They tell of work."""
+    stopped: LastLine | None = None
+    """It was told to end, by a person or a scheduler; neither work nor an error stands between."""
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
+    quantity: str = ""
+    """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
     stopped_in: LastLine | None = None

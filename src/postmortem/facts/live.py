@@ -180,6 +180,16 @@ class HotPath:
 
 
 @record
+class NcclRas:
+    """What NCCL's RAS threads find amiss, in their words."""
+
+    errors: tuple[str, ...] = ()
+    """Processes that do not answer, communicators that are not whole."""
+    warnings: tuple[str, ...] = ()
+    """Ranks that are behind in a communicator, and the like."""
+
+
+@record
 class LiveJob:
     """All processes of a job on this node, and how far their ranks were seen to move."""
 
@@ -197,6 +207,8 @@ class LiveJob:
     """That their launcher should have, and that are not among its children."""
     zombies: tuple[int, ...] = ()
     """Processes of the job that have ended and that nobody has asked for."""
+    nccl_ras: NcclRas | None = None
+    """None where NCCL was not asked, or did not answer."""
 
     def ranks(self) -> tuple[LiveProcess, ...]:
         """Return the processes that stand for themselves: ranks, not their workers."""

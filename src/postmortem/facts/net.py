@@ -96,6 +96,8 @@ class Node:
     port: int = 0
     """Where it listens for probes."""
     torch: bool = False
+    gpu: bool = False
+    """NVIDIA's driver is loaded."""
     """Whether PyTorch is installed."""
 
     @property

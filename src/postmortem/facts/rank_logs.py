@@ -161,7 +161,7 @@ class LogExit:
     stopped: bool = False
     """Its launcher had begun to end all others when it died of SIGTERM or SIGKILL."""
     memory: bool = False
-    """The scheduler says that the memory it was given was used up."""
+    """Who watched it says that the memory it was given was used up."""
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None

@@ -6,7 +6,8 @@ from functools import cached_property
 from itertools import chain
 
 from postmortem import thresholds
-from postmortem.facts.syscalls import Ending, ErrorCount, Match, SystemCalls, Task
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import Ending, Match, SystemCalls, Task
 from postmortem.records import record
 
 
@@ -128,7 +129,7 @@ class Logs:
         """
         groups: dict[int, list[Task]] = {}
         for task in self.tasks():
-            if task.ending is None or task.ending.signal in _FROM_OUTSIDE:
+            if task.ending is None or task.ending.signal in FROM_OUTSIDE | {"SIGABRT"}:
                 groups.setdefault(task.thread_of or task.pid, []).append(task)
         return tuple((pid, tuple(tasks)) for pid, tasks in groups.items())
 
@@ -139,4 +140,5 @@ class Logs:
         return parent is not None and task is not None and task.argv == parent.argv
 
 
-_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT"})
+FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
+"""Signals that others send: the kernel, a scheduler, a terminal."""

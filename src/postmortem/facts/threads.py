@@ -170,6 +170,23 @@ class Thread:
 
 
 @record
+class AsyncTask:
+    """A task of asyncio that has not ended."""
+
+    name: str
+    tid: int | None
+    """Of the thread that runs its event loop; None where that is not known."""
+    running: bool
+    """Its innermost frame is on the stack of that thread."""
+    frames: tuple[Frame, ...]
+    """From what it awaits to its own coroutine."""
+    waits_on: str | None = None
+    """Type of the future that wakes it: ``"Future"``, ``"Task"``, ``"_GatheringFuture"``."""
+    waits_for: tuple[str, ...] = ()
+    """Names of the tasks that it awaits, alone or by ``asyncio.gather``."""
+
+
+@record
 class Threads:
     """All threads of the process, the crashed one first if there is one."""
 
@@ -177,6 +194,8 @@ class Threads:
     main_tid: int
     gil: bool = True
     """False in a free-threaded interpreter whose GIL is off: that nobody holds it means nothing."""
+    async_tasks: tuple[AsyncTask, ...] = ()
+    """Of CPython 3.11 to 3.13."""
 
     def __iter__(self) -> Iterator[Thread]:
         return iter(self.items)

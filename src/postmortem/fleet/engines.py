@@ -175,7 +175,9 @@ async def _ask_labelled(
     last = "".join(said.error.strip().splitlines()[-1:])
     silent = None if said.status is None else 255
     for node in nodes:
-        yield heard.get(node, Said(node, b"", last, silent))
+        # clush says of each node what ssh said; srun speaks of all of them.
+        own = b"\n".join(errors.get(node, ())).decode("utf-8", "replace")
+        yield heard.get(node, Said(node, b"", own or last, silent))
 
 
 def _unpacked(text: bytes) -> tuple[bytes, int | None]:

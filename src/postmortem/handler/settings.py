@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from postmortem.partial import create_beside
 from postmortem.records import record
 
 HOME = Path("/var/lib/postmortem")
@@ -52,12 +53,13 @@ def forget() -> None:
 def write_private(path: Path, text: str, mode: int) -> None:
     """Put a file of root's in its place, whole; raises OSError."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    new.replace(path)
+    descriptor, new = create_beside(path, "new", mode)
+    try:
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def own_command(words: Sequence[str]) -> list[str]:

@@ -19,20 +19,12 @@ from typing import Any
 
 import pytest
 
+from postmortem.facts.crash import CRASH_SIGNALS
+
 _CORE_SECONDS = 5.0
 _EXPLAIN_SECONDS = 120.0
 _RUNNERS = ("/_pytest/", "/pluggy/", "/xdist/", "/execnet/")
-_LEAVES_CORE = frozenset(
-    (
-        signal.SIGSEGV,
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-    )
-)
+_CRASHES = frozenset(signal.Signals[name] for name in CRASH_SIGNALS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,7 +93,7 @@ class _Controller:
         with contextlib.suppress(OSError):
             stack = (self._folder / f"{pid}.stack").read_text(errors="replace")
             parts += filter(None, [_own_frames(stack)])
-        if number in _LEAVES_CORE:
+        if number in _CRASHES:
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 parts += self._of_core(pid)
         return "\n\n".join(parts)

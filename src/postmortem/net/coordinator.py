@@ -39,7 +39,6 @@ from postmortem.records import replace
 FLOOD = 8 << 20
 _MOST_AGAIN = 4096
 _MOST_LARGEST = 3
-_BACKENDS = ("gloo",)
 _AT_ONCE = 256
 
 Say = Callable[[str], None]
@@ -317,7 +316,8 @@ class Coordinator:
             who = ", ".join(self._nodes[number].label for number in lacking[:3])
             self._skip("gloo", f"PyTorch is not installed on {who}")
             return
-        for backend in _BACKENDS:
+        bare = [self._nodes[number].label for number in here if not self._nodes[number].gpu]
+        for backend in ("gloo",) if bare else ("gloo", "nccl"):
             place = Place(backend, self._at.host, _free_port(), tuple(here), 30.0)
             message: dict[str, object] = {"do": "collective", "place": place}
             self._say(f"{backend}: an all-reduce of {len(here)} nodes")
@@ -331,6 +331,9 @@ class Coordinator:
             self._collectives += found
             bad = len(here) - sum(one.stage == "done" for one in found)
             self._stage(backend, began, failed=bad > 0, detail=f"all-reduce of {len(here)} nodes")
+            began = time.monotonic()
+        if bare:
+            self._skip("nccl", f"no NVIDIA driver on {', '.join(bare[:3])}: NCCL was not run")
 
     def _stage(self, name: str, began: float, *, failed: bool, detail: str = "") -> None:
         outcome = "failed" if failed else "ok"

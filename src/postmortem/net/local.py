@@ -4,6 +4,7 @@ import importlib.util
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 from postmortem.facts.net import Node
 from postmortem.readers.network.choices import choices
@@ -26,6 +27,7 @@ def this_node(number: int, master: str | None, env: Mapping[str, str] = os.envir
         choices=choices(env, interfaces, own),
         fabrics=read_fabrics(),
         torch=importlib.util.find_spec("torch") is not None,
+        gpu=Path("/proc/driver/nvidia/version").exists(),
     )
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.python_stacks import PythonFrame, PythonStack
 from postmortem.facts.source import Problem
-from postmortem.facts.threads import Frame, Thread, Threads, Trust
+from postmortem.facts.threads import AsyncTask, Frame, Thread, Threads, Trust
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawPythonThread
+    from postmortem._native import RawAsyncTask, RawPythonThread
 
 # GCC splits and clones functions and marks the parts behind the name.
 _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
@@ -50,6 +50,23 @@ def python_stacks(threads: Iterable[RawPythonThread]) -> dict[int, PythonStack]:
             known[id(rows)], thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
         )
     return stacks
+
+
+def async_tasks(rows: Iterable[RawAsyncTask]) -> tuple[AsyncTask, ...]:
+    """Return the tasks in the order of their names, with the names of those that they await."""
+    rows = sorted(rows, key=lambda row: (len(row["name"]), row["name"], row["object"]))
+    names = {row["object"]: row["name"] for row in rows}
+    return tuple(
+        AsyncTask(
+            name=row["name"],
+            tid=row["tid"],
+            running=row["running"],
+            frames=tuple(frame.frame() for frame in python_frames(row)),
+            waits_on=row["waits_on"],
+            waits_for=tuple(names[one] for one in row["waits_for"] if one in names),
+        )
+        for row in rows
+    )
 
 
 class Placements:
@@ -118,8 +135,8 @@ def with_python(
     return merged, "; ".join(remarks) or None
 
 
-def python_frames(thread: RawPythonThread) -> tuple[PythonFrame, ...]:
-    """Return the Python frames of one thread as the native reader gives them."""
+def python_frames(thread: RawPythonThread | RawAsyncTask) -> tuple[PythonFrame, ...]:
+    """Return the Python frames of one thread or task as the native reader gives them."""
     return tuple(
         PythonFrame(
             function=row["function"],

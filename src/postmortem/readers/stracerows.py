@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from postmortem.facts.syscalls import (
-    Awaited,
-    Blocked,
+from postmortem.facts.syscall_totals import (
     CallCount,
     Connection,
-    Ending,
     ErrorCount,
     FileCount,
     FolderCount,
+    NameMessage,
+    Recording,
+    Timeout,
+)
+from postmortem.facts.syscalls import (
+    Awaited,
+    Blocked,
+    Ending,
     FutexUse,
     Holder,
     Interruption,
     LastFailure,
     LogPlace,
     Match,
-    NameMessage,
-    Recording,
     SlowCall,
     SystemCalls,
     Target,
     Task,
     TaskCall,
-    Timeout,
 )
 from postmortem.readers.stracefind import LogGroup, starts_with_exec
 

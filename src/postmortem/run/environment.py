@@ -14,6 +14,8 @@ from postmortem.records import record
 FOLDER = "POSTMORTEM_RUN"
 """Names the folder of the innermost `run` that a process is under."""
 PTRACER = "POSTMORTEM_RUN_PTRACER"
+NUMERICS = "POSTMORTEM_NUMERICS"
+"""Names the folder for flight files; where it is set, models are watched without being asked."""
 HOOK = Path(__file__).with_name("hook")
 
 _YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")

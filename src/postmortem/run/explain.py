@@ -143,7 +143,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
-        exits=(*read.logs.exits, *exits),
+        exits=(*(one for one in read.logs.exits if one.file != endings), *exits),
         failures=failures,
         world_size=read.logs.world_size or world,
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
@@ -204,6 +204,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
     from postmortem.present.places import told_values
     from postmortem.report.card import Highlights, Place
 
+    frame = next((one for one in reversed(raised.frames) if not one.library), frame)
     place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
     shown = with_source(Highlights(places=(place,), headline=verdict))
     return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True, highlights=shown)
@@ -228,7 +229,8 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
         names += [str(path) for path in stacks]
     if not names:
         names = [str(path) for path in sorted((folder / "output").glob("*.log"))]
-    names += [str(path) for path in sorted((folder / "flight").glob("*")) if path.is_file()]
+    for part in ("flight", "numerics"):
+        names += [str(path) for path in sorted((folder / part).glob("*")) if path.is_file()]
     names += [str(path) for path in sorted((folder / "nccl").glob("*.log"))]
     if facts.endings and not names and any(one.rank is not None for one in facts.endings):
         names = [str(folder / "endings.txt")]

@@ -4,14 +4,13 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.records import record
 from postmortem.run.family import Member, box_of
 from postmortem.run.outcome import CRASH_LEAD_SECONDS, Outcome
 from postmortem.run.raises import Raise
 
-CORE_SIGNALS = frozenset(
-    ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGQUIT")
-)
+CORE_SIGNALS = CRASH_SIGNALS | {"SIGQUIT"}
 _OWN_SIGNALS = frozenset(("SIGTERM", "SIGKILL", "SIGINT", "SIGHUP"))
 """By these launchers end the others."""
 
@@ -59,6 +58,13 @@ class Process:
         if self.signal is not None:
             return f"was killed by {self.signal}"
         return f"exited with {self.code}" if self.code is not None else "ended"
+
+    @property
+    def ending(self) -> str:
+        """Its line in `endings.txt`, which `logs` and `triage` know (`run-ended`)."""
+        who = f"{self.label} (pid {self.pid})" if self.rank is not None else self.label
+        memory = ", its memory limit was used up" if self.memory_killed else ""
+        return f"{who} {self.how}{memory}{', ended by its launcher' if self.was_stopped else ''}"
 
 
 @dataclass

@@ -60,6 +60,7 @@ _WHAT = {
     "boxes": "Python stacks that a crash printed",
     "flight": "a dump of PyTorch's flight recorder",
     "nccl": "warnings of NCCL",
+    "numerics": "a flight file of the numerics monitor",
     "gpu": "a core of a GPU",
     "output": "what the command wrote to a file",
     "strace": "system calls",
@@ -126,7 +127,11 @@ def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redacto
 
 def make_folder(into: Path | None, pid: int) -> Path | None:
     """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
-    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
+    # With the host: the first process of a container has the same number in each of them.
+    host = "".join(
+        one for one in socket.gethostname().partition(".")[0] if one.isalnum() or one == "-"
+    )
+    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{host}-{pid}"
     # Not tempfile.gettempdir(): it raises where no place is writable, as in a read-only container.
     places = [into or Path.cwd(), Path(os.environ.get("TMPDIR") or "/tmp"), Path("/dev/shm")]
     for place in places:
@@ -150,13 +155,13 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
     for one in facts.processes:
         if one.printed.strip():
             evidence.text(f"boxes/{one.label.replace(' ', '')}.txt", one.printed)
-    rows = [f"{one.label} (pid {one.pid}) {one.how}" for one in facts.endings]
+    rows = [one.ending for one in facts.endings]
     if rows:
         evidence.text("endings.txt", "\n".join(rows) + "\n")
     for path in sorted((scratch / "stacks").glob("*")):
         if path.suffix in (".json", ".txt", ".why"):
             evidence.text(f"stacks/{path.name}", _tail(path))
-    for part in ("flight", "gpu"):
+    for part in ("flight", "gpu", "numerics"):
         for path in sorted((scratch / part).glob("*")):
             evidence.copy(path, f"{part}/{path.name}")
     for path in sorted((scratch / "nccl").glob("*")):

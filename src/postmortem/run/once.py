@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import underway
 from postmortem.records import record
-from postmortem.run.environment import HOOK, Variables, evidence_variables
+from postmortem.run.environment import HOOK, NUMERICS, Variables, evidence_variables
 from postmortem.run.memory import MemoryLimit, kills_here
 from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
@@ -79,6 +79,8 @@ def run_once(
         if not HOOK.is_dir():  # imported from a zip
             variables = Variables({})
         env.update(variables.added)
+        if options.numerics:
+            env.setdefault(NUMERICS, str(scratch.path / "numerics"))
         if options.strace is not None:
             command = [*strace_command(options.strace, scratch), *command]
     if limit is not None:
@@ -97,6 +99,11 @@ def run_once(
         kills = max(0, kills_here(limit) - kills)
         if scratch is None:
             return Finished(outcome)
+        if options.numerics and not any(Path(env[NUMERICS]).glob("*")):
+            complain(
+                "--numerics: nothing was watched (no model of PyTorch trained, or not in a "
+                "Python that has postmortem)"
+            )
         if not outcome.failed:
             _remove_cores(outcome, scratch)
             return Finished(outcome)

@@ -18,6 +18,8 @@ class RunOptions:
     """What the recording of system calls must answer; "" for a first summary."""
     memory: int | None = None
     """Bytes that the command and all that it starts may use."""
+    numerics: bool = False
+    """The numerics monitor watches the first model that trains in each Python process."""
     repeat: int = 1
     timeout: float | None = None
     fresh: Path | None = None

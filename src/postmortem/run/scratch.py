@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-PARTS = ("box", "raises", "flight", "nccl", "gpu", "stacks")
+PARTS = ("box", "raises", "flight", "nccl", "gpu", "stacks", "numerics")
 _LEAST_FREE = 1 << 20
 _LONGEST_SOCKET = 100
 """Characters of a path that fit into a socket's address (unix(7): 108 with the null)."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.run import own_process
 from postmortem.run.channel import Channel
 from postmortem.run.error_file import write_error_file
@@ -27,18 +28,7 @@ _PRELOAD_SECONDS = 0.5
 _KILL_SECONDS = 10.0
 """How long a command that ran out of time has after SIGTERM."""
 _STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-_FATAL = frozenset(
-    (
-        signal.SIGSEGV,
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGKILL,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-    )
-)
+_FATAL = frozenset(signal.Signals[name] for name in CRASH_SIGNALS | {"SIGKILL"})
 
 
 class Supervisor:

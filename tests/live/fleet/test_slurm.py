@@ -2,8 +2,6 @@
 
 import os
 import shlex
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -11,31 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from builders.networks import POSTMORTEM, Network, document, ended, network, why_not
+from builders.networks import POSTMORTEM, document, ended
+from builders.slurm import Cluster, NoSlurm
+from builders.slurm import cluster as slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-_CONF = """\
-ClusterName=pm
-SlurmctldHost=h0({first})
-AuthType=auth/none
-CredType=cred/none
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-ReturnToService=2
-MpiDefault=none
-SlurmdParameters=config_overrides
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.%n.log
-"""
 _RANK = """
 import os, sys, time
 def waits():
@@ -46,55 +25,13 @@ reads() if os.environ["SLURM_PROCID"] == "4" else waits()
 """
 
 
-class Cluster:
-    """Three hosts, each with a slurmd that has processes of its own (a PID namespace)."""
-
-    def __init__(self, net: Network, folder: Path) -> None:
-        self.net = net
-        self.env = {"SLURM_CONF": str(folder / "slurm.conf")}
-        rows = [f"NodeName=h{i} NodeAddr={net.address(i)} CPUs=8 State=UNKNOWN" for i in range(3)]
-        rows.append("PartitionName=p Nodes=h[0-2] Default=YES State=UP OverSubscribe=YES")
-        conf = _CONF.format(first=net.address(0), folder=folder) + "\n".join(rows) + "\n"
-        (folder / "slurm.conf").write_text(conf)
-        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        (folder / "state").mkdir()
-        net.spawn(0, ["slurmctld", "-D", "-i"], env=self.env)
-        alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        for index in range(3):
-            (folder / f"spool.h{index}").mkdir()
-            net.spawn(index, [*alone, "slurmd", "-D", "-N", f"h{index}"], env=self.env)
-
-    def wait(self) -> None:
-        ends = time.monotonic() + 60
-        while self.run("sinfo", "-h", "-t", "idle", "-o", "%D") != "3\n":
-            if time.monotonic() > ends:
-                said = self.run("sinfo", "-h", "-N", "-o", "%N %t %E").split("\n")
-                pytest.skip(f"SLURM does not come up here: {'; '.join(said)}")
-            time.sleep(0.5)
-
-    def run(self, *words: str) -> str:
-        return ended(self.net.spawn(0, words, env=self.env))[1]
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return self.net.spawn(0, words, env=self.env)
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    for program in ("slurmctld", "slurmd", "srun", "sbatch", "squeue"):
-        if shutil.which(program) is None:
-            pytest.skip(f"there is no {program} (slurm-wlm)")
-    if os.geteuid() != 0:
-        pytest.skip("slurmd needs root here")
-    if (why := why_not()) is not None:
-        pytest.skip(why)
-    folder = tmp_path_factory.mktemp("slurm")
-    with network(folder, 3) as net:
-        made = Cluster(net, folder)
-        made.wait()
-        yield made
-        made.run("scancel", "--user=root")
-        time.sleep(1)
+    try:
+        with slurm(tmp_path_factory.mktemp("slurm"), 3) as made:
+            yield made
+    except NoSlurm as why:
+        pytest.skip(str(why))
 
 
 def test_all_nodes_of_a_job_try_each_other(cluster: Cluster) -> None:

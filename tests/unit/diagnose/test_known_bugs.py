@@ -119,28 +119,70 @@ def test_version_not_known(bug: KnownBug) -> None:
     assert found(bug, None, machine_of(bug), sight_of(bug)) == expected
 
 
-CERTAIN = next(bug for bug in BUGS if bug.id == "numpy-2.2.5-complex-aarch64")
+# The same words, or the same place, of something else: these versions have the bug too.
+LOOKALIKES = {
+    "numpy-2-extension-of-1": "ImportError: numpy.core.multiarray failed to import",
+    "torch-mkl-2024.1": "ImportError: /opt/app/libprofiler.so: undefined symbol: iJIT_NotifyEvent",
+    "torch-nccl-comm-register": "OSError: /opt/app/libcomm.so: undefined symbol: ncclCommRegister",
+    "torch-nvjitlink-12.1": (
+        "OSError: /opt/app/kernels.so: undefined symbol: __nvJitLinkAddData_12_1"
+    ),
+    "torch-nvjitlink-12.4": (
+        "OSError: /opt/app/kernels.so: undefined symbol: __nvJitLinkComplete_12_4"
+    ),
+    "torch-tf32-two-ways": "UserWarning: client uses a mix of the legacy and new APIs",
+}
+
+
+def test_each_certain_bug_has_a_lookalike() -> None:
+    assert {bug.id for bug in BUGS if bug.confidence == "certain"} == LOOKALIKES.keys()
+
+
+@pytest.mark.parametrize("bug", [b for b in BUGS if b.id in LOOKALIKES], ids=lambda b: b.id)
+def test_lookalike(bug: KnownBug) -> None:
+    other = Sight(texts=(("log:3", LOOKALIKES[bug.id]),))
+    assert found(bug, inside(bug.affected[0]), machine_of(bug), other) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("numpy-2.2.5-complex-aarch64", "gemm_driver may be of the OpenBLAS that SciPy brings"),
+        ("protobuf-old-generated-code", "a program may make a descriptor by hand"),
+        ("torch-cublaslt-symbol", "another package may have loaded the system's libcublas"),
+    ],
+)
+def test_not_certain_by_its_words(name: str, why: str) -> None:
+    bug = next(bug for bug in BUGS if bug.id == name)
+    said = found(bug, inside(bug.affected[0]), machine_of(bug), sight_of(bug))
+    assert said == [Confidence.LIKELY], why
+
+
+CERTAIN = next(bug for bug in BUGS if bug.id == "torch-nvjitlink-12.4")
 
 
 def confidence_with(*items: LibraryVersion) -> list[Confidence]:
-    said = find_bugs(Versions(items, "aarch64"), sight_of(CERTAIN))
+    said = find_bugs(Versions(items, "x86_64"), sight_of(CERTAIN))
     return [one.confidence for one in said if CERTAIN.id in one.cause]
 
 
 def test_what_lowers_confidence() -> None:
-    here = LibraryVersion("numpy", "2.2.5", "here")
+    here = LibraryVersion("torch", "2.5.0", "here")
     assert confidence_with(here) == [Confidence.CERTAIN]
     assert confidence_with(replace(here, sure=False)) == [Confidence.LIKELY]
-    assert confidence_with(here, replace(here, version="2.3.0")) == [Confidence.LIKELY]
-    assert confidence_with(replace(here, version="2.2.6rc1")) == [Confidence.POSSIBLE]
-    assert confidence_with(replace(here, version="no version")) == []
+    assert confidence_with(here, replace(here, version="2.4.0")) == [Confidence.LIKELY]
+    assert confidence_with(replace(here, version="2.5.1rc1")) == [Confidence.POSSIBLE]
+    assert confidence_with(replace(here, version="no version")) == [Confidence.POSSIBLE]
+
+
+ON_ARM = next(bug for bug in BUGS if bug.id == "numpy-2.2.5-complex-aarch64")
 
 
 def test_what_is_said() -> None:
     here = Versions((LibraryVersion("numpy", "2.2.5", "node1.log:3"),), "aarch64")
-    (said,) = find_bugs(here, sight_of(CERTAIN))
-    assert said.references == (CERTAIN.reference,)
-    assert said.next_steps == CERTAIN.work_around
+    (said,) = find_bugs(here, sight_of(ON_ARM))
+    assert said.references == (ON_ARM.reference,)
+    assert said.next_steps == ON_ARM.work_around
     assert Evidence("node1.log:3", "numpy 2.2.5") in said.evidence
     assert Evidence("machine", "aarch64") in said.evidence
     assert Evidence("signal", "SIGABRT") in said.evidence

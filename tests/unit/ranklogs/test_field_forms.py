@@ -228,3 +228,36 @@ def test_files_named_after_models_are_no_hosts(
         (tmp_path / name).write_text("\n".join(f"[rank{rank}]: {text}" for text in STEPS) + "\n")
     body: Any = analyse([str(tmp_path / name) for name in names], RankLogOptions()).body
     assert {row["host"] for row in body["ranks"]} == hosts
+
+
+@pytest.mark.parametrize(
+    ("head", "rank"),
+    [
+        ("rank: {rank:2} | ", 2),
+        ("(rank {rank}) ", 2),
+        ("2026-01-02T03:04:05Z RANK={rank} ", 2),
+        ("<{rank}> ", None),
+        ("stderr: ", None),
+        ("unit tests\tRun all\t2026-01-02T03:04:05.678Z ", None),
+        ("[gpu-a01:4{rank}711] ", None),
+        ("gpu-a01 ~ {rank} ~ ", None),
+    ],
+)
+def test_what_stands_before_all_frames_is_a_prefix(
+    tmp_path: Path, head: str, rank: int | None
+) -> None:
+    report, first = report_of(tmp_path, [head.format(rank=r) + text for r, text in RANKS])
+    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    assert first["rank"] == rank
+    assert first["line"] == len(RANKS)
+
+
+@pytest.mark.parametrize("head", ["trainer ERROR run: ", "E   ", "  | "])
+def test_what_a_logger_or_a_test_runner_writes_before_frames_is_none(head: str) -> None:
+    text = "".join(f"{head}{line}\n" for line in RAISED).encode()
+    pieces = iter([text])
+    clean: list[bytes] = []
+    _native.read_ranklog(
+        lambda: next(pieces, b""), keep_literals(), sink=lambda _, piece: clean.append(piece)
+    )
+    assert b"".join(clean) == text

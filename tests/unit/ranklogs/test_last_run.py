@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Report
+from postmortem.report.model import Outcome, Report
 
 _HEAD = "loading the tokenizer of the model\nthe data loader has started its workers\n"
 
@@ -46,3 +46,64 @@ def test_a_head_that_comes_again_without_an_end_is_no_new_run(tmp_path: Path) ->
     report = _report(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
     assert report.problems == ()
     assert report.verdict == "ValueError: first"
+
+
+_BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
+
+
+def _program(script: str, words: str) -> str:
+    return (
+        f'Traceback (most recent call last):\n  File "{script}", line 3, in <module>\n'
+        f"    main()\n{words}\n"
+    )
+
+
+def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) -> None:
+    one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
+    killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
+    report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
+    assert report.verdict == "process 4711 was killed by SIGKILL"
+    assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
+
+
+def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path) -> None:
+    one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
+    report = _report(tmp_path, one + _BEGINS)
+    assert report.failed
+    assert report.outcome is Outcome.UNKNOWN
+    assert "ValueError: first (an earlier run)" in report.verdict
+
+
+def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> None:
+    one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
+    report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\nepoch 2 of 9\n")
+    assert not report.failed
+    assert "ValueError: first (an earlier run)" in report.verdict
+
+
+def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
+    first = _run(3, "") + _program("prepare.py", "ValueError: first")
+    text = first + "rm: cannot remove 'x'\n" + _program("train.py", "KeyError: 'second'")
+    report = _report(tmp_path, text)
+    assert report.verdict.startswith("KeyError: 'second'")
+    assert "ValueError: first" in report.problems[0].what
+
+
+def test_who_raises_because_its_program_failed_is_no_later_run(tmp_path: Path) -> None:
+    command = "subprocess.CalledProcessError: Command 'train.py' returned non-zero exit status 1."
+    text = _run(3, "") + _program("train.py", "ValueError: first") + _program("go.py", command)
+    report = _report(tmp_path, text)
+    assert report.verdict.startswith("ValueError: first")
+
+
+def test_a_program_that_worked_to_its_end_outlived_what_another_one_raised(tmp_path: Path) -> None:
+    text = _program("prepare.py", "ValueError: first") + _run(3, "Training complete.\n")
+    report = _report(tmp_path, text)
+    assert report.outcome is Outcome.HEALTHY
+    assert "ValueError: first" in report.problems[0].what
+
+
+def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:
+    ranks = "".join(f"[rank1]: step {n} of 40\n" for n in range(20))
+    text = ranks + _program("train.py", "ValueError: first") + ranks
+    assert _report(tmp_path, text).problems == ()

@@ -54,6 +54,11 @@ FORMS = [
         '  Binary file "/lib/libc.so.6", at +0x3c050 [0x7f1e]',
         ("??", "/lib/libc.so.6", None, None, "0x7f1e"),
     ),
+    ("V  [libjvm.so+0xed430c]  Get(int)+0x12c", ("Get(int)", "libjvm.so", None, None, None)),
+    ("C  [libc.so.6+0x16ead8]", ("??", "libc.so.6", None, None, None)),
+    ("j  Job.peek(Lx/Unsafe;J)J+2 app.jar", ("Job.peek(Lx/Unsafe;J)J", None, None, None, None)),
+    ("J 23 c2 Job.step()V (12 bytes) @ 0x7f [0x7e+0x1f]", ("Job.step()V", None, None, None, None)),
+    ("v  ~StubRoutines::call_stub", ("StubRoutines::call_stub", None, None, None, None)),
 ]
 
 
@@ -72,6 +77,9 @@ def test_forms(text: str, parts: tuple[object, ...]) -> None:
         '  File "/job/train.py", line 3, in f',
         "[12] x = f(3)",
         "frame #3 of the video was dropped",
+        "j  = 3",
+        "J 12 of 30 done",
+        "C  [optional]",
         "    loss = model(batch)",
         "",
     ],

@@ -115,7 +115,7 @@ def test_threads_and_children_of_a_clone3_that_strace_did_not_know() -> None:
 
 def test_a_process_that_kills_itself_is_the_sender() -> None:
     (process,) = recording("misc_kill9.strace.zst")["processes"]
-    assert process["ending"]["sender"] == process["pid"]
+    assert process["ending"]["sender_pid"] == process["pid"]
 
 
 def test_blocked_at_the_end() -> None:

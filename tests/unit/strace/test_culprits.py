@@ -77,7 +77,7 @@ def test_who_fails_may_end_what_it_started(
     failed = Ending("log", 30, 1, None, False)
     main = Task(1, None, None, ("x",), failed, None, last_words=words)
     server = Task(2, 1, None, ("server",), Ending("log", 20, 0, None, False), None)
-    killed = Ending("log", 10, None, signal, False, sender=sender)
+    killed = Ending("log", 10, None, signal, False, sender_pid=sender)
     worker = Task(3, 2, None, ("worker",), killed, None)
     assert GivenUp((main, server, worker))(worker) is given_up
 
@@ -143,7 +143,7 @@ def test_who_sent_another_signal_before_did_not_send_the_last(
     log += f"1 {call}+++ killed by SIGKILL +++\n"
     (task,) = [one for one in calls(tmp_path, log).tasks if one.pid == 1]
     assert task.ending is not None
-    assert (task.ending.signal, task.ending.sender or None) == ("SIGKILL", sender)
+    assert (task.ending.signal, task.ending.sender_pid or None) == ("SIGKILL", sender)
 
 
 def test_the_last_failure_of_another_process_is_said_to_be_its(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from postmortem.diagnose.strace.stderr_errors import (
     spoken_failure,
 )
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import LastFailure, NameMessage, Recording, SystemCalls, Task
+from postmortem.facts.syscall_totals import NameMessage, Recording
+from postmortem.facts.syscalls import LastFailure, SystemCalls, Task
 
 
 def spoke(*words: str, failures: tuple[LastFailure, ...] = ()) -> Task:

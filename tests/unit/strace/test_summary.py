@@ -31,14 +31,14 @@ PIPE = """\
 
 def test_who_has_the_other_end_of_a_pipe() -> None:
     (one,) = task(summary(PIPE), 1)["blocked"]["awaited"]
-    assert one["paired"]
+    assert one["other_end_known"]
     assert one["holders"] == ({"pid": 2, "fd": 4},)
 
 
 def test_a_pipe_whose_other_end_is_closed_has_no_holder() -> None:
     log = PIPE.replace("2 nanosleep", "2 close(4) = 0\n2 nanosleep")
     (one,) = task(summary(log), 1)["blocked"]["awaited"]
-    assert not one["paired"]
+    assert not one["other_end_known"]
     assert one["holders"] == ()
 
 
@@ -223,9 +223,9 @@ def test_the_signal_that_asked_a_program_to_end() -> None:
         "1 +++ killed by SIGINT +++\n"
     )
     row = task(summary(log), 1)
-    assert row["ending"]["sender"] == 1
+    assert row["ending"]["sender_pid"] == 1
     (one,) = row["interruptions"]
-    assert (one["signal"], one["sender"], one["line"]) == ("SIGINT", 77, 3)
+    assert (one["signal"], one["sender_pid"], one["line"]) == ("SIGINT", 77, 3)
     assert (one["syscall"], one["target"], one["seconds"]) == ("read", "a pipe", 5.0)
 
 

@@ -461,7 +461,7 @@ def test_the_end_by_a_signal_that_no_task_is_told_of(kill: str, signal: str | No
     got = read(log, signals=["SIGKILL"])
     assert [(m["pid"], m["syscall"]) for m in got["matches"]] == [(2, "SIGKILL")]
     (killed,) = (p for p in got["processes"] if p["pid"] == 2)
-    assert killed["ending"]["sender"] == (1 if signal else None)
+    assert killed["ending"]["sender_pid"] == (1 if signal else None)
 
 
 def test_a_signal_that_was_told_is_one_hit() -> None:

@@ -1,6 +1,6 @@
 """A core as its rules see it: at the failure, not in what handled it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import at_failure
@@ -125,8 +125,13 @@ def crashed_extension(
     return None
 
 
-def unread(threads: Threads) -> tuple[Problem, ...]:
-    """Say of the thread that matters which language's frames in it are not read."""
+def unread(
+    threads: Threads, elsewhere: Callable[[str], str | None] = lambda language: None
+) -> tuple[Problem, ...]:
+    """Say of the thread that matters which language's frames in it are not read.
+
+    `elsewhere` tells where a language's frames were found all the same.
+    """
     thread = threads.crashed or threads.main
     if thread is None:
         return ()
@@ -134,7 +139,7 @@ def unread(threads: Threads) -> tuple[Problem, ...]:
         Problem(
             f"stack of thread {thread.tid}",
             f"frames of {found.language} are not read: {found.seen}",
-            found.remedy,
+            elsewhere(found.language) or found.remedy,
         )
         for found in unread_languages(thread.frames)
     )

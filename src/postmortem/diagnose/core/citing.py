@@ -9,7 +9,7 @@ from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
 from postmortem.facts.threads import Frame, Thread, Threads
-from postmortem.report.model import Evidence
+from postmortem.report.model import Confidence, Evidence
 
 TEXT_LIMIT = 600
 """Characters of a message that evidence quotes; c10 errors carry whole backtraces."""
@@ -63,7 +63,14 @@ def cite_exception(exception: CppException) -> Evidence:
 
 def cite_abort(message: AbortMessage) -> Evidence:
     """Return what the C library printed before it aborted."""
-    return Evidence("abort message of the C library", clip(message.text, TEXT_LIMIT))
+    of = "" if message.of_this_end else " (or of an abort before: the stack does not tell)"
+    return Evidence(f"abort message of the C library{of}", clip(message.text, TEXT_LIMIT))
+
+
+def degree_of(message: AbortMessage | None) -> Confidence:
+    """Return how sure that message makes what it says; without one the stack says it."""
+    stale = message is not None and not message.of_this_end
+    return Confidence.LIKELY if stale else Confidence.CERTAIN
 
 
 def cite_recursion(thread: Thread, cycle: Recursion) -> Evidence:

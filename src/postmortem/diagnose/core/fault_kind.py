@@ -16,7 +16,7 @@ from postmortem.diagnose.core.pointers import (
 from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stack_end import is_stack_overflow
 from postmortem.diagnose.names import bare
-from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.crash import CRASH_SIGNALS, Fault, Signal
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Thread, Threads
@@ -107,17 +107,7 @@ _RAISING = Pattern(
 )
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
-_DUMPING = (
-    "SIGQUIT",
-    "SIGILL",
-    "SIGABRT",
-    "SIGBUS",
-    "SIGFPE",
-    "SIGSEGV",
-    "SIGXCPU",
-    "SIGXFSZ",
-    "SIGSYS",
-)
+_DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
 """Signals whose default is a core (signal(7)), but for SIGTRAP, which is mostly gdb's own."""
 _SI_KERNEL = 0x80
 _LIMITED = ("SIGXCPU", "SIGXFSZ")

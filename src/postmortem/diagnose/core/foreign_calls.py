@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
-from postmortem.diagnose.core.stacks import ctypes_index, fault_start
+from postmortem.diagnose.core.stacks import ctypes_index, fault_start, has_python
 from postmortem.diagnose.names import bare
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Frame, Threads
@@ -50,7 +50,7 @@ def dead_callback(kind: FaultKind, threads: Threads | None) -> int | None:
     A call from Python to C has ctypes' own frames outside libffi's; here native code stands there.
     """
     crashed = threads.crashed if threads is not None else None
-    if crashed is None or not kind.is_memory_fault:
+    if crashed is None or not kind.is_memory_fault or not has_python(threads or ()):
         return None
     start = index = fault_start(crashed, kind)
     while index < len(crashed.frames) and _of_closure(crashed.frames[index]):

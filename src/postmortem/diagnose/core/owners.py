@@ -2,11 +2,10 @@
 
 import re
 from enum import StrEnum
-from functools import lru_cache
 
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame
-from postmortem.knowledge.modules import is_generated
+from postmortem.knowledge.modules import VDSO, is_generated, module_kind, stem
 from postmortem.patterns import Pattern
 
 
@@ -30,32 +29,26 @@ class Owner(StrEnum):
     EXTENSION = "an extension module or library"
 
 
-_BY_FILE: tuple[tuple[Owner, Pattern], ...] = (
-    (
-        Owner.GLIBC,
-        Pattern(
-            r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
-            r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl"
-        ),
-    ),
-    (Owner.CXX_RUNTIME, Pattern(r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])")),
-    (Owner.KERNEL, Pattern(r"linux-vdso|linux-gate|\[vdso\]")),
-    (Owner.LIBFFI, Pattern(r"libffi\b")),
-    (Owner.CPYTHON, Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+")),
-    (Owner.CUDA_DRIVER, Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so")),
-    (Owner.NCCL, Pattern(r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b")),
-    (
-        Owner.CUDA,
-        Pattern(
-            r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|"
-            r"nvrtc|nvJitLink|nvToolsExt|cufile)\w*\b"
-        ),
-    ),
-    (Owner.OPENMP, Pattern(r"lib(gomp|iomp5|omp)\b")),
-    (Owner.MATH, Pattern(r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b")),
-    (Owner.ALLOCATOR, Pattern(r"lib(jemalloc|tcmalloc\w*|mimalloc)\b")),
-    (Owner.PYTORCH, Pattern(r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b")),
-)
+_BY_AREA = {
+    "C library": Owner.GLIBC,
+    "C++ runtime": Owner.CXX_RUNTIME,
+    VDSO: Owner.KERNEL,
+    "CPython": Owner.CPYTHON,
+    "CUDA driver": Owner.CUDA_DRIVER,
+    "NCCL": Owner.NCCL,
+    "CUDA runtime/libraries": Owner.CUDA,
+    "OpenMP": Owner.OPENMP,
+    "BLAS": Owner.MATH,
+    "allocator": Owner.ALLOCATOR,
+    "PyTorch": Owner.PYTORCH,
+}
+# Where the table's area is another group's, or wider.
+_BY_NAME = {
+    "libffi": Owner.LIBFFI,
+    "libtriton": Owner.PYTORCH,
+    "libgfortran": Owner.EXTENSION,
+    "libquadmath": Owner.EXTENSION,
+}
 _BY_FUNCTION: tuple[tuple[Owner, Pattern], ...] = (
     # glibc chooses these at run time; debuggers with line information name no module for them.
     (Owner.GLIBC, Pattern(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
@@ -76,23 +69,16 @@ def owner(frame: Frame, process: Process | None = None) -> Owner | None:
 
 def module_owner(path: str, process: Process | None = None) -> Owner:
     """Return whose code a module is, by its path."""
-    by_name = _by_file(path.rsplit("/", 1)[-1])
-    if by_name is not None:
-        return by_name
-    if "/lib-dynload/" in path:
-        return Owner.CPYTHON
     if "/torchinductor_" in path or is_generated(path):
         return Owner.GENERATED
+    known = _BY_NAME.get(stem(file_name(path))) or _BY_AREA.get(module_kind(path).area)
+    if known is not None:
+        return known
     if "/torch/lib/" in path or "/torch/_C" in path:
         return Owner.PYTORCH
     if process is not None and process.executable == path:
         return Owner.PROGRAM
     return Owner.EXTENSION
-
-
-@lru_cache(maxsize=4096)
-def _by_file(name: str) -> Owner | None:
-    return next((kind for kind, pattern in _BY_FILE if pattern.match(name)), None)
 
 
 _PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)")

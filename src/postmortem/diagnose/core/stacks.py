@@ -5,6 +5,8 @@ Names differ by C library and by reader: glibc 2.34 moved `raise` into
 libraries have no names at all; then the module decides.
 """
 
+from collections.abc import Iterable
+
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
@@ -47,6 +49,11 @@ _GO = Pattern(
     r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
     r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
     r"mstart\w*)(\.\w+)?$"
+)
+# Zig's standard library, whose names are its files' and functions'.
+_ZIG = Pattern(
+    r"^(os\.linux\.(\w+\.)?(syscall\d|sigprocmask|tkill|tgkill)|posix\.(raise|abort|sigprocmask)|"
+    r"process\.abort|debug\.(defaultPanic|panic\w*|FullPanic\(.*))$"
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
@@ -93,7 +100,7 @@ def is_machinery(frame: Frame) -> bool:
         return True
     if frame.function.startswith(("__libc_message", "__libc_fatal")):
         return True
-    if _GO.match(frame.function) is not None:
+    if _GO.match(frame.function) is not None or _ZIG.match(frame.function) is not None:
         return True
     return _TERMINATE.match(bare(frame.function)) is not None
 
@@ -108,19 +115,28 @@ def of_libc(frame: Frame, names: frozenset[str] | set[str]) -> bool:
     return reserved and plain(frame.function) in names
 
 
-def is_left_over(thread: Thread | None) -> bool:
-    """Return whether what the C library last said is no word on this abort.
+def is_left_over(thread: Thread | None) -> bool | None:
+    """Return whether what the C library last said is no word on this abort; None if none can tell.
 
     It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
     another reason hours later. Its own abort() is called by itself, a later one by somebody else.
     """
-    names = [plain(frame.function) for frame in thread.frames[:8]] if thread is not None else []
-    if thread is None or "abort" not in names or names.index("abort") + 1 >= len(thread.frames):
-        return False
-    by = thread.frames[names.index("abort") + 1]
-    if by.function == "??" or by.trust is Trust.SCAN or owner(by) is Owner.GLIBC:
-        return False
-    return not (is_machinery(by) or is_malloc(by) or bare(by.function).startswith("__"))
+    handled = handler_index(thread) if thread is not None else None
+    aborts = False
+    for frame in thread.frames[0 if handled is None else handled + 1 :] if thread else ():
+        of_glibc = owner(frame) is Owner.GLIBC
+        nameless = frame.function == "??"
+        if frame.trust is Trust.SCAN or (nameless and not (aborts and frame.module)):
+            return None
+        name = plain(frame.function)
+        if name == "abort":
+            aborts = True
+        elif aborts:
+            own = is_machinery(frame) and _TERMINATE.match(bare(frame.function)) is None
+            return not (own or of_glibc or is_malloc(frame))
+        elif name not in _RAISE and not of_glibc:
+            return True  # it raised SIGABRT, as glibc never does
+    return None
 
 
 def is_terminate(frame: Frame) -> bool:
@@ -221,10 +237,24 @@ _CTYPES = Pattern(
 )
 
 
+def has_python(threads: Iterable[Thread]) -> bool:
+    """Return whether Python, or its interpreter, is on a stack."""
+    return any(
+        frame.kind == "python" or owner(frame) is Owner.CPYTHON
+        for thread in threads
+        for frame in thread.frames
+    )
+
+
 def ctypes_index(thread: Thread, within: int = 8) -> int | None:
-    """Return the index of the innermost frame that belongs to a call through ctypes or cffi."""
+    """Return the index of the innermost frame that belongs to a call through ctypes or cffi.
+
+    PHP, Ruby and others call C by libffi as well: behind its frames must be Python's.
+    """
     for index, frame in enumerate(thread.frames[:within]):
-        if owner(frame) is Owner.LIBFFI or _CTYPES.match(bare(frame.function)):
+        if owner(frame) is Owner.LIBFFI:
+            return index if has_python((thread,)) else None
+        if _CTYPES.match(bare(frame.function)):
             return index
         if "_ctypes" in file_name(frame.module):
             return index
@@ -367,7 +397,7 @@ def api_without_gil(threads: Threads | None) -> int | None:
 def own_caller(thread: Thread | None) -> str:
     """Return the innermost function of the user's own, as a step names it."""
     frames = own_frames(thread) if thread is not None else ()
-    frame = next((f for f in frames if f.file and f.line), None)
+    frame = next((f for f in frames if f.file and f.line and not of_c_library(f.file)), None)
     if frame is None or not is_own(frame.file):
         return "the innermost of your own functions on the crashed stack"
     return f"{clip(frame.function, 40)} ({file_name(frame.file or '')}:{frame.line})"

@@ -7,10 +7,8 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NothingFailed
-from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.stackdumps import Doing, StackClasses
 from postmortem.facts.threads import Threads
 from postmortem.records import replace
@@ -33,8 +31,7 @@ def holder_up(job: LiveJob) -> Attribution:
     nobody = Attribution(NothingFailed())
     if progresses(job):
         return nobody
-    logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)
-    return stands_elsewhere(Case(logs)) or nobody
+    return stands_elsewhere(job.stacks) or nobody
 
 
 def worth_following(ranks: Sequence[LiveProcess], found: StackClasses) -> tuple[int, ...]:

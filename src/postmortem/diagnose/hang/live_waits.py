@@ -1,5 +1,6 @@
 """What a thread of a live process waits for, in words, along the chain of who holds what."""
 
+from postmortem.diagnose.stacks.async_tasks import loop_words
 from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 
@@ -63,7 +64,7 @@ def _own_words(process: LiveProcess, thread: Thread) -> str:
         elif wait.kind in _LOCKS and wait.kind != "gil":
             holder = ", whose holder is not known"
         return f"waits for {wait.what}{holder}"
-    return _kernel_words(task)
+    return loop_words(process.threads, thread.tid) or _kernel_words(task)
 
 
 def _kernel_words(task: Task | None) -> str:

@@ -29,6 +29,8 @@ class EventType(StrEnum):
     GPU_MEMORY = "ran out of GPU memory"
     KERNEL_FAILED = "kernel failed on the GPU"
     HOST_FAILED = "host failed"
+    HARDWARE = "hardware got worse"
+    """Seen by what it counts; whom it hit is not known."""
     NON_FINITE = "not finite"
     STOPPED = "stopped from outside"
     FAILED = "failed"
@@ -64,6 +66,8 @@ class Event:
     """Of tensors or modules."""
     says: str = ""
     """What the process hears of it, where that is known: CUDA's words for an exception of a GPU."""
+    breaks: str = ""
+    """Of hardware: ``"memory"``, ``"gpu"``, ``"disk"``, ``"network"``, ``"host"``."""
     confidence: Confidence = Confidence.LIKELY
     evidence: tuple[Evidence, ...] = ()
     next_steps: tuple[str, ...] = ()

@@ -5,7 +5,8 @@ left, *possible* otherwise. A row without a join proves nothing: two things that
 need not have to do with each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.knowledge.messages import Wording
@@ -19,19 +20,39 @@ _CUDA_ERROR = Pattern(
     r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was"
 )
 
+# How CUDA and NCCL tell of hardware; an illegal access is mostly the program's own.
+_GPU_BROKE = Pattern(
+    r"(?i)uncorrectable|\bECC\b|fallen off the bus|GPU is lost|hardware stack error|"
+    r"CUDA error: (?:unknown error|unspecified launch failure)|nvlink"
+)
+_FABRIC_BROKE = Pattern(r"IBV_WC_|ibv_|NET/IB|ncclRemoteError|ncclSystemError")
+_DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
+
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
 
-Join = Callable[[Event, Event], Confidence | None]
+
+class Joinable(Protocol):
+    """What an event of any kind has, so that rows may join it."""
+
+    @property
+    def type(self) -> Hashable: ...
+    @property
+    def confidence(self) -> Confidence: ...
+    @property
+    def order(self) -> int: ...
+
+
+E = TypeVar("E", bound=Joinable)
 
 
 @record
-class Explains:
+class Explains(Generic[E]):
     """One row: events of these types may explain those."""
 
     id: str
-    causes: frozenset[EventType]
-    effects: frozenset[EventType]
-    join: Join
+    causes: Collection[Hashable]
+    effects: Collection[Hashable]
+    join: Callable[[E, E], Confidence | None]
 
 
 def same_process(cause: Event, effect: Event) -> Confidence | None:
@@ -142,6 +163,21 @@ def same_host(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if cause.host and cause.host == effect.host else None
 
 
+def worn_hardware(cause: Event, effect: Event) -> Confidence | None:
+    """It ended on that host, as what uses such hardware ends: nothing else of it is known."""
+    if cause.host is None or effect.host is None or not _one_host(cause, effect):
+        return None
+    said = f"{effect.what} {effect.cause}"
+    fits = {
+        "memory": effect.signal == "SIGBUS",
+        "host": effect.signal == "SIGBUS",
+        "gpu": _GPU_BROKE.search(said) is not None,
+        "disk": bool(_DISK_BROKE & set(effect.errnos)),
+        "network": _FABRIC_BROKE.search(said) is not None,
+    }
+    return Confidence.LIKELY if fits.get(cause.breaks) else None
+
+
 def holds_up(cause: Event, effect: Event) -> Confidence | None:
     """Who stands elsewhere is the rank that the others miss."""
     if cause.source == effect.source:
@@ -172,7 +208,7 @@ _CAUSES = frozenset(EventType) - frozenset(
     {EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
 )
 
-TABLE: tuple[Explains, ...] = (
+TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
@@ -192,6 +228,7 @@ TABLE: tuple[Explains, ...] = (
     ),
     Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | _REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),

@@ -1,10 +1,11 @@
 """From events to the roots of an incident: what nothing explains, and how much each explains."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
+from typing import Generic
 
-from postmortem.diagnose.incident.events import EFFECTS, Event
-from postmortem.diagnose.incident.explains import TABLE, Explains
-from postmortem.records import record
+from postmortem.diagnose.incident.events import EFFECTS
+from postmortem.diagnose.incident.explains import E, Explains
+from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
 _DEGREES = list(Confidence)
@@ -23,10 +24,10 @@ class Link:
 
 
 @record
-class Incident:
+class Incident(Generic[E]):
     """What became of a job, as far as its evidence goes."""
 
-    events: tuple[Event, ...]
+    events: tuple[E, ...]
     links: tuple[Link, ...]
     roots: tuple[int, ...]
     """Indices of events that nothing explains, the one that explains most first."""
@@ -38,18 +39,13 @@ class Incident:
         found = [link for link in self.links if link.effect == effect]
         return tuple(sorted(found, key=lambda link: _DEGREES.index(link.confidence)))
 
-    def ranks_of(self, root: int) -> tuple[int, ...]:
-        """Return whose fault it is: its own ranks, else those that it hit first, no victims."""
-        if self.events[root].ranks:
-            return self.events[root].ranks
-        hit = {
-            rank
+    def hit_by(self, cause: int) -> tuple[int, ...]:
+        """Return the events that an event surely or likely explains by itself."""
+        return tuple(
+            link.effect
             for link in self.links
-            if link.cause == root and link.confidence is not Confidence.POSSIBLE
-            for rank in self.events[link.effect].ranks
-            if self.events[link.effect].type not in EFFECTS
-        }
-        return tuple(sorted(hit))
+            if link.cause == cause and link.confidence is not Confidence.POSSIBLE
+        )
 
     def explained_by(self, root: int) -> tuple[int, ...]:
         """Return all events that would not be there without a root, in their order."""
@@ -64,24 +60,29 @@ class Incident:
         return tuple(sorted(seen - {root}))
 
 
-def solve(events: Sequence[Event], table: Sequence[Explains] = TABLE) -> Incident:
-    """Return the incident; the same events in the same order give the same answer."""
+def solve(
+    events: Sequence[E], table: Sequence[Explains[E]], effects: Collection[Hashable] = EFFECTS
+) -> Incident[E]:
+    """Return the incident; the same events in the same order give the same answer.
+
+    An event of one of the types in `effects` is never a root.
+    """
     links = _links(events, table)
     explained = {link.effect for link in links if link.confidence is not Confidence.POSSIBLE}
     free = [i for i in range(len(events)) if i not in explained]
-    roots = [i for i in free if events[i].type not in EFFECTS]
+    roots = [i for i in free if events[i].type not in effects]
     incident = Incident(
-        tuple(events), links, (), tuple(i for i in free if events[i].type in EFFECTS)
+        tuple(events), links, (), tuple(i for i in free if events[i].type in effects)
     )
     roots.sort(key=lambda i: (-len(incident.explained_by(i)), *_rank(events[i]), i))
-    return Incident(tuple(events), links, tuple(roots), incident.unexplained)
+    return replace(incident, roots=tuple(roots))
 
 
-def _rank(event: Event) -> tuple[int, int]:
+def _rank(event: E) -> tuple[int, int]:
     return _DEGREES.index(event.confidence), event.order
 
 
-def _links(events: Sequence[Event], table: Sequence[Explains]) -> tuple[Link, ...]:
+def _links(events: Sequence[E], table: Sequence[Explains[E]]) -> tuple[Link, ...]:
     """Return who explains whom; of two that would explain each other the first row of the table."""
     found: dict[tuple[int, int], Link] = {}
     for row in table:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
-from postmortem.diagnose.incident.events import Event
+from postmortem.diagnose.incident.events import EFFECTS, Event
+from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
+from postmortem.diagnose.incident.from_machine import of_doctor
 from postmortem.diagnose.incident.from_processes import (
     of_core,
     of_gpu_core,
@@ -22,6 +24,7 @@ Document = Mapping[str, Any]
 
 _OF_KIND = {
     "core": of_core,
+    "doctor": of_doctor,
     "gpu_core": of_gpu_core,
     "gpu_memory": of_gpu_memory,
     "hang": of_hang,
@@ -36,7 +39,7 @@ _OF_KIND = {
 class Judged:
     """The incident, and what of the evidence is of another job or joined with nothing."""
 
-    incident: Incident
+    incident: Incident[Event]
     document_of: tuple[int, ...]
     """For each event the index of its report."""
     foreign: Mapping[int, str]
@@ -59,13 +62,21 @@ def judge(documents: Sequence[Document]) -> Judged:
                 continue
             events.append(event)
             origin.append(index)
-    incident = solve(events)
+    incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked))
     apart = {origin[index] for index in alone}
     apart -= {origin[index] for index in range(len(events)) if index not in alone}
     roots = tuple(index for index in incident.roots if index not in alone)
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, tuple(sorted(apart)))
+
+
+def ranks_of(incident: Incident[Event], root: int) -> tuple[int, ...]:
+    """Return whose fault it is: its own ranks, else those that it hit first, no victims."""
+    if incident.events[root].ranks:
+        return incident.events[root].ranks
+    hit = (incident.events[index] for index in incident.hit_by(root))
+    return tuple(sorted({rank for one in hit if one.type not in EFFECTS for rank in one.ranks}))
 
 
 def _nothing(document: Document) -> tuple[Event, ...]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from postmortem.records import record
 
-State = Literal["ok", "warning", "missing"]
+State = Literal["ok", "warning", "missing", "failed"]
 CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
 """Where "missing" means that no core, or none with a stack, comes into our hands."""
 
@@ -20,3 +20,5 @@ class Check:
     fix: str | None = None
     fatal: bool = False
     """Without it `postmortem core` cannot work."""
+    command: str | None = None
+    """Shows the same to people."""

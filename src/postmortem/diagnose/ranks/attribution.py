@@ -46,6 +46,8 @@ class Attribution:
     victims: tuple[Suspect, ...] = ()
     also: tuple[Suspect, ...] = ()
     """Who failed by itself too, with an error that the end of `first` does not explain."""
+    then: str = ""
+    """What ended the work that went on after it: the line that says who stopped the job."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
     whole_host: str | None = None

@@ -327,6 +327,12 @@ class SaidLast:
     """They have the form of an error that ends something."""
     behind: bool = False
     """Other lines stand behind them, none of which tells of work."""
+    form: str = ""
+    """See `LastLines.form`."""
+    above: str = ""
+    """Of a code alone, the line right above it."""
+    whole: bool = False
+    """Nothing stands above the lines that are cited."""
 
 
 @record
@@ -334,6 +340,8 @@ class NeverANumber:
     """Its loss, or the norm of its gradients, is no number, to the end of the log."""
 
     how = CauseKind.LAST_WORDS
+    quantity: str
+    """What it is called in the log."""
     said: str
     line: int
     earlier: bool

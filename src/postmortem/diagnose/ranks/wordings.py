@@ -35,7 +35,25 @@ def part_of(failure: LogFailure) -> ErrorRole:
     if failure.parts:  # of a group, each sub-exception
         parts = [part_of_words(said) for said in failure.parts]
         return next((part for part in parts if part is ErrorRole.OWN), parts[0])
-    return part_of_words(failure.first_said)
+    part = part_of_words(failure.first_said)
+    if part is ErrorRole.STARTUP and _of_another_port(failure):
+        return ErrorRole.OWN
+    return part
+
+
+def _of_another_port(failure: LogFailure) -> bool:
+    """Return whether a port was taken that is no store's, as the traceback shows: a server's."""
+    said = failure.first_said
+    return (
+        said.match("error-port-in-use") is not None
+        and said.match("store-eaddrinuse", "store-bind") is None
+        and bool(failure.frames)
+        and not any(part in frame.file for frame in failure.frames for part in _STORES)
+    )
+
+
+_STORES = ("torch/distributed/", "torch\\distributed\\", "jax/_src/distributed", "deepspeed/comm")
+"""Where the store of a job is made."""
 
 
 def part_of_words(said: ExceptionText) -> ErrorRole:

@@ -1,6 +1,7 @@
 """Which errors of a log matter: most are how programs ask whether something is there."""
 
-from postmortem.facts.syscalls import ErrorCount, SystemCalls
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 
 SERIOUS = (

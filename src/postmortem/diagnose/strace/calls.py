@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.report.model import Evidence, Subject
 from postmortem.text import shell_word
 

@@ -5,7 +5,8 @@ from postmortem.diagnose.rule import Finding
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Connection, FailedCalls, Match, Target
+from postmortem.facts.syscall_totals import Connection
+from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 from postmortem.text import counted

@@ -1,5 +1,6 @@
 """The report of a core, block by block: what happened, where, who else was there, who it was."""
 
+from postmortem.present.async_tasks import task_block
 from postmortem.present.core import facts as core_facts
 from postmortem.present.core.lock_blocks import lock_block
 from postmortem.present.core.stacks import register_block, stack_blocks
@@ -18,6 +19,7 @@ def core_blocks(
     blocks: list[Block | None] = [core_facts.what_happened(view, verbose=verbose)]
     blocks += stack_blocks(view, verbose=verbose, all_threads=all_threads, with_locals=with_locals)
     blocks.append(lock_block(view, verbose=verbose))
+    blocks.append(task_block(view.threads, verbose=verbose))
     blocks.append(core_facts.identity(view, verbose=verbose))
     blocks.append(core_facts.trouble(view))
     if view.binary is not None:

@@ -28,6 +28,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         else {name: address(value) for name, value in crashed.registers},
         threads=[bodies.of(thread, group_of[thread.tid]) for thread in view.threads],
         groups=[group_body(group) for group in found],
+        async_tasks=view.threads.async_tasks,
         modules=view.modules.items,
         fault=_fault(view.fault),
     )

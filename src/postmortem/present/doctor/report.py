@@ -4,10 +4,12 @@ from postmortem.diagnose.machine.check import Check
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.card import Highlights
 
+_BAD = ("failed", "missing", "warning")
+
 
 def doctor_highlights(found: tuple[Check, ...]) -> Highlights:
     """Return what is missing, the worst first, and how to get it."""
-    lacking = [c for status in ("missing", "warning") for c in found if c.status == status]
+    lacking = [c for status in _BAD for c in found if c.status == status]
     steps = (check.fix for check in lacking if check.fix)
     return Highlights(
         rows=tuple((check.name, check.found) for check in lacking),
@@ -18,12 +20,14 @@ def doctor_highlights(found: tuple[Check, ...]) -> Highlights:
 def doctor_blocks(found: tuple[Check, ...]) -> tuple[Block, ...]:
     """Return a block for each thing that is lacking, and a table of what is in order."""
     blocks: list[Block] = []
-    for status in ("missing", "warning"):
+    for status in _BAD:
         for check in found:
             if check.status == status:
                 rows = [("found", check.found), ("why", check.why)]
                 if check.fix:
                     rows.append(("fix", check.fix))
+                if check.command:
+                    rows.append(("shown by", check.command))
                 blocks.append(KeyValues(tuple(rows), title=f"{check.name}: {status}"))
     good = tuple((check.name, check.found) for check in found if check.status == "ok")
     if good:

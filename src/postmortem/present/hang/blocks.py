@@ -9,6 +9,7 @@ from postmortem.diagnose.stacks.groups import groups
 from postmortem.diagnose.stacks.names import location, shorten
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.threads import Frame, Thread
+from postmortem.present.async_tasks import task_block
 from postmortem.present.ranks.stacks import tree_block
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
 from postmortem.text import counted
@@ -28,10 +29,24 @@ def hang_blocks(job: LiveJob, blame: Attribution, *, verbose: bool) -> tuple[Blo
         blocks += _suspect(one, job, verbose=verbose)
     if len(job.ranks()) > 1 and len(job.stacks):
         blocks.append(tree_block(job.stacks, verbose=verbose))
+    blocks += _ras(job, verbose=verbose)
     blocks.append(_processes(job, verbose=verbose))
     if verbose:
         blocks += [block for one in job.processes for block in _everything(one)]
     return tuple(blocks)
+
+
+def _ras(job: LiveJob, *, verbose: bool) -> Iterator[Block]:
+    """Yield what NCCL says itself; that it finds nothing is worth a line, too."""
+    if job.nccl_ras is None:
+        return
+    rows = [("errors", line) for line in job.nccl_ras.errors]
+    rows += [("warnings", line) for line in job.nccl_ras.warnings]
+    shown = rows if verbose else rows[:_ROWS]
+    if len(shown) < len(rows):
+        shown.append(("", f"{counted(len(rows) - len(shown), 'more line')} with -v"))
+    none = [("", "no errors, no warnings: communicators are whole, and all ranks answer")]
+    yield KeyValues(tuple(shown or none), title="NCCL's own view (RAS)")
 
 
 def _suspects(job: LiveJob, blame: Attribution) -> list[LiveProcess]:
@@ -47,6 +62,9 @@ def _suspect(one: LiveProcess, job: LiveJob, *, verbose: bool) -> Iterator[Block
         return
     yield KeyValues(tuple(_about(one, thread, job)))
     yield _stack(one, thread, f"main thread of {_who(one)}", verbose=verbose)
+    tasks = task_block(one.threads, verbose=verbose)
+    if tasks is not None:
+        yield tasks
     for tid in _holders(one, thread):
         holder = next((other for other in one.threads if other.tid == tid), None)
         if holder is not None:

@@ -53,6 +53,7 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
             for thread in one.threads
         ],
         groups=[group_body(group) for group in found],
+        async_tasks=one.threads.async_tasks,
         descriptors=one.descriptors[:_MOST_DESCRIPTORS],
     )
 

@@ -20,7 +20,7 @@ def short_step(event: Event) -> str:
     )
 
 
-def headline(incident: Incident, documents: Sequence[Document]) -> str:
+def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
     """Return one sentence: the roots, and in few words what they brought about."""
     if len(documents) == 1:
         return str(documents[0]["verdict"])
@@ -39,7 +39,7 @@ def headline(incident: Incident, documents: Sequence[Document]) -> str:
     return "; and apart from it: ".join(said) + also
 
 
-def first_step(incident: Incident, root: int) -> str:
+def first_step(incident: Incident[Event], root: int) -> str:
     """Return what a root is, hedged as it must be."""
     event = incident.events[root]
     unsure = "possibly " if event.confidence is Confidence.POSSIBLE else ""

@@ -21,7 +21,11 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     Where it is `placed` the line of code stands behind the exception.
     """
     told = _conclusion(view, best, placed=placed)
-    return told + _also_said(view.blame) + attempts_said(view.attempts)
+    return told + _also_said(view.blame) + _then_said(view.blame) + attempts_said(view.attempts)
+
+
+def _then_said(blame: Attribution) -> str:
+    return f"; later it was stopped: {clip(blame.then, 80)}" if blame.then else ""
 
 
 def _also_said(blame: Attribution) -> str:

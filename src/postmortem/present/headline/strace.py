@@ -145,11 +145,11 @@ def _ended(task: Task) -> str:
     before = "" if asked is None else f", after {asked}"
     if end.signal is None:
         return f"{who(task.pid)}{program} exited with {end.code}{before}"
-    if before and end.sender == task.pid:
+    if before and end.sender_pid == task.pid:
         return f"{who(task.pid)}{program} died of {end.signal}{before}"
     sender = ""
-    if end.sender is not None:
-        sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"
+    if end.sender_pid is not None:
+        sender = " from itself" if end.sender_pid == task.pid else f" from pid {end.sender_pid}"
     blocked = f" while in {task.blocked.syscall}" if task.blocked is not None else ""
     return f"{who(task.pid)}{program} was killed by {end.signal}{sender}{blocked}"
 

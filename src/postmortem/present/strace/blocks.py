@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from postmortem.diagnose.strace.task_text import who
+from postmortem.facts.syscall_logs import FROM_OUTSIDE
 from postmortem.facts.syscalls import FailedCalls, Match, Task
 from postmortem.present.strace.places import shared_prefix
 from postmortem.present.strace.usage import network_blocks, usage_blocks
@@ -16,7 +17,6 @@ _GROUPS_SHOWN = 3
 _CALLS_SHOWN = 4
 _ROWS_SHOWN = 10
 _LONGEST_CALL = 160
-_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
 
 
 def strace_blocks(view: StraceView, *, verbose: bool) -> tuple[Block, ...]:
@@ -202,10 +202,10 @@ def _ending(task: Task) -> str:
     how = f"exit code {end.code}"
     if end.signal is not None:
         how = f"killed by {end.signal}" + (", core dumped" if end.core else "")
-        if end.sender is not None:
-            itself = end.sender == task.pid
-            how += ", sent by itself" if itself else f", sent by pid {end.sender}"
-        elif end.signal in _FROM_OUTSIDE:
+        if end.sender_pid is not None:
+            itself = end.sender_pid == task.pid
+            how += ", sent by itself" if itself else f", sent by pid {end.sender_pid}"
+        elif end.signal in FROM_OUTSIDE:
             how += ", sent from outside the log"
     if end.signal is not None and task.blocked is not None:
         how += f", while in {task.blocked.syscall}"

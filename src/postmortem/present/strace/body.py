@@ -62,17 +62,16 @@ def _target(target: Target) -> dict[str, object]:
 
 
 def _task(log: SystemCalls, task: Task) -> dict[str, object]:
-    end = task.ending
     return fill(
         shapes.Task,
         task,
-        exit=None if end is None else fill(shapes.Exit, end, sender_pid=end.sender),
+        exit=task.ending,
         blocked_in=_blocked(task.blocked, waited(log, task)),
         calls=sum(call.calls for call in task.calls),
         seconds=sum(call.seconds for call in task.calls) if log.recording.durations else None,
         seconds_by_call={call.name: call.seconds for call in task.calls[:8] if call.seconds},
         interruptions=[
-            fill(shapes.Interruption, one, sender_pid=one.sender, seconds=one.seconds or None)
+            fill(shapes.Interruption, one, seconds=one.seconds or None)
             for one in task.interruptions
         ],
     )
@@ -86,10 +85,7 @@ def _blocked(blocked: Blocked | None, seconds: float | None) -> dict[str, object
         blocked,
         target=None if blocked.target is None else _target(blocked.target),
         seconds=seconds,
-        awaited=[
-            fill(shapes.Awaited, one, target=_target(one.target), other_end_known=one.paired)
-            for one in blocked.awaited
-        ],
+        awaited=[fill(shapes.Awaited, one, target=_target(one.target)) for one in blocked.awaited],
     )
 
 

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from postmortem.facts.syscalls import FileCount, FolderCount, SystemCalls
+from postmortem.facts.syscall_totals import FileCount, FolderCount
+from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.records import record
 

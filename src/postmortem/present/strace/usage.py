@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.facts.syscalls import Connection, SlowCall, SystemCalls, Task
+from postmortem.facts.syscall_totals import Connection
+from postmortem.facts.syscalls import SlowCall, SystemCalls, Task
 from postmortem.present.strace.places import Storm, mounts, storms
 from postmortem.present.strace.view import StraceView
 from postmortem.present.strace.waits import time_by_call

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from postmortem.diagnose.strace.grouping import grouped
 from postmortem.facts.call_query import Query
 from postmortem.facts.source import Problem
-from postmortem.facts.syscalls import ErrorCount, FailedCalls, LastFailure, Match, SystemCalls, Task
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import FailedCalls, LastFailure, Match, SystemCalls, Task
 from postmortem.records import record
 
 

@@ -91,7 +91,7 @@ def interruption_words(task: Task) -> str | None:
     if not task.interruptions:
         return None
     one = task.interruptions[0]
-    sender = f"pid {one.sender}" if one.sender is not None else "the terminal or the kernel"
+    sender = f"pid {one.sender_pid}" if one.sender_pid is not None else "the terminal or the kernel"
     words = f"{one.signal} from {sender} (line {one.line:,})"
     if one.syscall is None:
         return words
@@ -191,7 +191,7 @@ def _end(task: Task, one: Awaited, tasks: Mapping[int, Task]) -> str:
         words = f"descriptor {one.fd}"
     elif target.kind in ("pipe", "socket") or not target.path:
         words = f"{words} (descriptor {one.fd})"
-    if not one.paired:
+    if not one.other_end_known:
         return words
     if not one.holder_count:
         return f"{words}, whose other end nobody in the log has open"

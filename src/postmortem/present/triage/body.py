@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
-from postmortem.diagnose.incident.incident import Judged
+from postmortem.diagnose.incident.incident import Judged, ranks_of
 from postmortem.present.triage.used import Used
 from postmortem.present.triage.words import restart, would_decide
 from postmortem.report.contract import fill
@@ -30,7 +30,7 @@ def triage_body(
             shapes.Root,
             event,
             id=index,
-            ranks=list(incident.ranks_of(index)),
+            ranks=list(ranks_of(incident, index)),
             explains=len(incident.explained_by(index)),
         )
         for index in incident.roots

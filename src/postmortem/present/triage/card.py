@@ -14,7 +14,7 @@ _MOST_ROOTS = 3
 _MOST_CANDIDATES = 4
 
 
-def triage_highlights(incident: Incident, documents: Sequence[Document]) -> Highlights:
+def triage_highlights(incident: Incident[Event], documents: Sequence[Document]) -> Highlights:
     """Return the steps of the chain, and whether to start the job again."""
     rows = [*_chain(incident), *_candidates(incident, documents)]
     advice = restart(incident, documents)
@@ -25,7 +25,7 @@ def triage_highlights(incident: Incident, documents: Sequence[Document]) -> High
     return Highlights(rows=tuple(rows), headline=headline)
 
 
-def _chain(incident: Incident) -> Iterator[tuple[str, str]]:
+def _chain(incident: Incident[Event]) -> Iterator[tuple[str, str]]:
     for root in incident.roots[:1]:
         for one in incident.events[root].evidence[:1]:
             said = one.what in step_words(incident.events[root])
@@ -37,7 +37,7 @@ def _chain(incident: Incident) -> Iterator[tuple[str, str]]:
         yield "apart", first_step(incident, root)
 
 
-def _is_ending(incident: Incident, index: int, root: int) -> bool:
+def _is_ending(incident: Incident[Event], index: int, root: int) -> bool:
     """Return whether a step only says that the culprit's own process ended."""
     event, first = incident.events[index], incident.events[root]
     return event.type is EventType.EXITED and event.ranks == first.ranks
@@ -49,7 +49,9 @@ def _later(event: Event) -> str:
     return step_words(event)
 
 
-def _candidates(incident: Incident, documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
+def _candidates(
+    incident: Incident[Event], documents: Sequence[Document]
+) -> Iterator[tuple[str, str]]:
     if incident.roots:
         return
     rows = [row for one in documents for row in one.get("candidates") or ()]

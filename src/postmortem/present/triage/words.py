@@ -31,6 +31,7 @@ VERBS = {
     EventType.GPU_MEMORY: "ran out of GPU memory:",
     EventType.KERNEL_FAILED: "failed on its GPU:",
     EventType.HOST_FAILED: "failed:",
+    EventType.HARDWARE: "has failing hardware:",
     EventType.NON_FINITE: "has bad numbers:",
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",
@@ -48,7 +49,7 @@ def step_words(event: Event) -> str:
     return f"{event.actor} {VERBS[event.type]} {what}"
 
 
-def chain(incident: Incident, root: int) -> tuple[int, ...]:
+def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
     """Return the events from a root to the end, causes before what they brought about."""
     inside = {root, *incident.explained_by(root)}
     found: list[int] = []
@@ -86,7 +87,7 @@ _AGAIN = frozenset(
 )
 
 
-def restart(incident: Incident, documents: Sequence[Document]) -> tuple[str, str] | None:
+def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[str, str] | None:
     """Return whether to start the job again, and why; None where nothing failed."""
     if not incident.roots:
         return None
@@ -110,7 +111,7 @@ def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def next_steps(incident: Incident) -> Iterator[str]:
+def next_steps(incident: Incident[Event]) -> Iterator[str]:
     """Yield what to do, the root's own steps first, nothing twice."""
     seen: set[str] = set()
     for root in incident.roots:

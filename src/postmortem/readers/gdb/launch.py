@@ -48,17 +48,12 @@ _SETTINGS = (
 def environment(
     inherited: Mapping[str, str] | None = None, *, debuginfod: bool = False
 ) -> dict[str, str]:
-    """Return the environment for gdb: the caller's without what changes its behaviour.
-
-    All PYTHON* variables go: gdb embeds another Python than ours, which PYTHONHOME breaks and for
-    which PYTHONPATH and PYTHONSTARTUP would load foreign code.
-    """
+    """Return the environment for gdb: the caller's without what changes its behaviour."""
     source = os.environ if inherited is None else inherited
     kept = {
         name: value
-        for name, value in source.items()
-        if not name.startswith("PYTHON")
-        and (name not in _DROPPED or (debuginfod and name == "DEBUGINFOD_URLS"))
+        for name, value in without_python(source).items()
+        if name not in _DROPPED or (debuginfod and name == "DEBUGINFOD_URLS")
     }
     kept.pop("LANGUAGE", None)
     return kept | {
@@ -67,6 +62,15 @@ def environment(
         "PYTHONDONTWRITEBYTECODE": "1",
         "TERM": "dumb",
     }
+
+
+def without_python(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without PYTHON* variables.
+
+    gdb embeds another Python than ours, which PYTHONHOME breaks and for which PYTHONPATH and
+    PYTHONSTARTUP would load foreign code.
+    """
+    return {name: value for name, value in inherited.items() if not name.startswith("PYTHON")}
 
 
 def settings(*, debuginfod: bool = False) -> tuple[str, ...]:

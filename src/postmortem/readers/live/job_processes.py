@@ -25,6 +25,8 @@ JOB_VARIABLES = (
 )
 """Variables by whose value a job is known, most of them set by its scheduler."""
 
+_ONE_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT")
+"""What all ranks of a job have in common."""
 _BETWEEN = frozenset(
     "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec "
     "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env "
@@ -32,7 +34,7 @@ _BETWEEN = frozenset(
     "make".split()
 )
 """Programs that stand between a launcher and the program that computes."""
-_MOST = 4096
+_MOST = 1 << 16
 
 
 @record
@@ -43,6 +45,8 @@ class Member:
     place: Placement
     workers: tuple[int, ...] = ()
     """All that it started, and what they started."""
+    child_of_rank: int | None = None
+    """It has the variables of a rank only because that rank started it: a worker."""
 
 
 @record
@@ -69,6 +73,7 @@ def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int])
     members = members_of(pids) if job is None else members_of_job(job)
     left = tuple(one for one in members.leaders if one.status.pid not in without)
     if left:
+        _require_one_job(left)
         return replace(members, leaders=left)
     if not members.zombies:
         raise EvidenceError("hang", "no other process is left to read")
@@ -79,6 +84,26 @@ def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int])
     )
     hint = "its logs tell why it ended: postmortem logs LOG..."
     raise EvidenceError(f"pid {dead.pid}", what, hint=hint)
+
+
+def _require_one_job(members: Sequence[Member]) -> None:
+    """Raise EvidenceError for ranks of several jobs: those of one do not wait for the others'.
+
+    They are told by what their launchers gave them, where also a rank is there twice, or not all
+    know of as many ranks.
+    """
+    jobs: dict[tuple[str | None, ...], list[Member]] = {}
+    for one in members:
+        if one.place.rank is not None:
+            env = read_environment(one.status.pid) or {}
+            jobs.setdefault(tuple(map(env.get, _ONE_JOB)), []).append(one)
+    ranks = [one.place.rank for rows in jobs.values() for one in rows]
+    sizes = {one.place.world_size for rows in jobs.values() for one in rows}
+    if len(jobs) < 2 or (len(set(ranks)) == len(ranks) and len(sizes) == 1):
+        return
+    pids = [" ".join(str(one.status.pid) for one in rows) for rows in jobs.values()]
+    what = f"these are ranks of {len(jobs)} jobs, which do not wait for each other"
+    raise EvidenceError("hang", what, hint=f"name one job: postmortem hang {' | '.join(pids)}")
 
 
 def members_of(pids: Iterable[int]) -> Members:
@@ -165,13 +190,26 @@ def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, 
         places = {pid: find_placement(read_environment(pid) or {}) for pid in alive}
         for pid in _chosen(top.pid, alive, places):
             workers = tuple(one for one in _descendants(pid, below) if one in alive)
-            leaders.setdefault(pid, Member(alive[pid], places[pid], workers))
+            of = places[pid].rank if _is_worker(alive[pid], places[pid]) else None
+            leaders.setdefault(pid, Member(alive[pid], places[pid], workers, of))
     # A pid that was named, and is also the child of another that was, stands for itself once.
     inner = {pid for one in leaders.values() for pid in one.workers}
-    kept = [one for pid, one in leaders.items() if pid not in inner or one.place.rank is not None]
+    kept = [
+        one
+        for pid, one in leaders.items()
+        if pid not in inner or (one.place.rank is not None and one.child_of_rank is None)
+    ]
     # SLURM's batch script and its srun have the variables of a rank, too.
     kept = [one for one in kept if one.status.command not in _BETWEEN] or kept
     return tuple(sorted(kept, key=_order)), tuple(zombies.values())
+
+
+def _is_worker(row: Status, place: Placement) -> bool:
+    """Return whether a rank started it, and no launcher: it inherited the rank's variables."""
+    parent = read_status(row.ppid)
+    if place.rank is None or parent is None or parent.command in _BETWEEN:
+        return False
+    return find_placement(read_environment(parent.pid) or {}) == place
 
 
 def _order(one: Member) -> tuple[int, int]:

@@ -103,6 +103,9 @@ class _Snapshot:
             process = self._of_native(process, native)
         else:
             process = self._of_others(process, native)
+        of = self._member.child_of_rank
+        if of is not None:
+            return replace(process, label=f"child pid {self._pid} of rank {of}")
         place = self._member.place
         if place.rank is None:
             place = find_placement(dict(process.env))
@@ -164,7 +167,11 @@ class _Snapshot:
             for one in facts.problems
             if "command line" not in one.where
         ]
-        return Threads(tuple(items), self._pid)
+        tasks = tuple(
+            replace(one, tid=tids.get(one.tid, one.tid)) if one.tid is not None else one
+            for one in facts.threads.async_tasks
+        )
+        return Threads(tuple(items), self._pid, async_tasks=tasks)
 
     def _tell(self, refused: int, stopped: bool, process: LiveProcess) -> None:
         """Note what kept the process from standing still while it was read."""

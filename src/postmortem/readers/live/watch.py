@@ -156,16 +156,24 @@ def look_often(
 
 
 def missing_local_ranks(ranks: tuple[LiveProcess, ...]) -> tuple[int, ...]:
-    """Return the local ranks that the launcher should have here, and that are not its children."""
+    """Return the local ranks that the launcher should have here, and that are not its children.
+
+    None where a child's variables cannot be read, or where the parent is a rank itself.
+    """
     parents = {one.ppid for one in ranks}
     sizes = {_size(one) for one in ranks}
     if len(parents) != 1 or len(sizes) != 1 or None in sizes or parents & {0, 1}:
+        return ()
+    if any(one.local_rank is None for one in ranks):
         return ()
     here = set()
     for pid in children().get(next(iter(parents)), ()):
         status = read_status(pid)
         if status is not None and status.state not in ("Z", "X"):
-            here.add(find_placement(read_environment(pid) or {}).local_rank)
+            env = read_environment(pid)
+            if env is None:
+                return ()
+            here.add(find_placement(env).local_rank)
     size = next(iter(sizes)) or 0
     return tuple(local for local in range(min(size, 4096)) if local not in here)
 

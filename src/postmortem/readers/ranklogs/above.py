@@ -8,6 +8,7 @@ from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.ranklogs.last_words import calm, works
 from postmortem.readers.ranklogs.lines import looks_like_log
 from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
@@ -18,7 +19,6 @@ _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
 _MOST_LINES = 6
 _LONGEST_LINE = 4096
-_NONE_OF_IT = frozenset({"last-work", "last-loss", "last-norm", "last-calm", "last-end"})
 _LAUNCHERS = Pattern(r"^(?:srun|slurmstepd): ")
 
 
@@ -65,7 +65,8 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
     ):
         if _LAUNCHERS.match(text) or not text:
             continue
-        if looks_like_log(text) or not _NONE_OF_IT.isdisjoint(match.id for match in row):
+        ids = [match.id for match in row]
+        if looks_like_log(text) or works(ids) or calm(ids):
             break
         found.append(LastLine(text, path, number))
     return tuple(reversed(found))

@@ -8,18 +8,24 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.last_lines import LastLines
+from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
-from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
+from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
+from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight, without_carriers
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, nan_since, without_told
+from postmortem.readers.ranklogs.last_lines import (
+    ToldLines,
+    last_lines,
+    nan_since,
+    with_earlier,
+    without_told,
+)
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -41,6 +47,8 @@ class ReadLog:
 
     file: LogFile
     raw: RawRankLog
+    before: LastLine | None = None
+    """How an earlier run in the file ended, if that reads like an error."""
 
 
 class Assembly:
@@ -118,6 +126,7 @@ class Assembly:
         for failure in failures:
             told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
+        earlier = {one.file.path: one.before for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
@@ -125,7 +134,8 @@ class Assembly:
         )
         for file, found in zip(files, last_lines(tails), strict=True):
             if found is not None:
-                yield without_told(nan_since(found, file), known[file])
+                found = without_told(nan_since(found, file), known[file])
+                yield with_earlier(found, earlier.get(file))
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -165,7 +175,7 @@ class Assembly:
                 for number, ordinal, text in region.rows
                 if number not in skip
             )
-        for traceback in demuxer.finish():
+        for traceback in without_carriers(demuxer.finish()):
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
                 known = self._known.of(traceback.remote) if traceback.remote else {}
@@ -183,11 +193,15 @@ class Assembly:
                     )
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept)):
-            rank = (
-                rank_named(failure, self._known) if self._writers.writers[writer].shared else None
-            )
+            shared = self._writers.writers[writer].shared
+            rank = rank_named(failure, self._known) if shared else None
+            process = process_named(failure) if shared else None
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
+            elif process is not None:
+                pid, host = process
+                named = self._named(Writer(f"process {pid} on {host}", host=host))
+                failure = replace(failure, writer=named)
             yield failure
 
     def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
@@ -198,7 +212,7 @@ class Assembly:
         return None
 
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
-        for region in kept:
+        for region in kept.joined(lambda text: "jvm-frames" in self._known.of(text)):
             until = self._lines_until(position, region.rows[-1][0])
             for failure in endings(
                 region.raw, writer, self._labels[position].file.path, until, self._known
@@ -246,10 +260,14 @@ class Assembly:
             if label.raw["pid"] == pid and (not label.host or label.host == host):
                 return self._writers.index(position)
         words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
+        return self._named(Writer(words, None, None, host))
+
+    def _named(self, new: Writer) -> int:
+        """Return the writer with a label; it is added where nobody has it."""
         for index, writer in enumerate(self._writers.writers):
-            if writer.label == words:
+            if writer.label == new.label:
                 return index
-        self._writers.writers.append(Writer(words, None, None, host))
+        self._writers.writers.append(new)
         return len(self._writers.writers) - 1
 
     def _resumed(

@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _ABORTED_AT = "Aborted at"
+_LAST = {
+    "jvm-signal",
+    "jvm-internal",
+    "v8-fatal",
+    "v8-uncaught",
+    "dotnet-uncaught",
+    "ruby-bug",
+    "go-panic",
+    "zig-panic",
+}
+_HEAD_OF_JVM = 12
+"""Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
+_HEADS = {"py-c-stack", "jvm-frames"}
+"""Lines right behind which the stack of an end stands that was told further above."""
 _MOST_FRAMES = 200
 _BEFORE = 3
 _MOST_BETWEEN = 1000
@@ -51,7 +65,7 @@ def endings(
             text="\n".join(row[2] for row in rows[i : last + 1]),
             before=_last(region[4]) if i == 0 else (),
             begin_line=number,
-            lines_after=lines - rows[-1][1],
+            lines_after=0 if end.is_last else lines - rows[-1][1],
             matches=known.matches(rows[i][2]),
         )
 
@@ -65,6 +79,8 @@ class _End:
     last: int
     """The last row of it."""
     frames: tuple[LogFrame, ...] = ()
+    is_last: bool = False
+    """Nothing can catch it: what follows is the run-time's own report of it."""
 
 
 def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
@@ -94,7 +110,8 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
 def _told(message: Brief, match: Match, at: int) -> _End:
     """Return an end that one line tells of, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
-    return _End(message.ending or "fatal", ExceptionText(name, match["what"]), at)
+    said = ExceptionText(name, match["what"])
+    return _End(message.ending or "fatal", said, at, is_last=message.id in _LAST)
 
 
 def _last(before: Sequence[str]) -> tuple[str, ...]:
@@ -124,13 +141,19 @@ def without_echoes(failures: Iterable[LogFailure]) -> Iterator[LogFailure]:
 def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
     """Return what a library other than Python says of an end in more than one line."""
     found = known.of(rows[at][2])
+    java = found.get("jvm-signal")
+    if java:
+        below = (row[2].removeprefix("# ") for row in rows[at + 1 : at + _HEAD_OF_JVM])
+        frame = next(filter(None, map(native_frame, below)), None)
+        place = java["what"] if frame is None else f"in {frame.function} ({frame.module})"
+        return _End("fatal", ExceptionText(java["exception"], place), at, is_last=True)
     panic = found.get("rust-panic")
     if panic:
         old = panic.captures.get("old")
-        below = rows[at + 1][2] if at + 1 < len(rows) and old is None else ""
-        message = old if old is not None else below
+        text = rows[at + 1][2] if at + 1 < len(rows) and old is None else ""
+        message = old if old is not None else text
         return _End(
-            "fatal", ExceptionText("panic", f"{message} ({panic['place']})"), at + bool(below)
+            "fatal", ExceptionText("panic", f"{message} ({panic['place']})"), at + bool(text)
         )
     mpi = mpi_error(rows, at, known)
     if mpi is not None:
@@ -172,7 +195,7 @@ def _native(
         frames, rows_of_it = gfortran_frames([row[2] for row in rows[at + 1 :]])
         return frames, at + rows_of_it
     begin, end = frames_behind(rows, last + 1)
-    heads = (i for i in range(at, len(rows)) if "py-c-stack" in known.of(rows[i][2]))
+    heads = (i for i in range(at, len(rows)) if known.of(rows[i][2]).keys() & _HEADS)
     c_stack = next(heads, -1)
     if c_stack >= 0:
         begin, end = frames_behind(rows, c_stack + 1, 1)
@@ -209,6 +232,16 @@ def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...]
             frames.append(LogFrame(frame["file"], int(frame["line"]), frame["function"]))
             last = i
     return tuple(reversed(frames)), last
+
+
+_PROCESS = Pattern(r"^\[(?P<host>[A-Za-z][\w.-]*):0*(?P<pid>\d{2,10})(?: *:\d+:\d+)?\] ")
+"""As Open MPI's crash handler, PMIx and UCX begin their lines."""
+
+
+def process_named(failure: LogFailure) -> tuple[int, str] | None:
+    """Return the process, and its host, that a line says it is of: ``[node1:04711] ``."""
+    found = _PROCESS.match(failure.text)
+    return (int(found["pid"]), found["host"]) if found else None
 
 
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:

@@ -1,14 +1,20 @@
 """What is no failure of a rank's own: launchers' words, and what is told twice."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.demux import Traceback
 from postmortem.readers.ranklogs.rows import KeptRegion
 from postmortem.records import replace
 
-_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
+_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "distributed/launch.py")
 _COMMANDS = ("torch/distributed/run.py", "/bin/torchrun", "/bin/accelerate", "/bin/deepspeed")
+_SPAWN = "torch/multiprocessing/spawn.py"
+"""Its join() raises what it says of a child: `Exception` of old versions."""
+_CARRIERS = ("RemoteTraceback", "_RemoteTraceback", "CellExecutionError")
+"""Whose message is the error of another process, with its traceback."""
+_MOST_CARRIED = 400
+"""Lines behind a carrier in which what it carries begins."""
 _ENOUGH = 8
 """Letters of a name that was cut off."""
 _OF_LAUNCHERS = (
@@ -24,12 +30,23 @@ def is_agent(traceback: Traceback) -> bool:
     files = [frame.file.replace("\\", "/") for frame in traceback.frames]
     if any(part in file for file in files for part in _LAUNCHERS):
         return True
+    if files and files[-1].endswith(_SPAWN) and traceback.frames[-1].function == "join":
+        return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
     if not name:  # cut off before it says what it raised
         return any(part in file for file in files for part in _COMMANDS)
     return name in _OF_LAUNCHERS or any(
         full.startswith(name) for full in _OF_LAUNCHERS if len(name) >= _ENOUGH
     )
+
+
+def without_carriers(tracebacks: Sequence[Traceback]) -> Iterator[Traceback]:
+    """Yield tracebacks without those that only carry one which stands behind them."""
+    for at, one in enumerate(tracebacks):
+        carries = one.said.exception.rsplit(".", 1)[-1] in _CARRIERS
+        behind = tracebacks[at + 1].begin - one.line if carries and at + 1 < len(tracebacks) else 0
+        if not 0 < behind <= _MOST_CARRIED:
+            yield one
 
 
 def once(failures: Iterable[LogFailure]) -> list[LogFailure]:

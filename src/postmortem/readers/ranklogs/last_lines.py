@@ -7,7 +7,7 @@ with the error.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,18 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.ranklogs.last_words import (
+    calm,
+    ends,
+    form_of,
+    says_why,
+    strong,
+    sure,
+    survived,
+    telling,
+    works,
+    wrong,
+)
 from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -30,16 +42,16 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
-_FATAL = "last-error-fatal"
-_WEAK = ("last-error-level", "last-error-status", "last-error-word")
 _CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
-_WORK = ("last-work", "last-loss", "last-norm", "last-end")
+_STOP = "last-stop"
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
+_FEWEST_WORDS = 4
+"""Of a line that may say why something ended."""
 _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
@@ -78,6 +90,7 @@ def _read(
             writer,
             LastLine(_with_next(text, ()), file, number),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
+            worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
@@ -85,19 +98,27 @@ def _read(
     ]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
+    form = form_of(ids[lines.index(errors[0])]) if errors else ""
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
     end = _ended(rows, ids) if not errors else None
+    bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
         last=lines[-1],
         errors=errors,
         plain=plain,
+        form=form,
+        above=_above(lines, ids, errors) if form == "code" else None,
+        whole=whole,
         about_peer=_about_peer(errors, nearest, lines, ids),
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
-        not_a_number=(bad := _not_a_number(lines, found))[0],
-        earlier=bad[1] and not whole,
+        stopped=_stopped(lines, ids),
+        not_a_number=bad[0],
+        quantity=bad[1],
+        earlier=bad[2] and not whole,
+        worked=any(works(names) for names in ids),
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
@@ -111,7 +132,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in _NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-"))
+    return match.id.startswith(("last-error-", "last-foreign-", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -127,7 +148,7 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
             return found
         with open_regular(path) as stream:
-            since = _first_bad(stream, last.text)
+            since = _first_bad(stream, last.text, found.quantity)
     except (OSError, Refused):
         return found
     if since is None or since[0] > last.line:
@@ -141,18 +162,20 @@ def _head(path: str) -> bytes:
         return stream.read(HEAD_BYTES)
 
 
-def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
+def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
     """Return the first line of the last run of numbers that are none, of what `text` prints."""
+    name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
-    names = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
-    forms = [re.compile((known[name].pattern or "").encode()) for name in names]
+    ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
+    forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
     first: tuple[int, str] | None = None
     number = 1
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         here, number = number, number + line.endswith(b"\n")
-        if b"oss" not in line and b"OSS" not in line and b"norm" not in line:
+        if name not in line:
             continue
-        values = [m["value"] for form in forms if (m := form.search(line))]
+        hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
+        values = [hit["value"] for hit in hits]
         if any(value.lower() == b"nan" for value in values):
             first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
@@ -190,6 +213,14 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
+def with_earlier(found: LastLines, earlier: LastLine | None) -> LastLines:
+    """Return it with the error of an earlier run, where its own says nothing of errors."""
+    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
+        return found
+    said = replace(earlier, text=f"{earlier.text} (an earlier run)")
+    return replace(found, nearest=said, nearest_counts=found.ended is None and not found.worked)
+
+
 def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
     stamped = _STAMP.match(row[1])
     return (row[0], stamped["rest"]) if stamped else row
@@ -201,16 +232,27 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     order = [item.id for item in Signatures.load("last line").signatures]
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = _wrong(names)
-        if wrong and "last-more" not in names:
-            rank = min(order.index(name) for name in wrong)
-            block.append((rank, line, any(name not in (*_WEAK, _FATAL) for name in wrong)))
+        if wrong(names) and "last-more" not in names:
+            rank = min(order.index(name) for name in telling(names))
+            block.append((rank, line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
             break
     block.sort(key=lambda row: (row[0], row[1].line))
-    return tuple(line for _, line, _ in block[:_MOST_CITED]), any(sure for _, _, sure in block)
+    return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
+
+
+def _above(
+    lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
+) -> LastLine | None:
+    """Return the line above all errors, which tells no more than how something ended."""
+    at = lines.index(min(errors, key=lambda line: line.line)) - 1
+    while at >= 0 and _goes_on(lines[at].text, ids[at]):
+        at -= 1
+    if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
+        return None
+    return lines[at]
 
 
 def _about_peer(
@@ -229,15 +271,9 @@ def _about_peer(
     return any(table[match.id].part in _OF_PEERS for match in known)
 
 
-def _wrong(names: list[str]) -> list[str]:
-    """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    wrong = [name for name in names if name.startswith("last-error-")]
-    return [name for name in wrong if name not in _WEAK] if "last-calm" in names else wrong
-
-
 def _broken(text: str, names: list[str]) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
-    return text[:1].islower() and " " in text and not any(name in _WORK for name in names)
+    return text[:1].islower() and " " in text and not works(names)
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
@@ -251,42 +287,52 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in _wrong(names) if name != _CUT]
-        if wrong:
-            return line, not worked and any(name not in _WEAK for name in wrong)
-        worked = worked or any(name in _WORK for name in names)
+        if any(name != _CUT for name in wrong(names)):
+            return line, not worked and any(name != _CUT for name in strong(names))
+        worked = worked or survived(names)
     return None, False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     """Return the place of the program's own word that it came to its end."""
     for place in range(len(rows) - 1, -1, -1):
-        if "last-end" in ids[place]:
+        if ends(ids[place]):
             return place
         if not _goes_on(rows[place][1], ids[place]):
             return None
     return None
 
 
+def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before it."""
+    told: LastLine | None = None
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if survived(names):
+            break
+        if any(name.startswith(_STOP) for name in names):
+            told = line
+        elif told is not None and any(name != _CUT for name in says_why(names)):
+            return None
+    return told
+
+
 def _not_a_number(
     lines: list[LastLine], found: list[tuple[Match, ...]]
-) -> tuple[LastLine | None, bool]:
-    """Return from where on a number that is printed again and again is none, to the end."""
-    for name in _NUMBERS:
-        printed = [
-            (line, match["value"])
-            for line, row in zip(lines, found, strict=True)
-            for match in row
-            if match.id == name
-        ]
-        bad = 0
-        for _, value in reversed(printed):
-            if value.lower() != "nan":
-                break
-            bad += 1
-        if bad >= _FEWEST:
-            return printed[-bad][0], bad == len(printed)
-    return None, False
+) -> tuple[LastLine | None, str, bool]:
+    """Return from where on a number that is printed again and again is none, to the end.
+
+    Also what it is called, and whether it was none in all lines.
+    """
+    printed: dict[str, list[tuple[LastLine, str]]] = {}
+    for line, row in zip(lines, found, strict=True):
+        for match in row:
+            if match.id in _NUMBERS:
+                printed.setdefault(match["name"], []).append((line, match["value"].lower()))
+    for name, values in printed.items():
+        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        if len(bad) >= _FEWEST:
+            return bad[-1][0], name, len(bad) == len(values)
+    return None, "", False
 
 
 def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:

@@ -1,15 +1,25 @@
-"""Where the last run of a file begins that several runs were appended to.
+"""Where the last run of a file begins that several runs, or several programs, were written to.
 
-A run begins as the file does: lines of its head come again, behind the end of the run before, and
-later by the clock. Logs of several ranks that were put one behind the other do not go on in time.
+A run begins as the file does (lines of its head come again, behind the end of the run before, and
+later by the clock), where somebody says that one does, or behind a program that an exception has
+ended while another one worked on. Ranks that write into one file side by side are one run.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import ends, strong, wrong
 from postmortem.readers.signatures import Signatures
+from postmortem.records import record
+
+Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
+"""Of the messages of a line, those that count as errors."""
 
 MOST_BYTES = 64 << 20
+_MASKED_BYTES = 8 << 20
+"""Of logs that are searched once more for heads that differ in their numbers."""
 _HEAD_LINES = 64
 _SHORTEST = 20
 _MOST_HEADS = 16
@@ -20,36 +30,75 @@ _NEAR = 16 << 10
 _CLOCK = 64 << 10
 _FEWEST = 2
 _LAST_LINES = 40
+_FEWEST_WORK = 5
+"""Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
-_ENDS = ("last-error-", "last-end")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_NEXT = "run-next"
+_PROGRAM = (
+    rb"Traceback \(most recent call last\):\r?\n"
+    rb'  File "([^"\n]{1,500})", line \d+, in <module>\r?\n'
+)
+_OF_OTHERS = (b"CalledProcessError", b"ChildFailedError", b"ProcessRaisedException")
+"""What a program raises because another one has ended."""
+_LAUNCHERS = (b"/torchrun", b"/accelerate", b"/deepspeed", b"<string>", b"<stdin>", b"/ray")
+_CHAINED = (b"During handling of", b"The above exception was")
+_RANKS = (
+    *(b"[rank", b"ChildFailedError", b"closing signal", b"srun: error", b"/distributed/run.py"),
+    *(b"launch.py:", b"mpirun", b"(raylet)", b"RayTaskError("),
+)
+"""What only logs of several processes hold, which write side by side."""
 
 
-def last_run(data: bytes) -> int:
-    """Return the byte at which the last run begins; 0 where there is one run, as far as is told."""
+@record
+class LaterRun:
+    """The last run of a file, and how the one before it ended."""
+
+    begin: int
+    """The byte at which it begins."""
+    before: str = ""
+    """What the run before it said last, if that reads like an error."""
+    line: int = 0
+    """Where that stands."""
+
+
+def last_run(data: bytes) -> LaterRun | None:
+    """Return the last run; None where there is one run, as far as is told."""
     if data.find(b"restart worker group") >= 0:
-        return 0  # the launcher's own attempts are told apart elsewhere
-    heads = list(_heads(data))
-    starts = {head: list(_places(data, head)) for head in heads}
+        return None  # the launcher's own attempts are told apart elsewhere
+    again = _head_again(data, data, wrong)
+    if not again and len(data) <= _MASKED_BYTES:
+        again = _head_again(data, data.translate(_DIGITS), strong)
+    begin = max(again, _announced(data), _behind_program(data))
+    if not begin:
+        return None
+    error = _error_above(data, begin)
+    return LaterRun(begin, *error) if error else LaterRun(begin)
+
+
+def _head_again(data: bytes, alike: bytes, errors: Errors) -> int:
+    """Return where the head of the file comes again behind an end; 0 where it does not.
+
+    Lines are compared as they stand in `alike`, where all numbers may be one.
+    """
+    heads = list(_heads(alike))
+    starts = {head: list(_places(alike, head)) for head in heads}
     again = {head: places for head, places in starts.items() if 1 < len(places) <= _MOST_STARTS}
     if len(again) < _FEWEST:
         return 0
     first = min(again, key=lambda head: again[head][0])
     for place in reversed(again[first][1:]):
         near = sum(any(place <= p < place + _NEAR for p in places) for places in again.values())
-        if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place):
-            if _later(data, place):
-                return place
-            return 0
+        if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
+            return place if _later(data, place) else 0
     return 0
 
 
 def _heads(data: bytes) -> Iterator[bytes]:
-    """Yield lines of the head that say the same in each run: without numbers."""
+    """Yield lines of the head that say the same in each run, but for numbers."""
     lines = data[:_NEAR].split(b"\n")[:_HEAD_LINES]
     fit = (
-        line
-        for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not line[:1].isspace() and not any(48 <= c < 58 for c in line)
+        line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
     )
     for number, line in enumerate(fit):
         if number >= _MOST_HEADS:
@@ -70,12 +119,91 @@ def _places(data: bytes, head: bytes) -> Iterator[int]:
         at += 1
 
 
-def _ended_above(data: bytes, place: int) -> bool:
-    """Return whether the lines above a place tell how a run ended."""
-    above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
-    lines = above.splitlines()[-_LAST_LINES:]
+def _announced(data: bytes) -> int:
+    """Return where the last run begins that somebody says begins; 0 where nobody does."""
+    known = Signatures.load("run begin")
+    rows = known.find(data, each=_MOST_STARTS)
+    for hit in sorted(rows, key=lambda hit: -hit.offset):
+        place = data.rfind(b"\n", 0, hit.offset) + 1
+        if place and (hit.id == _NEXT or _ended_above(data, place, strong)):
+            return place
+    return 0
+
+
+def _behind_program(data: bytes) -> int:
+    """Return the end of a program that an exception ended while another one worked on, or raised.
+
+    Its outermost frame is a module's: nothing is left of it to catch the exception.
+    """
+    if any(sign in data for sign in _RANKS):
+        return 0
+    raised = [one for one in re.finditer(_PROGRAM, data) if not one[1].endswith(_LAUNCHERS)]
+    if not raised:
+        return 0
+    last = raised[-1]
+    said, end = _end_of(data, last.end())
+    if _goes_on(data[end:]):
+        return end
+    if any(name in said for name in _OF_OTHERS) or all(one[1] == last[1] for one in raised):
+        return 0
+    return data.rfind(b"\n", 0, last.start()) + 1
+
+
+def _end_of(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return the exception of a traceback, and where the lines of it end."""
+    said = b""
+    while at < len(data):
+        end = data.find(b"\n", at) + 1 or len(data)
+        line = data[at:end]
+        at = end
+        if line[:1].isspace():
+            continue
+        said = line
+        below = data[at : at + 200].lstrip(b"\r\n")
+        if not below.startswith((*_CHAINED, b"Traceback (")) and not line.startswith(
+            (*_CHAINED, b"Traceback (")
+        ):
+            break
+    return said, at
+
+
+def _goes_on(data: bytes) -> bool:
+    """Return whether lines behind an exception tell of another program's work, or its end."""
+    lines = [
+        line
+        for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:]
+        if line.strip() and not line.startswith("wandb:")
+    ]
+    found = [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
+    if len(lines) > _FEWEST and any(ends(ids) for ids in found):
+        return True
+    return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
+
+
+def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
+    """Return whether the lines above a place tell how a run ended, well or by one of `errors`."""
+    return any(ends(ids) or errors(ids) for _, _, ids in _rows_above(data, place))
+
+
+def _error_above(data: bytes, place: int) -> tuple[str, int] | None:
+    """Return the last line above a place that says how a run failed, and its number."""
+    rows = _rows_above(data, place)
+    for number, text, ids in reversed(rows):
+        if strong(ids):
+            return text.strip(), number
+    return None
+
+
+def _rows_above(data: bytes, place: int) -> Sequence[tuple[int, str, list[str]]]:
+    """Return the last lines above a place: number, text, what they read like."""
+    begin = max(0, place - _NEAR)
+    lines = data[begin:place].decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
+    last = data.count(b"\n", 0, place)
     found = Signatures.load("last line").matches(lines)
-    return any(match.id.startswith(_ENDS) for row in found for match in row)
+    return [
+        (last - len(lines) + 1 + i, line, [match.id for match in row])
+        for i, (line, row) in enumerate(zip(lines, found, strict=True))
+    ]
 
 
 def _later(data: bytes, place: int) -> bool:

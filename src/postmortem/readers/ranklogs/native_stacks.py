@@ -38,18 +38,24 @@ _FORMS = (
         r'^ +Binary file "(?P<mod>[^"]*)", at (?P<fun>[^+\[]*?)(?:\+0x[0-9a-f]+)?'
         r" \[(?P<at>0x[0-9a-f]+)\]$"
     ),
+    # hs_err_pidPID.log: "V  [libjvm.so+0x1f]  f(int)+0x12", "j  Job.run(I)V+3 app.jar",
+    # "J 23 c2 Job.step()V (12 bytes) @ 0x7f [0x7e+0x1f]", "v  ~StubRoutines::call_stub"
+    Pattern(r"^[VC]  \[(?P<mod>[^\]+]+)\+0x[0-9a-f]+\](?:  (?P<fun>.+?)(?:\+0x[0-9a-f]+)?)?$"),
+    Pattern(r"^(?:j  |J \d+%? (?:c[12] )?)(?P<fun>[^\s(]+\([^\s)]*\)[^\s+]+)(?:\+\d+| |$)"),
+    Pattern(r"^v  ~(?P<fun>\S+)"),
 )
 _RUST = Pattern(r"^ +\d+: +(?:(?P<at>0x[0-9a-f]+) - )?(?P<fun>\S.*)$")
 _RUST_AT = Pattern(r"^ +at (?P<src>\S+?:\d+)(?::\d+)?$")
 _GFORTRAN = Pattern(r"^#\d+ +(?P<at>0x[0-9a-f]+) in (?P<fun>\S+)$")
 _GFORTRAN_AT = Pattern(r"^\s+at (?P<src>\S+?:\d+)$")
 _FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:")
+_OF_JVM = ("V  [", "C  [", "j  ", "J ", "v  ~")
 _UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "???", "")
 
 
 def native_frame(text: str) -> NativeFrame | None:
     """Return the frame that a line is; None where it is none."""
-    if not text.startswith(_FIRST) and ")[0x" not in text:
+    if not text.startswith((*_FIRST, *_OF_JVM)) and ")[0x" not in text:
         return None
     for form in _FORMS:
         found = form.match(text[:_LONGEST_NAME])

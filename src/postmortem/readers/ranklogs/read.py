@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
@@ -99,10 +100,11 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        source_of, notebook = _outputs(opened, problems) or _of_last_run(opened, problems)
+        printed = _outputs(opened, problems)
+        source_of, before = (printed, None) if printed else _of_last_run(opened, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
-        problems += [] if notebook else opened.shrunk(raw["bytes"])
+        problems += opened.shrunk(raw["bytes"]) if source_of is opened.source else []
         source = opened.as_source(raw["bytes"])
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
@@ -117,10 +119,10 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw)
+    return ReadLog(file, raw, before)
 
 
-def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], bytes], bool] | None:
+def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
     """Return what a notebook printed, in place of its text; None for other files."""
     if not is_notebook(opened.head) or not isinstance(opened.source, int):
         return None
@@ -136,28 +138,32 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], b
         what = f"{survived:,} errors of cells were left out: other cells ran after them"
         problems.append(Problem(opened.name, what))
     pieces = iter((text,))
-    return lambda: next(pieces, b""), True
+    return lambda: next(pieces, b"")
 
 
 def _of_last_run(
     opened: OpenedLog, problems: list[Problem]
-) -> tuple[int | Callable[[], bytes], bool]:
+) -> tuple[int | Callable[[], bytes], LastLine | None]:
     """Return the text of a log; of one that several runs were appended to, that of the last.
 
-    Lines of the others are left empty, so that the numbers of lines are those of the file.
+    Also how the run before it ended, if that reads like an error. Lines of the others are left
+    empty, so that the numbers of lines are those of the file.
     """
     source, size = opened.source, opened.plain_size or 0
     if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
-        return source, False
+        return source, None
     data = os.pread(source, size, 0)
-    begin = last_run(data)
-    if not begin:
-        return source, False
-    above, rest = data.count(b"\n", 0, begin), data[begin:]
+    run = last_run(data)
+    if run is None:
+        return source, None
+    above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
     what = f"holds several runs, one after the other: only the last one, from line {above + 1:,}"
-    problems.append(Problem(opened.name, f"{what} on, was judged", "cut the file to see others"))
+    before = LastLine(run.before, opened.name, run.line) if run.before else None
+    said = f"; the one before ended with line {run.line:,}: {run.before[:160]}" if before else ""
+    remedy = "cut the file to see others"
+    problems.append(Problem(opened.name, f"{what} on, was judged{said}", remedy))
     pieces = iter((b"\n" * above, rest))
-    return lambda: next(pieces, b""), True
+    return lambda: next(pieces, b""), before
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ A job that tries again prints thousands of tracebacks; each asks what stands aro
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from postmortem.readers.ranklogs.lines import shape_of_work
@@ -63,6 +63,25 @@ class KeptRows:
 
     def __iter__(self) -> Iterator[KeptRegion]:
         return iter(self._regions)
+
+    def joined(self, begins_rest: Callable[[str], bool]) -> Iterator[KeptRegion]:
+        """Yield the regions, each with those behind it whose first line is the rest of its report.
+
+        A run-time's report may have pages between the word on the end and its stack.
+        """
+        last: KeptRegion | None = None
+        for region in self._regions:
+            label, kinds, cut, rows, before, streams = region.raw
+            if last is not None and last.raw[0] == label and begins_rest(rows[0][2]):
+                _, _, _, first, before, of_first = last.raw
+                region = KeptRegion(
+                    (label, kinds, cut, (*first, *rows), before, of_first + streams)
+                )
+            elif last is not None:
+                yield last
+            last = region
+        if last is not None:
+            yield last
 
     def count(self, after: int, until: int) -> int:
         """Return how many rows have an ordinal behind `after`, up to `until`."""

@@ -48,6 +48,7 @@ _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
     r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
 )
+_RUN_FOLDER = Pattern(r"^postmortem-\d{8}-\d{6}-(?:(?P<host>.+)-)?\d+$")
 # What administrators call machines; gpt2.log and llama7b.log are named after models.
 _HOST_WORD = Pattern(
     r"(?i)^(node|host|gpu|dgx|hgx|compute|nid|cn|worker|server|machine|vm|instance|algo)|^ip-\d"
@@ -264,7 +265,7 @@ def _between(path: str, root: str) -> tuple[str, ...]:
 def _host_above(path: str, root: str) -> str | None:
     """Return the host that a folder between `root` and the file is named after, if one is."""
     for part in _between(path, root):
-        found = _NODE.match(part)
+        found = _RUN_FOLDER.match(part) or _NODE.match(part)
         if found and not _RANK_FOLDER.match(part):
             return found["host"]
     return None

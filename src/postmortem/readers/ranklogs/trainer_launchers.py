@@ -7,7 +7,7 @@ from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 
 _OF_COMMANDS = (
-    "torch/distributed/launch.py",
+    "distributed/launch.py",
     "accelerate/commands/launch.py",
     "'--local_rank=",
     "'--local-rank=",
@@ -27,6 +27,19 @@ class TrainerLaunchers:
 
     def ends(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
         """Yield what a line says of one process."""
+        ours = found.get("run-ended")
+        if ours:
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(ours["rank"]) if ours["rank"] else None,
+                pid=int(ours["pid"]),
+                code=int(ours["code"]) if ours["code"] else None,
+                signal=ours["signal"] or None,
+                launcher="postmortem run",
+                stopped=bool(ours["stopped"]),
+                memory=bool(ours["memory"]),
+            )
         said = found.get("deepspeed-ended")
         if said:
             code, name = ended(int(said["code"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postmortem.facts.memory import ModuleStatus
 from postmortem.report.contract import Address, Shape
-from postmortem.report.contract.threads import Group, Raised, Thread
+from postmortem.report.contract.threads import AsyncTask, Group, Raised, Thread
 
 
 class Process(Shape):
@@ -186,6 +186,8 @@ class Core(Shape):
     groups: list[Group]
     """threads with like stacks. Lines of library code, boilerplate and names of threads do not
     split a group; the user's own Python line does"""
+    async_tasks: list[AsyncTask]
+    """of asyncio, that have not ended (CPython 3.11 to 3.13)"""
     modules: list[Module]
     """mapped ELF files, and whether the file on disk is the same build"""
     memory: Memory

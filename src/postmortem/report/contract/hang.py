@@ -6,7 +6,7 @@ from typing import Literal
 
 from postmortem.report.contract import Address, Shape
 from postmortem.report.contract.logs import Stacks
-from postmortem.report.contract.threads import Frame, Group, ThreadState
+from postmortem.report.contract.threads import AsyncTask, Frame, Group, ThreadState
 
 
 class SystemCall(Shape):
@@ -94,8 +94,17 @@ class LiveProcess(Shape):
     main_thread: int
     threads: list[LiveThread]
     groups: list[Group]
+    async_tasks: list[AsyncTask]
+    """of asyncio, that have not ended (CPython 3.11 to 3.13)"""
     descriptors: list[Descriptor]
     """open files"""
+
+
+class NcclRas(Shape):
+    errors: list[str]
+    """processes that do not answer, communicators that are not whole"""
+    warnings: list[str]
+    """ranks that are behind in a communicator, and the like"""
 
 
 class Stuck(Shape):
@@ -121,3 +130,5 @@ class Hang(Shape):
     missing_local_ranks: list[int]
     zombies: list[int]
     """processes of the job that have ended and that nobody has asked for"""
+    nccl_ras: NcclRas | None
+    """what NCCL's RAS threads find amiss, in their words; null where they were not asked"""

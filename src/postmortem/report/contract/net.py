@@ -60,6 +60,8 @@ class Node(Shape):
     port: int
     """where it listened for probes"""
     torch: bool
+    gpu: bool
+    """NVIDIA's driver is loaded"""
 
 
 class Stage(Shape):

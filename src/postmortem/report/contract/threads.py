@@ -75,6 +75,26 @@ class Thread(ThreadState):
     frames were"""
 
 
+class TaskFrame(Shape):
+    function: str
+    file: str | None
+    line: int | None
+
+
+class AsyncTask(Shape):
+    name: str
+    tid: int | None
+    """of the thread that runs its event loop"""
+    running: bool
+    """its innermost frame is on the stack of that thread"""
+    frames: list[TaskFrame]
+    """from what it awaits to its own coroutine"""
+    waits_on: str | None
+    """type of the future that wakes it"""
+    waits_for: list[str]
+    """names of the tasks that it awaits"""
+
+
 class Group(Shape):
     id: int
     tids: list[int]

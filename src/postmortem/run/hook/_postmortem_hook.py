@@ -11,21 +11,26 @@ import os
 import sys
 import time
 
+from _postmortem_import import on_import
+from _postmortem_values import local_values
+
 _HOLD_SECONDS = 3.0
 """How long a process that raised waits for the stacks of the others to be taken."""
 _ANSWER_SECONDS = 0.5
 """How long it waits for any word at all."""
 _BOX_BYTES = 8192
 _MOST_FRAMES = 200
-_MOST_LOCALS = 64
-_LONGEST_TEXT = 200
+_LIBRARY = ("site-packages", "/lib/python", os.sep + os.path.join("postmortem", "monitor", ""))
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-_SECRET = (
-    "token secret passw passphrase apikey api_key credential private_key access_key auth cookie "
-    "session_key bearer"
-).split()
-
-_state = {"folder": "", "pid": 0, "box": None, "fd": -1, "path": "", "seen": None, "raises": 0}
+_state = {
+    "folder": "",
+    "pid": 0,
+    "fd": -1,
+    "spare": (-1, ""),
+    "path": "",
+    "seen": None,
+    "raises": 0,
+}
 
 
 def install(folder):
@@ -45,35 +50,29 @@ def _open_box(replaced=-1):
 
     `replaced` is the descriptor of the parent's box, to which faulthandler writes.
     """
-    import mmap
-
     pid = os.getpid()
     _state["pid"] = pid
-    _state["box"] = None
     path = "%s/box/%d-%x.box" % (_state["folder"], pid, time.time_ns())
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
     except OSError:
         return
     try:
-        # A full disk says so now, and not by SIGBUS when the page is written.
-        os.posix_fallocate(fd, 0, _BOX_BYTES)
-        _state["box"] = mmap.mmap(fd, _BOX_BYTES)
-    except (OSError, ValueError):
+        written = os.write(fd, _facts().ljust(_BOX_BYTES, b"\0"))
+    except OSError:
+        written = 0
+    if written < _BOX_BYTES:  # the disk is full
         os.close(fd)
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+        os.unlink(path)
         return
     _state["path"] = path
-    _state["box"][: len(_facts())] = _facts()
     if replaced >= 0:
         os.dup2(fd, replaced, inheritable=False)
         os.close(fd)
         _state["fd"] = replaced
     else:
         _state["fd"] = _out_of_the_way(fd)
+        _keep_a_spare()
         _enable_faulthandler(_state["fd"])
 
 
@@ -127,6 +126,19 @@ def _after_fork():
         _tell(b"hello")
     except Exception:
         pass
+
+
+def _keep_a_spare():
+    """Hold one descriptor more, for what is opened when the program has used up all."""
+    if _is_file(_state["fd"], _state["path"]):
+        _state["spare"] = _out_of_the_way(os.dup(_state["fd"])), _state["path"]
+
+
+def _give_back_the_spare():
+    spare, path = _state["spare"]
+    if _is_file(spare, path):
+        os.close(spare)
+    _state["spare"] = -1, ""
 
 
 def _is_file(fd, path):
@@ -222,40 +234,7 @@ def _hook():
         _raised(args.exc_type, args.exc_value, args.exc_traceback, "ignored")
 
     sys.unraisablehook = unraisablehook
-    if "traceback" in sys.modules:
-        _hook_traceback(sys.modules["traceback"])
-    else:
-        sys.meta_path.insert(0, _OnImport("traceback", _hook_traceback))
-
-
-class _OnImport:
-    """Hooks one module when the program imports it, and goes away."""
-
-    def __init__(self, name, hook):
-        self.name = name
-        self.hook = hook
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        sys.meta_path.remove(self)
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    self._hook_after(spec.loader)
-                return spec
-        return None
-
-    def _hook_after(self, loader):
-        load = loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            self.hook(module)
-
-        loader.exec_module = exec_module
+    on_import("traceback", _hook_traceback)
 
 
 _PRINTERS = (
@@ -318,6 +297,7 @@ def _raised(kind, value, trace, where, thread=None):
         if _state["raises"] > 16:
             return
         now = time.time()
+        _give_back_the_spare()
         path = _write_raise(kind, value, trace, where, thread, now)
         if where in ("main", "process"):
             words = "%s: %s" % (kind.__name__, str(value)[:500])
@@ -326,6 +306,7 @@ def _raised(kind, value, trace, where, thread=None):
                 ("raise\n%s\n%.6f\n%s" % (name, now, words)).encode("utf-8", "replace"), hold=True
             )
             _amend_error_file(words, value, trace, now, answer.decode("utf-8", "replace"))
+        _keep_a_spare()
     except Exception:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             raise
@@ -366,7 +347,7 @@ def _frames(trace):
         trace = trace.tb_next
     rows = []
     for file, line, function, frame in found[-_MOST_FRAMES:]:
-        library = "site-packages" in file or "/lib/python" in file or file.startswith("<frozen")
+        library = any(part in file for part in _LIBRARY) or file.startswith("<frozen")
         is_last = frame is found[-1][3]
         rows.append(
             {
@@ -374,76 +355,10 @@ def _frames(trace):
                 "line": line,
                 "function": function,
                 "library": library,
-                "locals": {} if library and not is_last else _locals(frame),
+                "locals": {} if library and not is_last else local_values(frame),
             }
         )
     return rows
-
-
-def _locals(frame):
-    rows = {}
-    for name, value in list(frame.f_locals.items()):
-        if len(rows) >= _MOST_LOCALS:
-            break
-        if name.startswith("__") or type(value).__name__ in ("module", "function", "type"):
-            continue
-        try:
-            rows[str(name)] = _described(name, value)
-        except Exception as error:
-            rows[str(name)] = "<%s>" % type(error).__name__
-    return rows
-
-
-def _described(name, value, depth=0):
-    """Return a value in words; no code of the program is run for it."""
-    if any(word in str(name).lower() for word in _SECRET):
-        return "[masked]"
-    kind = type(value)
-    if value is None or kind in (bool, int, float, complex):
-        return repr(value)[:_LONGEST_TEXT]
-    if kind in (str, bytes):
-        short = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT]
-        more = "" if len(value) <= _LONGEST_TEXT else " … (%d in all)" % len(value)
-        return repr(short) + more
-    tensor = _tensor(value)
-    if tensor is not None:
-        return tensor
-    if kind in (list, tuple, set, frozenset, dict) and depth < 2:
-        return _container(value, kind, depth)
-    return "%s.%s object" % (kind.__module__, kind.__qualname__)
-
-
-def _container(value, kind, depth):
-    size = len(value)
-    if kind is dict:
-        parts = [
-            "%s: %s" % (_described("", key, depth + 1), _described(key, item, depth + 1))
-            for key, item in list(value.items())[:6]
-        ]
-    else:
-        parts = [_described("", item, depth + 1) for item in list(value)[:6]]
-    inside = ", ".join(parts) + (", …" if size > 6 else "")
-    return (
-        "%s of %d: %s" % (kind.__name__, size, inside[:400])
-        if size
-        else "%s, empty" % (kind.__name__)
-    )
-
-
-def _tensor(value):
-    """Return shape, dtype and device of a tensor or array; its values are not looked at."""
-    torch = sys.modules.get("torch")
-    kind = type(value)
-    if torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
-        with torch._C.DisableTorchFunctionSubclass():
-            words = [kind.__name__, "shape %s" % (tuple(value.shape),), str(value.dtype)]
-            words.append(str(value.device))
-            if value.requires_grad:
-                words.append("requires_grad")
-        return ", ".join(words)
-    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-        return "ndarray, shape %s, %s" % (value.shape, value.dtype)
-    return None
 
 
 def _amend_error_file(words, value, trace, now, answer):

@@ -1,18 +1,23 @@
-# What `postmortem run` puts first on PYTHONPATH; every Python of the tree imports it at its start.
+# `run` and `emulate` put it first on PYTHONPATH; every Python of the tree imports it at its start.
 # It says nothing, changes nothing that the program sees, and makes room for the user's own module
 # of the same name. Any Python may meet it, so this file is written for the oldest.
 import os
 import sys
 
+_PARTS = (
+    ("POSTMORTEM_RUN", "_postmortem_hook"),
+    ("POSTMORTEM_EMULATE_NAN", "_postmortem_nan"),
+    ("POSTMORTEM_NUMERICS", "_postmortem_numerics"),
+)
+
 
 def _begin():
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = os.environ.get("POSTMORTEM_RUN")
     try:
-        if folder and sys.version_info >= (3, 8):
-            import _postmortem_hook
-
-            _postmortem_hook.install(folder)
+        for name, module in _PARTS:
+            words = os.environ.get(name)
+            if words and sys.version_info >= (3, 8):
+                __import__(module).install(words)
     except Exception:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             raise

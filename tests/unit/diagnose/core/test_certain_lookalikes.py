@@ -36,6 +36,14 @@ def _aborted(*names: str, first: str = "") -> str:
     return first + _stack(*libc, *names) + _ABORT
 
 
+def _left(message: str) -> tuple[str, str]:
+    first = f'abort_message = "{message}\\n"\nabort_is_of_this_end = false\n'
+    stack = _stack("?? () from /lib64/libc.so.6", "?? () from /opt/app/tool")
+    return f"no names on the stack, and the C library's words may be old: {message}", (
+        first + stack + _ABORT
+    )
+
+
 def _segv(address: str, fault: str, *names: str) -> str:
     signal = f'[signal]\nname = "SIGSEGV"\ncode = "SEGV_MAPERR"\naddress = {address}\n'
     return _stack(*(names or ("get () from /opt/app/tool",))) + signal + f"[fault]\n{fault}\n"
@@ -49,6 +57,7 @@ _DEEP = "pc = { value = 0x401000, mapped = true, permissions = 'r-x' }\n" + (
 
 WRONG: dict[str, list[tuple[str, str]]] = {
     "aborted_by_itself": [
+        _left("Fatal error: glibc detected an invalid stdio handle"),
         (
             "another thread sent SIGABRT to one that stands in a function whose name sounds so",
             _stack("io::terminate_line () from /opt/app/tool", "main () from /opt/app/tool")
@@ -70,10 +79,11 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         )
     ],
     "assertion_failed": [
+        _left("tool: a.c:9: check: Assertion `n == 7' failed."),
         (
             "a function of the program is called assert_fail",
             _aborted("assert_fail () from /opt/app/tool", "main () from /opt/app/tool"),
-        )
+        ),
     ],
     "bad_call": [
         (
@@ -87,10 +97,11 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         )
     ],
     "buffer_overflow": [
+        _left("*** stack smashing detected ***: terminated"),
         (
             "a function of the program is called chk_fail",
             _aborted("chk_fail () from /opt/app/tool", "main () from /opt/app/tool"),
-        )
+        ),
     ],
     "dataloader_worker": [
         (
@@ -137,6 +148,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
     ],
     "forced_unwind": [
+        _left("FATAL: exception not rethrown"),
         (
             "the message says that a thread was being ended, not by whom",
             _aborted(
@@ -144,7 +156,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
                 "work () from /opt/app/tool",
                 first='abort_message = "FATAL: exception not rethrown\\n"\n',
             ),
-        )
+        ),
     ],
     "hardware_memory_error": [
         (
@@ -155,6 +167,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         )
     ],
     "heap_corruption": [
+        _left("double free or corruption (fasttop)"),
         (
             "an assertion of the program's own allocator has the C library's words in it",
             _aborted(
@@ -163,7 +176,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
                 first="abort_message = 'tool: pool.c:9: pool_free: Assertion `!\"double free or "
                 "corruption (fasttop)\"` failed.'\n",
             ),
-        )
+        ),
     ],
     "killed_by_signal": [
         (
@@ -328,11 +341,14 @@ WRONG: dict[str, list[tuple[str, str]]] = {
 
 
 def rules_that_are_certain() -> set[str]:
-    """Return the ids of core rules in whose files `Confidence.CERTAIN` is given to a finding."""
+    """Return the ids of core rules whose files give a finding `Confidence.CERTAIN`, or ask for the
+    degree of what the C library said.
+    """
     found = set()
     for path in _CORE.glob("*/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and node.attr == "CERTAIN":
+            named = {getattr(node, "attr", ""), getattr(node, "id", "")}
+            if isinstance(node, ast.Attribute | ast.Name) and named & {"CERTAIN", "degree_of"}:
                 found.add(path.stem)
     return found
 

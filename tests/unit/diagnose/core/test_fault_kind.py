@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
-from postmortem.diagnose.core.fault_words import explain, size_words
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.pointers import is_canonical
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.recursion import recursion

@@ -55,6 +55,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "hardware",
+        event(T.HARDWARE, "doctor", host="node3", breaks="disk"),
+        event(T.RAISED, ranks=(5,), host="node3.cluster", errnos=("EIO",)),
+        Confidence.LIKELY,
+    ),
+    (
         "kernel-failed",
         event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
         event(T.RAISED, pid=7, ranks=(1,), what=f"RuntimeError: CUDA error: {_ILLEGAL}"),
@@ -111,6 +117,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
 ]
 
 APART: list[tuple[str, Event, Event]] = [
+    # the disk got worse, and the error is of a label
+    (
+        "hardware",
+        event(T.HARDWARE, "doctor", host="node3", breaks="disk"),
+        event(T.RAISED, ranks=(5,), host="node3", what="ValueError: bad label"),
+    ),
     # another process was killed for memory
     (
         "kernel-failed",
@@ -186,7 +198,7 @@ APART: list[tuple[str, Event, Event]] = [
 
 @pytest.mark.parametrize(("row", "cause", "effect", "sure"), JOINED, ids=[r[0] for r in JOINED])
 def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confidence) -> None:
-    incident = solve([effect, cause])
+    incident = solve([effect, cause], TABLE)
     assert [(one.row, one.cause, one.effect, one.confidence) for one in incident.links] == [
         (row, 1, 0, sure)
     ]
@@ -195,7 +207,7 @@ def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confi
 
 @pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[r[0] for r in APART])
 def test_a_row_leaves_its_look_alike_alone(row: str, cause: Event, effect: Event) -> None:
-    assert solve([cause, effect]).links == ()
+    assert solve([cause, effect], TABLE).links == ()
 
 
 def test_every_row_has_a_pair_and_a_look_alike() -> None:
@@ -213,6 +225,6 @@ def test_pairs_are_of_the_types_of_their_row() -> None:
 
 def test_effects_are_never_roots() -> None:
     lonely = [event(kind, ranks=(0,)) for kind in sorted(EFFECTS)]
-    incident = solve(lonely)
+    incident = solve(lonely, TABLE)
     assert incident.roots == ()
     assert len(incident.unexplained) == len(lonely)

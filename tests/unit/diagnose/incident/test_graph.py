@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
+from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
 from postmortem.present.headline.incident import headline as verdict
 from postmortem.present.triage.words import chain
@@ -22,7 +23,7 @@ LOST = Event(EventType.LOST_PEER, "connection closed", "logs", ranks=(0, 2), ord
 
 def test_a_chain_runs_from_the_root_to_the_victims_in_any_order_of_the_events() -> None:
     for events in itertools.permutations([KILL, RAISED, LOST]):
-        incident = solve(events)
+        incident = solve(events, TABLE)
         assert [events[i] for i in incident.roots] == [KILL]
         steps = [events[i] for i in chain(incident, incident.roots[0])]
         assert steps == [KILL, RAISED, LOST]
@@ -30,20 +31,22 @@ def test_a_chain_runs_from_the_root_to_the_victims_in_any_order_of_the_events() 
 
 def test_two_culprits_are_two_roots_the_one_with_more_victims_first() -> None:
     other = Event(EventType.CRASHED, "SIGSEGV", "core", ranks=(3,), pid=9)
-    incident = solve([other, RAISED, KILL, LOST])
+    incident = solve([other, RAISED, KILL, LOST], TABLE)
     assert [incident.events[i] for i in incident.roots] == [KILL, other]
     documents = [{"kind": "logs", "verdict": "a"}, {"kind": "core", "verdict": "b"}]
     assert "; and apart from it: " in verdict(incident, documents)
 
 
 def test_one_report_alone_is_told_in_its_own_words() -> None:
-    assert verdict(solve([RAISED]), [{"kind": "logs", "verdict": "as it says"}]) == "as it says"
+    assert (
+        verdict(solve([RAISED], TABLE), [{"kind": "logs", "verdict": "as it says"}]) == "as it says"
+    )
 
 
 def test_a_possible_link_makes_nobody_a_victim() -> None:
     core = Event(EventType.CRASHED, "SIGSEGV", "core", ranks=(1,), role="DataLoader worker", pid=5)
     plain = Event(EventType.RAISED, "ValueError", "logs", ranks=(1,), pid=4)
-    incident = solve([core, plain])
+    incident = solve([core, plain], TABLE)
     assert [one.confidence for one in incident.links] == [Confidence.POSSIBLE]
     assert len(incident.roots) == 2
 
@@ -69,8 +72,8 @@ def _events() -> st.SearchStrategy[list[Event]]:
 def test_any_events_have_a_graph_without_circles_and_every_event_is_told(
     events: list[Event],
 ) -> None:
-    incident = solve(events)
-    assert incident == solve(events)
+    incident = solve(events, TABLE)
+    assert incident == solve(events, TABLE)
     for index in range(len(events)):
         assert index not in incident.explained_by(index)
     told = {*incident.roots, *incident.unexplained}

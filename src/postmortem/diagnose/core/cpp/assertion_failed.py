@@ -13,11 +13,11 @@ What to do
 
 import re
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
@@ -65,7 +65,7 @@ def assertion_failed(
         cause="native code checked a condition that its author assumed to be always true, "
         "and stopped "
         "the program because it was not",
-        confidence=Confidence.CERTAIN,
+        confidence=degree_of(message if found else None),
         next_steps=steps,
         evidence=tuple(evidence),
     )

@@ -15,7 +15,7 @@ What to do
     catch abi::__forced_unwind first); do not call pthread_exit from C++.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
@@ -71,7 +71,7 @@ def forced_unwind(
         title=clip(f"{how} could not end a thread{where}", 100),
         cause=f"{how} ends a thread by unwinding its stack, and {stopped}; the runtime library "
         "then ends the process",
-        confidence=Confidence.CERTAIN if swallowed and how == "pthread_exit" else Confidence.LIKELY,
+        confidence=degree_of(message) if swallowed and how == "pthread_exit" else Confidence.LIKELY,
         next_steps=(
             f"find who calls {how}: ask the thread to end by a flag or a closed queue instead",
             "catch (...) blocks on that stack must end in `throw;`; noexcept functions must not "

@@ -23,11 +23,9 @@ from postmortem.patterns import Pattern
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
-# Memory that processes share has names that never were files.
-_PASSING = Pattern(
-    r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|/memfd:|^/(SYSV|anon_hugepage|\[aio\])|"
-    r"/\.?cache/|/\.nfs"
-)
+_PASSING = Pattern(r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|/\.?cache/|/\.nfs")
+# Memory with a name, that processes share or that code is made in (.NET, BEAM): never a file.
+_NO_FILE = Pattern(r"^/(memfd:|SYSV|anon_hugepage|\[aio\])")
 
 
 @rule("https://man7.org/linux/man-pages/man5/core.5.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
@@ -64,4 +62,6 @@ def replaced_module(modules: Modules, threads: Threads | None) -> Findings:
 
 
 def _matters(module: Module, is_on_stack: bool) -> bool:
+    if _NO_FILE.match(module.path):
+        return False
     return is_on_stack or _PASSING.search(module.path) is None

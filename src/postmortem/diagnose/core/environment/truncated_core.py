@@ -13,7 +13,7 @@ What to do
     Copy it again if it was copied; else free space and raise the limit before the next run.
 """
 
-from postmortem.diagnose.core.fault_words import size_words
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.process import CoreFile
 

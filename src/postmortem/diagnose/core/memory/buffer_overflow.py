@@ -13,11 +13,11 @@ What to do
     Look at the local arrays and the copies in that function.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording, explained
@@ -69,7 +69,7 @@ def buffer_overflow(
     yield Finding(
         title=clip(f"{title}{where}", 100),
         cause=known.cause,
-        confidence=Confidence.CERTAIN,
+        confidence=degree_of(message if said else None),
         next_steps=(
             *known.next_steps,
             "run a small case under AddressSanitizer: it names the variable and the line",

@@ -18,7 +18,13 @@ What to do
 
 import re
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import (
+    cite_abort,
+    cite_frame,
+    cite_python,
+    cite_signal,
+    degree_of,
+)
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
 from postmortem.diagnose.names import clip, short
@@ -68,7 +74,7 @@ def heap_corruption(
         yield Finding(
             title=clip(f"heap corruption: {what}{_freed_by(crashed) if is_here else ''}", 100),
             cause=cause + _at_exit(crashed),
-            confidence=Confidence.CERTAIN,
+            confidence=degree_of(message),
             next_steps=_first_step(crashed, is_here) + _STEPS,
             evidence=tuple(evidence),
         )

@@ -16,7 +16,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import size_words
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import clip, short

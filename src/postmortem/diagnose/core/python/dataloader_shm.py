@@ -18,7 +18,8 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain, size_words
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.core.stacks import handler_index
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule

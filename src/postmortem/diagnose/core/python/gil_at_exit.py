@@ -18,7 +18,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.owners import Owner, owner
+from postmortem.diagnose.core.stacks import has_python
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
@@ -30,14 +30,6 @@ _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
     r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
 )
-
-
-def _has_python(threads: Threads | None) -> bool:
-    return threads is not None and any(
-        frame.kind == "python" or owner(frame) is Owner.CPYTHON
-        for thread in threads
-        for frame in thread.frames
-    )
 
 
 @rule(
@@ -56,7 +48,7 @@ def gil_at_exit(kind: FaultKind, threads: Threads | None, message: AbortMessage 
     not_rethrown = message is not None and "exception not rethrown" in message.text
     if killed is None and not not_rethrown:
         return
-    if asked is None and not (not_rethrown and _has_python(threads)):
+    if asked is None and not (not_rethrown and has_python(threads or ())):
         return  # forced_unwind
     evidence: list[Evidence] = [cite_abort(message)] if not_rethrown and message else []
     evidence += [cite_frame(crashed, i) for i in (killed, asked) if i is not None]

@@ -45,14 +45,15 @@ def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) ->
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]
-    if not any(name in _ENDING for name in names):
+    found = None
+    if any(name in _ENDING for name in names):
+        found = next((row for row in _REASONS if row[0] in names), None)
+    said = panic is not None and panic.language == ".NET"
+    if found is None and not (said and _is_nameless(names)):
         return
-    found = next((row for row in _REASONS if row[0] in names), None)
-    if found is None:
-        return
-    name, title, cause = found
-    evidence = [cite_frame(crashed, names.index(name))]
-    if panic is not None and panic.language == ".NET":
+    name, title, cause = found or _REASONS[1]
+    evidence = [cite_frame(crashed, names.index(name))] if found is not None else []
+    if panic is not None and said:
         title = f"{title}: {panic.head}"
         methods = [line.strip() for line in panic.text.splitlines()[1:]]
         cause = f"{clip(panic.head, 300)}: {cause}"
@@ -61,10 +62,16 @@ def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) ->
     yield Finding(
         title=clip(title, 100),
         cause=cause,
-        confidence=Confidence.LIKELY,
+        # Without names on the stack, the words may be those of an exception that was caught before.
+        confidence=Confidence.LIKELY if found is not None else Confidence.POSSIBLE,
         next_steps=(
             "read what the runtime printed to standard error: the exception and its methods",
             "dotnet-dump analyze CORE, then clrstack -all and pe, shows methods and exceptions",
         ),
         evidence=tuple(evidence),
     )
+
+
+def _is_nameless(names: list[str]) -> bool:
+    """Return whether abort() was called by code without a name: a program in a single file."""
+    return "abort" in names[:-1] and names[names.index("abort") + 1] == "??"

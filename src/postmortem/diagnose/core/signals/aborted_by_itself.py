@@ -12,7 +12,7 @@ What to do
     know the function that aborted.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
@@ -58,7 +58,7 @@ def aborted_by_itself(
         title=clip(title, 100),
         cause=explain(kind, signal) + _meaning(words),
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
-        confidence=Confidence.CERTAIN if signal.code or _has_abort(crashed) else Confidence.LIKELY,
+        confidence=degree_of(message) if signal.code or _has_abort(crashed) else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )

@@ -22,7 +22,8 @@ from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.crash import Fault, Instruction, Signal
+from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
@@ -46,6 +47,7 @@ def illegal_instruction(
     fault: Fault | None,
     threads: Threads | None,
     process: Process | None,
+    modules: Modules | None,
 ) -> Findings:
     if kind is not FaultKind.ILLEGAL_INSTRUCTION:
         return
@@ -67,6 +69,9 @@ def illegal_instruction(
     words = explain(kind, signal, fault, threads)
     if instruction is not None and instruction.is_zeros and fault is not None:
         yield _zeros(where, words, fault, tuple(evidence))
+        return
+    if instruction is not None and _is_table(instruction, modules):
+        yield _table(where, words, tuple(evidence))
         return
     is_known = feature is not None or at_load
     if fault is not None and _is_nobodys(fault) and not is_known:
@@ -105,6 +110,28 @@ def _machine(process: Process | None) -> str:
 def _is_nobodys(fault: Fault) -> bool:
     """Whether the code stands in memory that no file was mapped to."""
     return fault.pc.mapped and fault.pc.path is None and fault.pc.kind != "vdso"
+
+
+def _is_table(instruction: Instruction, modules: Modules | None) -> bool:
+    """Whether the bytes are addresses of the process's own files: a table, as behind a function."""
+    words = [int.from_bytes(instruction.code[at : at + 8], "little") for at in (0, 8)]
+    return modules is not None and all(modules.at(word) is not None for word in words)
+
+
+def _table(where: str, words: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        title=clip(f"data was executed as code{where}: a table of addresses", 100),
+        cause=f"{words}. The bytes there are addresses of this process's own files: constants that "
+        "stand behind or between functions. The code in front of them ran on into them, or a jump "
+        "went wrong",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "look at the listing in front of the program counter (gdb: x/8i $pc-32): does that "
+            "function end without a return or a jump?",
+            _WRONG_JUMP,
+        ),
+        evidence=evidence,
+    )
 
 
 _WRONG_JUMP = "look at the caller in the stack: the pointer that it called, and who sets it"

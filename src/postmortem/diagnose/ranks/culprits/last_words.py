@@ -21,18 +21,38 @@ def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return
     said = blame.cause.said.strip()
+    if blame.cause.above:
+        said = f"{clip(said, 60)}; just above: {blame.cause.above}"
     cause = "The last lines read like an error, and nothing follows them. "
     if blame.cause.behind:
         cause = "A line near the end reads like an error; what follows it shows no work. "
+    means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
+    if not blame.cause.form and blame.cause.whole:
+        step = "look for what it wrote elsewhere: nothing stands above these lines"
     yield Finding(
         title=clip(said, 100),
         verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
         if blame.cause.behind
         else None,
-        cause=cause + "No traceback and no launcher says how it ended.",
+        cause=cause + means,
         confidence=Confidence.LIKELY if blame.cause.plain else Confidence.POSSIBLE,
-        next_steps=(
-            "look at the whole log, with stderr: the cause may stand above what was copied",
-        ),
+        next_steps=(step,),
         evidence=cite(blame),
     )
+
+
+_ADVICE = {
+    "": (
+        "No traceback and no launcher says how it ended.",
+        "look at the whole log, with stderr: the cause may stand above what was copied",
+    ),
+    "usage": (
+        "The command line was refused: nothing of the program ran.",
+        "compare the arguments with what --help prints in the version that ran",
+    ),
+    "code": (
+        "A code says that something failed, and not why.",
+        "look for why in what the command itself wrote, above that line or in a log of its own",
+    ),
+}
+"""By the form of the error: what it means, and what to do."""

@@ -46,6 +46,14 @@ _LIMITS = {
             "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
         ),
     ),
+    "postmortem run": (
+        " The kernel chose it: the memory limit of its control group was used up.",
+        (
+            "the largest processes stand in report.txt of the run's folder",
+            "a larger limit (run --memory, the container's, the job's), or less in it: DataLoader "
+            "workers and files in /dev/shm count",
+        ),
+    ),
     "kubernetes": (
         " Kubernetes says OOMKilled: the container used up the memory that it may have.",
         (
@@ -85,7 +93,8 @@ def rank_crashed(blame: Attribution) -> Findings:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
         case MemoryLimit():
-            said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
+            launcher = party.exit.launcher if party.exit is not None else ""
+            said, limit = _LIMITS.get(launcher, _LIMITS["postmortem run"])
             cause += said
             steps = list(limit)
         case MaybeMemory(kill):
@@ -115,10 +124,6 @@ def rank_crashed(blame: Attribution) -> Findings:
         next_steps=tuple(steps),
         evidence=cite(blame),
     )
-
-
-def _of_pod(party: Suspect) -> bool:
-    return party.exit is not None and party.exit.launcher == "kubernetes"
 
 
 def _how(party: Suspect) -> str:

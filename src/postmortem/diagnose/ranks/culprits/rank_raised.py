@@ -24,6 +24,7 @@ from postmortem.diagnose.ranks.phrases import (
     victims_words,
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.facts.rank_logs import LogFailure
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
@@ -45,11 +46,18 @@ def rank_raised(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {verb} {said}", 100),
-        cause=f"{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{_began(failure)}{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(*advice(failure), look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),
     )
+
+
+def _began(failure: LogFailure | None) -> str:
+    """Return what was raised first, where another error came while that was handled."""
+    if failure is None or not failure.causes:
+        return ""
+    return f"It began with {clip(failure.first_said.words, 160)}. "
 
 
 def _own(blame: Attribution) -> str:

@@ -12,6 +12,7 @@ from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.text import without_numbers
 
 _FEW_RANKS = 4096
+MOST_CANDIDATES = 8
 _SPARSE = 16
 """A rank says that those below it exist, where one in so many of them is known."""
 
@@ -43,6 +44,15 @@ class Case:
         waited = next((f for s in self.all for f in s.about_peers), None)
         said = f"{waited.file}:{waited.line} reports a time-out or a lost peer" if waited else None
         return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
+
+    @functools.cached_property
+    def failed_ends(self) -> tuple[RankState, ...]:
+        """The ranks that ended badly as launchers say, without those that these ended."""
+        return tuple(
+            s
+            for s in self.ranks
+            if s.exit is not None and (s.exit.code or s.exit.signal) and not s.ended_by_launcher
+        )
 
     def about_peers(self) -> tuple[RankState, ...]:
         """Return the ranks that only report on a peer."""

@@ -1,62 +1,61 @@
-"""The decision: which evidence singles out a rank, the strongest kind of it first."""
+"""The decision: what nothing explains is told; where all is an effect, who is missed."""
 
 from collections.abc import Callable, Iterator, Sequence
 
+from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
+from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
-from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
-from postmortem.diagnose.ranks.deciding.last_words import (
-    only_a_stack,
-    outlived,
-    process_ended,
-    said_last,
-)
-from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
+from postmortem.diagnose.ranks.deciding.kernel import ties
+from postmortem.diagnose.ranks.deciding.last_words import only_a_stack, outlived
 from postmortem.diagnose.ranks.deciding.peers import (
+    bad_ends,
     called_differently,
+    cut_off,
     left_early,
     named_by_others,
+    only_peers,
     sent_too_much,
     silent_ones,
-    undecided,
     waits_elsewhere,
 )
-from postmortem.diagnose.ranks.deciding.raised import raised
-from postmortem.diagnose.ranks.deciding.startup import (
-    could_not_start,
-    node_failed,
-    stopped_from_outside,
-)
+from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.diagnose.ranks.deciding.startup import could_not_start
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
-# A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
-# rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.
-_STEPS: Sequence[Callable[[Case], Attribution | None]] = (
-    named_by_kernel,
-    numbers_went_bad,
-    raised,
-    node_failed,
-    crashed,
+# What says by itself why it ended, before who is missed by others; what names a rank, before what
+# only leaves one over. Steps look at who is missed where no event of the graph is a root.
+_ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
+    (
+        Kind.NAMED_BY_KERNEL,
+        Kind.NUMBERS,
+        Kind.RAISED,
+        Kind.SOMEBODY_RAISED,
+        Kind.HOST_FAILED,
+        Kind.CRASHED,
+        Kind.SOMEBODY_CRASHED,
+    ),
     holding_up,
-    stands_elsewhere,
+    lambda case: stands_elsewhere(case.logs.stacks, case.known),
     called_differently,
     sent_too_much,
     named_by_others,
-    thread_died,
-    exited_silently,
+    (Kind.THREAD_DIED, Kind.EXITED),
     jam_undecided,
     could_not_start,
     left_early,
     silent_ones,
     waits_elsewhere,
-    stopped_from_outside,
-    process_ended,
-    undecided,
-    said_last,
+    (Kind.STOPPED, Kind.PROGRAM_ENDED),
+    only_peers,
+    cut_off,
+    (Kind.ENDED,),
+    bad_ends,
+    (Kind.SAID_LAST,),
     only_a_stack,
 )
 
@@ -64,9 +63,10 @@ _STEPS: Sequence[Callable[[Case], Attribution | None]] = (
 def decide(logs: RankLogs) -> Attribution:
     """Return who failed first, or that it cannot be decided; deterministic."""
     case = Case(logs)
+    incident = solve(events(case), ROWS, effects=())
     open_: Attribution | None = None
-    for step in _STEPS:
-        blame = step(case)
+    for step in _ORDER:
+        blame = _root(incident, step) if isinstance(step, tuple) else step(case)
         if blame is None or (open_ is not None and not blame.first):
             continue
         if blame.cause == Undecided(Doubt.STACKS):
@@ -76,6 +76,26 @@ def decide(logs: RankLogs) -> Attribution:
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
+
+
+def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution | None:
+    """Return what is told of the first root of these kinds; of two, one that may explain the other.
+
+    The kinds stand in the order in which roots that have nothing to do with each other are told.
+    """
+    told = {i for i, event in enumerate(incident.events) if event.blame and event.type in kinds}
+    roots = told.intersection(incident.roots)
+    above = {link.effect for link in incident.links if link.cause in roots}
+    first = min(roots, key=lambda i: (i in above, incident.events[i].order), default=None)
+    if first is None:
+        return None
+    blame = incident.events[first].blame
+    stops = [e for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED]
+    if blame is None or not stops:
+        return blame
+    last = stops[0].who[-1].stopped[-1]
+    place = (f"{last.file}:{last.line}", clip(last.said.words, 300))
+    return replace(blame, then=last.said.words, evidence=(*blame.evidence, place))
 
 
 def _finished(case: Case, blame: Attribution) -> Attribution:

@@ -1,6 +1,6 @@
 """Of a job that hung: who called something else, and who stands where nobody else does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
@@ -8,13 +8,15 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES
-from postmortem.facts.stackdumps import Doing, RankStack, StackClass
+from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
 from postmortem.facts.threads import Frame, program_frames
 from postmortem.records import replace
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 _MOST_CITED = 6
+_NOBODY: Mapping[int, RankState] = {}
 _VERBS = {
     Doing.COLLECTIVE: "is in another collective,",
     Doing.DEVICE: "waits for its device",
@@ -62,9 +64,13 @@ def jam_undecided(case: Case) -> Attribution | None:
     )
 
 
-def stands_elsewhere(case: Case) -> Attribution | None:
-    """Return the ranks that stand elsewhere while the others wait in a collective."""
-    stacks = case.logs.stacks
+def stands_elsewhere(
+    stacks: StackClasses | None, known: Mapping[int, RankState] = _NOBODY
+) -> Attribution | None:
+    """Return the ranks that stand elsewhere while the others wait in a collective.
+
+    Of ranks that are `known`, it is told how they ended.
+    """
     if stacks is None or len(stacks) < 2:
         return None
     ranks = sum(len(one.members) for one in stacks)
@@ -74,11 +80,11 @@ def stands_elsewhere(case: Case) -> Attribution | None:
         most = max(stacks, key=lambda one: len(one.members))
         waiting, odd = [most], [one for one in stacks if one is not most]
     if not odd:
-        return _in_other_collectives(case, waiting, ranks)
+        return _in_other_collectives(known, waiting, ranks)
     still = [one for one in odd if not _goes_on(one, stacks.moved)]
     chosen = still or odd
     members = [member for one in chosen for member in one.members]
-    parties = tuple(_stack_party(case, one, member) for one in chosen for member in one.members)
+    parties = tuple(_stack_party(known, one, member) for one in chosen for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
@@ -91,12 +97,14 @@ def stands_elsewhere(case: Case) -> Attribution | None:
     )
 
 
-def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> Attribution | None:
+def _in_other_collectives(
+    known: Mapping[int, RankState], waiting: list[StackClass], ranks: int
+) -> Attribution | None:
     """All wait for each other, in different calls: the few may have missed or added one."""
     most = max(waiting, key=lambda one: len(one.members))
     odd = [one for one in waiting if one is not most]
     members = [member for one in odd for member in one.members]
-    parties = tuple(_stack_party(case, one, member) for one in odd for member in one.members)
+    parties = tuple(_stack_party(known, one, member) for one in odd for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in (*members[:_MOST_CITED], most.members[0]))
     if 2 * len(members) >= ranks:
         return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
@@ -130,10 +138,10 @@ def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ..
     return tuple(rows)
 
 
-def _stack_party(case: Case, one: StackClass, member: RankStack) -> Suspect:
+def _stack_party(known: Mapping[int, RankState], one: StackClass, member: RankStack) -> Suspect:
     verb = "runs, late or busy," if one.is_running else _VERBS[one.doing]
     why = f"{verb} at {_where(member.thread.frames)}"
-    standing = case.known.get(member.rank) if member.rank is not None else None
+    standing = known.get(member.rank) if member.rank is not None else None
     if standing is not None:
         return standing.party(why)
     return Suspect(member.label, member.rank, member.host, why)

@@ -1,18 +1,11 @@
-"""What is left where no form that is known tells of a failure: a shell's word, the last lines."""
+"""What is left where no form that is known tells of a failure: the last lines."""
 
 from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import (
-    Doubt,
-    NeverANumber,
-    OtherText,
-    ProcessEnded,
-    SaidLast,
-    Undecided,
-)
+from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines
@@ -20,22 +13,6 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
 _MOST = 4
-
-
-def process_ended(case: Case) -> Attribution | None:
-    """Return that the one program of a shell died, where no rank and no launcher is known."""
-    ends = [e for e in case.logs.exits if e.code or e.signal]
-    if case.ranks or len(ends) != 1 or ends[0].launcher != "shell":
-        return None
-    end = ends[0]
-    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
-    memory = killed[0] if killed and end.signal == "SIGKILL" else None
-    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
-    if memory is not None:
-        evidence.append((memory.where, clip(memory.text, 300)))
-    return Attribution(
-        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
-    )
 
 
 def said_last(case: Case) -> Attribution | None:
@@ -50,15 +27,23 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-        return Attribution(
-            SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence
+        above = wrong[0].above
+        if above is not None:
+            evidence = (*evidence, _cited(above))
+        cause = SaidLast(
+            said.text,
+            wrong[0].plain,
+            form=wrong[0].form,
+            above=above.text.strip() if above is not None else "",
+            whole=all(one.whole for one in ends),
         )
+        return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
     if bad:
         first = bad[0].not_a_number
         assert first is not None
-        cause = NeverANumber(first.text, first.line, bad[0].earlier)
-        return Attribution(cause, evidence=tuple(_numbers(bad[:_MOST])))
+        never = NeverANumber(bad[0].quantity, first.text, first.line, bad[0].earlier)
+        return Attribution(never, evidence=tuple(_numbers(bad[:_MOST])))
     other = [one for one in ends if one.kind is not None]
     if other and len(other) == len(ends):
         kind = other[0].kind

@@ -9,27 +9,23 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     CalledOther,
-    Crashed,
     Doubt,
-    ExitedSilently,
     LeftEarly,
     NamedBy,
     NamedMissing,
     SilentAlone,
     Undecided,
-    UnnamedProcessEnded,
     WaitsElsewhere,
 )
-from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
-from postmortem.facts.rank_logs import LogExit, LogFailure
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.signature import Match
 
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
-_MOST_CANDIDATES = 8
 
 
 def called_differently(case: Case) -> Attribution | None:
@@ -183,14 +179,16 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    count, silent = case.without(rank for rank, s in case.known.items() if not s.silent)
+    spoke = [rank for rank, s in case.known.items() if not s.silent]
+    watched = _watched(case).difference(spoke)
+    count, silent = case.without([*spoke, *watched])
     if not waiting or not count:
         return None
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", [])
-        for rank in islice(silent, _MOST_CANDIDATES)
+        for rank in islice(silent, MOST_CANDIDATES)
     )
-    if count == 1 and len(waiting) >= 2 and _all_known(case, waiting):
+    if count == 1 and not watched and len(waiting) >= 2 and _all_known(case, waiting):
         return Attribution(SilentAlone(), parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
@@ -200,6 +198,12 @@ def silent_ones(case: Case) -> Attribution | None:
         if odd is not None:
             return odd
     return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+
+
+def _watched(case: Case) -> set[int]:
+    """Return the ranks whose watchdogs wait too, in whatever words: they are not silent."""
+    named = (remark.match("pgnccl-rank") for remark in case.logs.remarks)
+    return {int(match["rank"]) for match in named if match is not None}
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
@@ -244,7 +248,7 @@ def _odd_work(case: Case) -> Attribution | None:
             # Before torch 2.2 a time-out does not say of which group it is.
             cause = WaitsElsewhere(split.majority, if_one_group=not name)
             return Attribution(cause, one, evidence=cited(one))
-        some = parties[:_MOST_CANDIDATES]
+        some = parties[:MOST_CANDIDATES]
         return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
     return None
 
@@ -272,48 +276,54 @@ def _odd_site(case: Case) -> Attribution | None:
         return None
     parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
     if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
-        some = parties[:_MOST_CANDIDATES]
+        some = parties[:MOST_CANDIDATES]
         return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
     return Attribution(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
 
 
-def undecided(case: Case) -> Attribution | None:
-    """Return that it cannot be decided, where something failed."""
+def only_peers(case: Case) -> Attribution | None:
+    """Return that all errors are about peers: what ended the job stands elsewhere."""
     waiting = case.about_peers()
     if waiting:
         parties = tuple(
             s.party("it only reports a lost peer", s.about_peers[-1])
-            for s in waiting[:_MOST_CANDIDATES]
+            for s in waiting[:MOST_CANDIDATES]
         )
         return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
         return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
-    unnamed = _unnamed(case)
-    if unnamed is not None and any(e.memory for e in case.logs.exits):
-        return unnamed  # it says more than a traceback without its end
+    return None
+
+
+def cut_off(case: Case) -> Attribution | None:
+    """Return whose log ends within a traceback."""
+    states = {id(s.writer): s for s in case.all}
     cut = [
-        s.party("its traceback is cut off", f)
-        for s in case.all
+        (s, f)
         for f in case.logs.failures
         if not f.said.exception
+        and not f.causes
         and f.lines_after <= thresholds.CAUGHT_LINES
-        and case.logs.who(f.writer) == s.writer
+        and (s := states.get(id(case.logs.who(f.writer)))) is not None
     ]
-    if cut and not _told_last(case):
-        above = _peer_above(case, cut[0].failure) if cut[0].failure is not None else ()
-        if above:
-            return Attribution(Undecided(Doubt.PEERS), candidates=tuple(cut[:1]), evidence=above)
-        some = tuple(cut[:_MOST_CANDIDATES])
-        return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
-    if unnamed is not None:
-        return unnamed
+    if not cut or _told_last(case):
+        return None
+    some = tuple(s.party("its traceback is cut off", f) for s, f in cut[:MOST_CANDIDATES])
+    above = _peer_above(case, cut[0][1])
+    if above:
+        return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)
+    return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
+
+
+def bad_ends(case: Case) -> Attribution | None:
+    """Return whom launchers say to have ended badly, where no line says why."""
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
-    if ends:
-        parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
-        return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
-    return None
+    if not ends:
+        return None
+    parties = tuple(s.party("it ended badly", None) for s in ends[:MOST_CANDIDATES])
+    return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
 
 
 def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
@@ -328,40 +338,6 @@ def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
 def _told_last(case: Case) -> bool:
     """Whether the last line of anybody is an error of its own: that says more than half a stack."""
     return any(one.plain and not one.about_peer for one in case.logs.last_lines)
-
-
-def _unnamed(case: Case) -> Attribution | None:
-    """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
-    ends = [
-        e
-        for e in case.logs.exits
-        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
-    ]
-    if not ends:
-        return None
-    end = ends[0]
-    if end.local_rank is not None and not case.ranks:
-        return _local(end)
-    parties = tuple(
-        s.party("it may be that process")
-        for s in case.ranks
-        if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
-    )
-    return Attribution(
-        UnnamedProcessEnded(end),
-        candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
-        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
-    )
-
-
-def _local(end: LogExit) -> Attribution:
-    """Return who failed on the host of an agent, which counts its own processes only."""
-    label = f"local rank {end.local_rank}"
-    if end.signal is None:
-        one = Suspect(label, None, end.host, end.exited, None, end)
-        return Attribution(ExitedSilently(), (one,), evidence=cited((one,)))
-    one = Suspect(label, None, end.host, f"killed by {end.signal}", None, end)
-    return Attribution(Crashed(), (one,), evidence=cited((one,)))
 
 
 def _chorus(waiting: tuple[RankState, ...]) -> tuple[tuple[str, str], ...]:

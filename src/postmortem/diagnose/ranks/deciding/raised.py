@@ -1,29 +1,17 @@
-"""Ranks with an error of their own, one that is not about a peer."""
+"""Who of those that raised an error of their own did so first."""
+
+from collections.abc import Sequence
 
 from postmortem import thresholds
-from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.rank_logs import LogFailure
 
 
-def raised(case: Case) -> Attribution | None:
-    """Return the ranks that raised first; None when nobody has an error of its own."""
-    own = [(s, s.own[0]) for s in case.ranks if s.own and s.own[0].kind == "exception"]
-    own += [
-        (s, next(f for f in s.own if f.kind == "exception"))
-        for s in case.ranks
-        if s.own and s.own[0].kind != "exception" and any(f.kind == "exception" for f in s.own)
-    ]
-    if own:
-        return _of_ranks(case, own)
-    return _of_shared(case)
-
-
-def _of_ranks(case: Case, own: list[tuple[RankState, LogFailure]]) -> Attribution | None:
-    if any(s.crashed and not s.own for s in case.ranks) and not _before_crash(case, own):
-        return None
+def first_to_raise(case: Case, own: Sequence[tuple[RankState, LogFailure]]) -> Attribution:
+    """Return which of the ranks that raised did so first, or that nothing orders them."""
     groups: dict[str, list[tuple[RankState, LogFailure]]] = {}
     for item in own:
         groups.setdefault(same_words(item[1]), []).append(item)
@@ -32,17 +20,7 @@ def _of_ranks(case: Case, own: list[tuple[RankState, LogFailure]]) -> Attributio
     return _alike(case, own, sure=True)
 
 
-def _before_crash(case: Case, own: list[tuple[RankState, LogFailure]]) -> bool:
-    """Whether what raised did so before another rank crashed: a crash leaves no time to raise."""
-    return all(
-        s.exit is not None
-        and s.exit.signal not in ("SIGSEGV", "SIGBUS", "SIGKILL", "SIGILL", "SIGFPE")
-        for s in case.ranks
-        if s.crashed and not s.own
-    )
-
-
-def _alike(case: Case, own: list[tuple[RankState, LogFailure]], *, sure: bool) -> Attribution:
+def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: bool) -> Attribution:
     parties = tuple(s.party(f.said.words, f) for s, f in own)
     others = [s for s in case.ranks if not s.own]
     every = len(own) > 1 and all(s.silent and s.ended_by_launcher for s in others)
@@ -57,7 +35,7 @@ def _waiting(others: list[RankState]) -> bool:
     return any(s.about_peers for s in others)
 
 
-def _one_of_many(case: Case, own: list[tuple[RankState, LogFailure]]) -> bool:
+def _one_of_many(case: Case, own: Sequence[tuple[RankState, LogFailure]]) -> bool:
     """Whether fewer than half of the ranks raised: the rest are victims, not latecomers."""
     return 2 * len(own) < case.world
 
@@ -81,50 +59,23 @@ def _several(case: Case, groups: list[list[tuple[RankState, LogFailure]]]) -> At
     return Attribution(Undecided(Doubt.ERRORS), candidates=parties, evidence=cited(parties))
 
 
-def _of_shared(case: Case) -> Attribution | None:
-    """Errors in lines that no prefix tells apart: how many there are tells how many ranks."""
-    found = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind == "exception"]
-    if not found:
-        return None
-    groups: dict[str, list[tuple[RankState, LogFailure]]] = {}
-    for item in found:
-        groups.setdefault(same_words(item[1]), []).append(item)
-    first = next(iter(groups.values()))
-    standing, failure = first[0]
-    exits = [e for e in case.logs.exits if e.rank is not None]
-    failing = [
-        e
-        for e in exits
-        if not e.stopped and (e.code or (e.signal and e.pid not in case.logs.stopped_pids))
-    ]
-    if len(failing) > 1 and len(first) == 1:
-        # The others say under their own prefix what they failed of.
-        quiet = [e for e in failing if (s := case.known.get(e.rank or 0)) is not None and s.silent]
-        failing = quiet if len(quiet) == 1 else failing
-    party = standing.party(failure.said.words, failure)
-    if any(s.crashed for s in case.ranks) and len(first) == 1 and not _codes(case):
-        return None
-    if len(first) > 1 and len(first) >= len(exits) > 0:
-        everyone = tuple(
-            Suspect(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in exits
-        )
-        return Attribution(EveryRankRaised(), everyone, sure=True, evidence=cited((party,)))
-    if len(failing) == 1 and len(first) == 1:
-        end = failing[0]
-        one = Suspect(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
-        return Attribution(Raised(), (one,), evidence=cited((one,)))
-    aborted = [s for s in case.ranks if any(f.said.exception == "MPI_Abort" for f in s.own)]
-    if len(aborted) == len(first) == 1:  # mpi4py prints a traceback, then calls it
-        one = aborted[0].party(failure.said.words, failure)
-        return Attribution(Raised(), (one,), evidence=cited((one,)))
-    if len(first) > 1 and failing:
-        some = tuple(
-            Suspect(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in failing
-        )
-        return Attribution(EveryRankRaised(), some, evidence=cited((party,)))
-    parties = tuple(s.party(f.said.words, f) for s, f in first[:1])
-    return Attribution(Raised(), parties, evidence=cited(parties))
-
-
-def _codes(case: Case) -> bool:
-    return any(e.code for e in case.logs.exits if e.rank is not None)
+def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: int) -> Attribution:
+    """Return whose exceptions in lines of nobody are: how many there are tells how many raised."""
+    ended = tuple(s for s in case.ranks if s.exit is not None)
+    who: tuple[RankState, ...] = case.failed_ends
+    every = times > 1 and times >= len(ended) > 0
+    if every:
+        who = ended
+    elif times == 1 and len(who) > 1:  # the others say under their own prefix what they failed of
+        quiet = tuple(s for s in who if s.silent)
+        who = quiet if len(quiet) == 1 else who
+    if times == 1 and len(who) != 1:
+        who = tuple(s for s in case.ranks if s.aborted_mpi)
+    if not who or (times == 1 and len(who) > 1):
+        who, times = (state,), 1
+    parties = tuple(s.party(failure.said.words, failure) for s in who)
+    cause = EveryRankRaised() if len(who) > 1 else Raised()
+    label = state.party(failure.said.words, failure)
+    return Attribution(
+        cause, parties, sure=every, evidence=cited((label,) if len(who) > 1 else parties)
+    )

@@ -1,11 +1,11 @@
 """How each rank stands: its own errors, those about others, how it ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
+from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
 from postmortem.records import record, replace
 
 ABOUT_PEERS = (
@@ -16,6 +16,9 @@ ABOUT_PEERS = (
     ErrorRole.SENT_TOO_MUCH,
 )
 _KILLS = ("SIGTERM", "SIGKILL")
+_SILENT_SIGNALS = frozenset(
+    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
+)
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -49,6 +52,29 @@ class RankState:
             and (end.signal not in _STOPS or end.launcher == "srun")
             and not self.ended_by_launcher
         )
+
+    @property
+    def died(self) -> bool:
+        """A signal ended it that it does not explain itself, or it said why it aborts."""
+        if any(f.kind in ("fatal", "terminate") for f in self.own):
+            return True
+        end = self.exit
+        if not self.crashed or end is None or end.signal not in _SILENT_SIGNALS:
+            return False
+        # Python's error, then abort() in a destructor; or the watchdog that ends the process.
+        return not self.own and (end.signal != "SIGABRT" or not self.about_peers)
+
+    @property
+    def is_known(self) -> bool:
+        """Its rank is known, or how all that its host, or its actor, wrote ended."""
+        return self.rank is not None or (
+            self.exit is not None and (self.writer.host is not None or self.exit.launcher == "ray")
+        )
+
+    @property
+    def aborted_mpi(self) -> bool:
+        """It called MPI_Abort: mpi4py does so behind a traceback."""
+        return any(f.said.exception == "MPI_Abort" for f in self.own)
 
     @property
     def silent(self) -> bool:
@@ -92,14 +118,19 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs, failed))
-    return tuple(_ended_after_others(found))
+    return tuple(_ended_after_others(found, logs.remarks))
 
 
-def _ended_after_others(found: list[RankState]) -> Iterator[RankState]:
+def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> Iterator[RankState]:
     """Yield the standings, those whose launcher ended them once another had failed marked so.
 
-    Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
+    Slurm tells it by the order of its lines alone: what ends badly below its word that it ends the
+    step, it has ended. MPI's launchers kill all when one has aborted.
     """
+    ending: dict[str, int] = {}
+    for remark in remarks:
+        if remark.match("slurm-ending") is not None:
+            ending.setdefault(remark.file, remark.line)
     aborted = any(f.match(*MPI_ENDS) for s in found for f in s.own)
     first: dict[str, int] = {}
     for one in found:
@@ -108,7 +139,11 @@ def _ended_after_others(found: list[RankState]) -> Iterator[RankState]:
             first[end.file] = min(end.line, first.get(end.file, end.line))
     for one in found:
         end = one.exit
-        if end is None or one.own or end.memory or end.signal not in _KILLS:
+        if end is None or one.own or end.memory:
+            yield one
+        elif end.launcher == "srun" and end.line > ending.get(end.file, end.line):
+            yield replace(one, ended_by_launcher=True)
+        elif end.signal not in _KILLS:
             yield one
         elif (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
             aborted and end.launcher in ("srun", "mpirun", "mpiexec")
@@ -164,7 +199,7 @@ def _counted(
 ) -> Iterator[LogFailure]:
     """Yield what was not caught: after that, a process does not go on with its work."""
     final: list[LogFailure] = []
-    for failure in mine:
+    for failure in map(_begun, mine):
         if failure.kind == "ignored" or not failure.said.exception:
             continue
         if failure.kind == "thread":
@@ -180,6 +215,15 @@ def _counted(
             yield failure
             final.append(failure)
     if bad and not final and not writer.shared:
-        last = [f for f in mine if f.kind not in ("ignored", "thread") and f.said.exception]
+        last = [
+            f for f in map(_begun, mine) if f.kind not in ("ignored", "thread") and f.said.exception
+        ]
         if last and last[-1].lines_after <= thresholds.CAUGHT_LINES_OF_FAILED:
             yield last[-1]
+
+
+def _begun(failure: LogFailure) -> LogFailure:
+    """Return a chain of exceptions whose end is cut off as what began it: that stands whole."""
+    if failure.said.exception or not failure.causes:
+        return failure
+    return replace(failure, said=failure.causes[-1], causes=failure.causes[:-1], frames=())

@@ -1,33 +1,17 @@
-"""Jobs that never started, and jobs that somebody stopped."""
+"""Jobs that never started."""
 
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import (
-    CouldNotStart,
-    HostFailed,
-    NeverJoined,
-    StartupFault,
-    Stop,
-    StoppedFromOutside,
-)
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.wordings import startup_fault
-from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.signature import Match
 
 _ORDER = list(StartupFault)
 _TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
-_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
-_STOP_SIGNALS = ("1", "2", "15")
-_WHY = (
-    ("time", Stop.TIME),
-    ("preempted", Stop.PREEMPTED),
-    ("memory", Stop.MEMORY),
-    ("node", Stop.NODE),
-)
-"""Groups of those messages that say why."""
 _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout")
 """Messages that name the port or the host of the store."""
 
@@ -134,57 +118,3 @@ def _named_absent(case: Case) -> tuple[Suspect, ...]:
     ranks = sorted({int(found["rank"]) for found in told if found is not None})
     here = {rank for rank, standing in case.known.items() if standing.writer.lines}
     return tuple(Suspect(str(r), r, None, "it never joined") for r in ranks if r not in here)
-
-
-def node_failed(case: Case) -> Attribution | None:
-    """Return the host that Slurm says failed, and the ranks that were there."""
-    told = [(r, found) for r in case.logs.remarks if (found := r.match("slurm-node-failed"))]
-    if not told:
-        return None
-    host = told[0][1]["host"]
-    there = [s for s in case.ranks if s.writer.host == host]
-    if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
-        # srun tells how the tasks of the other hosts ended, with their hosts
-        there = [s for s in case.ranks if s.exit is None]
-        there = there if len(there) < len(case.ranks) else []
-    first = tuple(s.party("its host failed") for s in there)
-    evidence = tuple((r.where, clip(r.text, 300)) for r, _ in told[:3])
-    return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
-
-
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")
-
-
-def _stop(remark: Remark) -> Match | None:
-    """Return the message that says that somebody ended the job."""
-    found = remark.match(*_STOPS)
-    by_signal = found is not None and found.id == "torchrun-signal"
-    return found if found and (not by_signal or found["number"] in _STOP_SIGNALS) else None
-
-
-def _why(remarks: Iterable[Remark]) -> Stop | None:
-    known = (match for remark in remarks for match in remark.matches if match.id in _STOPS)
-    return next((why for match in known for group, why in _WHY if match[group]), None)
-
-
-def stopped_from_outside(case: Case) -> Attribution | None:
-    """Return that the job was stopped, where nothing failed before."""
-    told = [r for r in case.logs.remarks if _stop(r)]
-    stopped = [s for s in case.all if s.stopped]
-    others = [s for s in case.all if s.about_peers or s.startup]
-    if others and not told:
-        return None
-    if not told and not stopped:
-        return None
-    if told:
-        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
-        evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
-    else:
-        evidence = tuple(
-            (f"{f.file}:{f.line}", clip(f.said.words, 300))
-            for s in stopped[:3]
-            for f in s.stopped[:1]
-        )
-    scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
-    cause = StoppedFromOutside(evidence[0][1], _why(told[:3]), scheduled)
-    return Attribution(cause, evidence=evidence)

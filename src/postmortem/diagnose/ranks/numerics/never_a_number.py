@@ -9,6 +9,7 @@ What to do
     Go back to the last clean checkpoint, and find the module that goes bad first.
 """
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NeverANumber
 from postmortem.diagnose.ranks.phrases import cite
@@ -19,10 +20,11 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 def never_a_number(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, NeverANumber):
         return
+    what = clip(blame.cause.quantity, 40)
     since = "line" if not blame.cause.earlier else "or before line"
     yield Finding(
-        title=f"the numbers are NaN to the end, from {since} {blame.cause.line} on",
-        cause="The printed loss or gradients are NaN, and never become numbers again.",
+        title=f"{what} is NaN to the end, from {since} {blame.cause.line} on",
+        cause=f"The {what} that is printed is NaN, and never a number again.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem scan DIR  finds the last checkpoint without NaN",

@@ -20,7 +20,7 @@ from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import Weight, weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.facts.syscalls import ErrorCount
+from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.report.model import Role
 from postmortem.text import counted, shell_word
 

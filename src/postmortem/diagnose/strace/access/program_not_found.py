@@ -22,7 +22,7 @@ from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.stderr_errors import not_found
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import ErrorCount
+from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.text import counted, shell_word
 
 _LOOKS = (

@@ -76,5 +76,5 @@ def _hidden(logs: Logs, task: Task) -> bool:
         return False
     name = (task.argv or ("",))[0].rpartition("/")[2]
     if end.signal is not None:
-        return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender != parent.pid
+        return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender_pid != parent.pid
     return bool(task.last_words) and name not in ANSWERING

@@ -70,10 +70,10 @@ def _sent(logs: Logs, task: Task, ending: Ending) -> bool:
 
     timeout(1), shells and launchers end themselves by the signal that ended their child.
     """
-    if ending.sender is None:
+    if ending.sender_pid is None:
         return False
-    if ending.sender != task.pid:
-        return process_of(logs, ending.sender) is not None
+    if ending.sender_pid != task.pid:
+        return process_of(logs, ending.sender_pid) is not None
     return any(
         other.ppid == task.pid
         and other.ending is not None

@@ -82,8 +82,8 @@ def ended_by_signal(logs: Logs) -> Findings:
     name = ending.signal or ""
     more = "" if len(ended) == 1 else f" and {len(ended) - 1} more processes"
     kill = name == "SIGKILL"
-    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender
-    sender = f" from pid {ending.sender}, which is not in the log" if ending.sender else ""
+    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender_pid
+    sender = f" from pid {ending.sender_pid}, which is not in the log" if ending.sender_pid else ""
     how = ", its own timer" if timer else sender or " from outside the log"
     if name == "SIGPIPE":
         how, sender = ": nobody reads what it writes", ""
@@ -118,6 +118,8 @@ def _was_in(task: Task) -> str:
 def _from_outside(logs: Logs, task: Task, ending: Ending) -> bool:
     if ending.signal is None or ending.signal in CRASHES:
         return False
-    if ending.sender is None or ending.signal == "SIGPIPE":  # the kernel sends that in one's name
+    if (
+        ending.sender_pid is None or ending.signal == "SIGPIPE"
+    ):  # the kernel sends that in one's name
         return True
-    return ending.sender != task.pid and process_of(logs, ending.sender) is None
+    return ending.sender_pid != task.pid and process_of(logs, ending.sender_pid) is None

@@ -99,5 +99,5 @@ def _forgiven(logs: Logs, task: Task) -> bool:
 
 def _badly(ending: Ending) -> bool:
     if ending.signal is not None:
-        return ending.signal in CRASHES or ending.sender is not None
+        return ending.signal in CRASHES or ending.sender_pid is not None
     return ending.code != 0

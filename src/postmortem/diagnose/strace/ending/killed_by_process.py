@@ -37,10 +37,10 @@ def killed_by_process(logs: Logs) -> Findings:
         if task.thread_of is None
         and task.ending
         and task.ending.signal
-        and task.ending.sender not in (None, 0, task.pid)
+        and task.ending.sender_pid not in (None, 0, task.pid)
     ]
     for task, ending in victims[:1]:
-        sender = process_of(logs, ending.sender or 0)
+        sender = process_of(logs, ending.sender_pid or 0)
         if sender is None:
             continue
         earlier = _failed_before(logs, task, ending)
@@ -106,11 +106,11 @@ class GivenUp:
 
     def __call__(self, victim: Task) -> bool:
         end = victim.ending
-        if end is None or end.signal != "SIGTERM" or end.sender not in self._failed:
+        if end is None or end.signal != "SIGTERM" or end.sender_pid not in self._failed:
             return False
         pid = victim.ppid
         for _ in range(_MOST_FOREBEARS):
-            if not pid or pid == end.sender:
+            if not pid or pid == end.sender_pid:
                 return bool(pid)
             pid = self._parents.get(pid)
         return False
@@ -129,8 +129,8 @@ def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
         end = task.ending
         if end is None or task.thread_of is not None or task.pid == victim.pid:
             continue
-        if task.pid == ending.sender or not _is_before(end, ending):
+        if task.pid == ending.sender_pid or not _is_before(end, ending):
             continue
-        if end.code not in (0, None) or (end.signal and end.sender in (None, task.pid)):
+        if end.code not in (0, None) or (end.signal and end.sender_pid in (None, task.pid)):
             return task
     return None

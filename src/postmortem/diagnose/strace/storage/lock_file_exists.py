@@ -19,7 +19,7 @@ from postmortem.diagnose.strace.calls import place_of, quoted_path, shortened
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.facts.syscalls import ErrorCount
+from postmortem.facts.syscall_totals import ErrorCount
 
 
 @rule(

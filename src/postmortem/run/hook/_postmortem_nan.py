@@ -3,39 +3,14 @@
 # in it.
 import os
 import socket
-import sys
 import threading
 
-_MODULES = "torch.nn.modules.module"
+from _postmortem_import import on_import
 
 
 def install(words):
     name, step, rank, module = words.split(":", 3)
-    sys.meta_path.insert(0, _Finder(_Injector(name, int(step), module, rank)))
-
-
-class _Finder:
-    """Lets others find PyTorch's modules, and adds something to the end of their import."""
-
-    def __init__(self, injector):
-        self._injector = injector
-
-    def find_spec(self, name, path=None, target=None):
-        if name != _MODULES:
-            return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find else None
-            if spec is not None and spec.loader is not None:
-                self._execute = spec.loader.exec_module
-                spec.loader.exec_module = self._exec_module
-                return spec
-        return None
-
-    def _exec_module(self, module):
-        self._execute(module)
-        self._injector.register(module)
+    on_import("torch.nn.modules.module", _Injector(name, int(step), module, rank).register)
 
 
 class _Injector:

@@ -1,0 +1,157 @@
+#include "cpython/tasks.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_set>
+
+namespace pm::cpython {
+namespace {
+
+constexpr std::size_t kMaxTasks = 10'000;
+constexpr std::size_t kMaxAwaits = 500;
+constexpr std::size_t kMaxName = 200;
+constexpr std::size_t kMaxChildren = 1000;
+constexpr std::uint64_t kMaxWords = 64;  // of a task
+constexpr std::int32_t kMaxStack = 1 << 16;
+
+}  // namespace
+
+// 3.11 has one weak set; since 3.12 tasks that started eagerly stand in a plain one until they
+// wait for the first time, when they come into the weak one.
+std::vector<std::uint64_t> Tasks::all(std::uint64_t interpreter) const {
+  std::vector<std::uint64_t> found;
+  const std::uint64_t modules = heap_.pointer(interpreter, heap_.layout().interp_modules);
+  // A module's dict is its first field (PyModuleObject.md_dict).
+  const std::uint64_t names =
+      heap_.pointer(heap_.lookup(modules, "asyncio.tasks"), heap_.layout().object_head);
+  for (const std::string_view name : {"_scheduled_tasks", "_all_tasks"}) {
+    const std::uint64_t members = heap_.attribute(heap_.lookup(names, name), "data");
+    heap_.each_member(members, [&](std::uint64_t reference) {
+      // PyWeakReference.wr_object, its first field.
+      const std::uint64_t task = heap_.pointer(reference, heap_.layout().object_head);
+      if (task) found.push_back(task);
+      return found.size() <= kMaxTasks;
+    });
+  }
+  return found;
+}
+
+bool Tasks::is_generator(const Type& type) const {
+  return type.name == "coroutine" || type.name == "generator" || type.name == "async_generator";
+}
+
+// TaskObj of Modules/_asynciomodule.c has task_fut_waiter, task_coro and task_name side by side;
+// where they stand differs with the version, and the type of the coroutine tells it. task_loop is
+// the first field. Tasks written in Python have attributes.
+Tasks::Parts Tasks::parts_of(std::uint64_t task) const {
+  Parts parts;
+  const std::int32_t head = heap_.layout().object_head;
+  const auto size =
+      heap_.field<std::int64_t>(heap_.type_of(task).address, heap_.layout().type_basic_size);
+  if (!size || *size <= head) return parts;
+  const std::uint64_t words =
+      std::min(static_cast<std::uint64_t>(*size - head) / 8, std::uint64_t{kMaxWords});
+  const auto word = [&](std::uint64_t i) {
+    return heap_.pointer(task, head + 8 * static_cast<std::int32_t>(i));
+  };
+  for (std::uint64_t i = 1; i + 1 < words; ++i) {
+    if (is_generator(heap_.type_of(word(i)))) parts = {word(i), word(i - 1), word(i + 1), word(0)};
+  }
+  if (!parts.coroutine) {
+    parts = {heap_.attribute(task, "_coro"), heap_.attribute(task, "_fut_waiter"),
+             heap_.attribute(task, "_name"), heap_.attribute(task, "_loop")};
+  }
+  return parts;
+}
+
+// A generator ends in its frame, and its basic size counts that up to the frame's variables
+// (PyGenObject.gi_iframe).
+std::uint64_t Tasks::frame_in(std::uint64_t generator, const Type& type) const {
+  const Layout& at = heap_.layout();
+  const auto size = heap_.field<std::int64_t>(type.address, at.type_basic_size);
+  if (!size || *size <= at.iframe_locals || *size > 1 << 12) return 0;
+  return generator + static_cast<std::uint64_t>(*size - at.iframe_locals);
+}
+
+// What `await` left on top of a frame's value stack, whose depth (`stacktop`) stands right before
+// the variables; 0: the frame runs, or has not begun.
+std::uint64_t Tasks::awaited_by(std::uint64_t frame) const {
+  const std::int32_t locals = heap_.layout().iframe_locals;
+  const auto depth = heap_.field<std::int32_t>(frame, locals - 8);
+  if (!depth || *depth <= 0 || *depth > kMaxStack) return 0;
+  return heap_.pointer(frame, locals + 8 * (*depth - 1));
+}
+
+// From the task's own coroutine to the innermost one, which comes first.
+Chain Tasks::walk(std::uint64_t coroutine, bool& running) const {
+  Chain chain;
+  const std::int32_t head = heap_.layout().object_head;
+  for (std::size_t steps = 0; coroutine && steps < kMaxAwaits; ++steps) {
+    const Type type = heap_.type_of(coroutine);
+    if (type.name == "coroutine_wrapper" || type.name.starts_with("async_generator_a")) {
+      coroutine = heap_.pointer(coroutine, head);  // whom it drives is its first field
+      continue;
+    }
+    if (!is_generator(type)) break;
+    const std::uint64_t frame = frame_in(coroutine, type);
+    // gi_frame_state stands before the frame, and padding between them: below 0 it waits or has
+    // not begun, 0 it runs, above it has ended.
+    const auto state = frame ? heap_.get<std::int8_t>(frame - 5) : std::nullopt;
+    if (!state || *state > 0) break;
+    const auto place = frames_.place_in(frame);
+    if (!place) break;
+    chain.frames.insert(chain.frames.begin(), *place);
+    running = *state == 0;
+    coroutine = running ? 0 : awaited_by(frame);
+  }
+  return chain;
+}
+
+void Tasks::add_waiter(std::uint64_t waiter, AsyncTask& task) const {
+  const Type& type = heap_.type_of(waiter);
+  if (type.address == 0 || type.name == "NoneType") return;
+  task.waits_on = type.name.substr(type.name.rfind('.') + 1);
+  task.waits_for.push_back(waiter);
+  const std::uint64_t children = heap_.attribute(waiter, "_children");  // asyncio.gather()
+  if (!heap_.type_of(children).is(kList)) return;
+  const std::uint64_t items = heap_.pointer(children, heap_.layout().list_items);
+  for (std::uint64_t i = 0; i < heap_.size(children, kMaxChildren); ++i) {
+    task.waits_for.push_back(heap_.get<std::uint64_t>(items + 8 * i).value_or(0));
+  }
+}
+
+std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
+                                   const std::vector<ThreadState>& threads,
+                                   Problems& problems) const {
+  std::vector<AsyncTask> result;
+  if (heap_.features().frame_objects || heap_.features().tagged_references) return result;
+  std::unordered_set<std::uint64_t> seen;
+  for (const std::uint64_t object : all(interpreter)) {
+    if (result.size() >= kMaxTasks) {
+      problems.add("asyncio", "more than " + std::to_string(kMaxTasks) + " tasks: the first ones");
+      break;
+    }
+    if (!seen.insert(object).second) continue;
+    const Parts parts = parts_of(object);
+    AsyncTask task;
+    Thread described;
+    frames_.describe(walk(parts.coroutine, task.running), options_, described);
+    if (described.frames.empty()) continue;
+    task.object = object;
+    task.frames = std::move(described.frames);
+    // Names that nobody chose are numbers since 3.12.
+    const auto number = heap_.integer(parts.name);
+    task.name =
+        number ? "Task-" + std::to_string(*number) : heap_.text(parts.name, kMaxName).value_or("");
+    if (!task.running) add_waiter(parts.waiter, task);
+    const auto ident = heap_.integer(heap_.attribute(parts.loop, "_thread_id"));
+    for (const ThreadState& thread : threads) {
+      if (ident && static_cast<std::uint64_t>(*ident) == thread.ident) task.tid = thread.tid;
+    }
+    result.push_back(std::move(task));
+  }
+  return result;
+}
+
+}  // namespace pm::cpython

@@ -1,0 +1,234 @@
+"""How processes ended, as signals, launchers, shells and schedulers tell it."""
+
+from collections.abc import Iterable, Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.causes import (
+    Crashed,
+    ExitedSilently,
+    HostFailed,
+    HostMemory,
+    MaybeMemory,
+    MemoryKill,
+    MemoryLimit,
+    ProcessEnded,
+    Stop,
+    StoppedFromOutside,
+    UnnamedProcessEnded,
+)
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.facts.kernel_log import KernelEvent, KernelKind
+from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
+from postmortem.facts.signature import Match
+
+_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOP_SIGNALS = ("1", "2", "15")
+_WHY = (
+    ("time", Stop.TIME),
+    ("preempted", Stop.PREEMPTED),
+    ("memory", Stop.MEMORY),
+    ("node", Stop.NODE),
+)
+"""Groups of those messages that say why."""
+_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")
+
+
+def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
+    """Return which of those that crashed did so first; `said` is what lines of nobody say."""
+    found = _first_by_launcher(found)
+    parties = tuple(s.party(_crash_words(s), next(iter(s.own), None)) for s in found)
+    if len(found) == len(said) == 1 and parties[0].failure is None:
+        parties = (found[0].party(_crash_words(found[0]), said[0]),)
+    sure = len(found) == 1 or len({p.why for p in parties}) == 1
+    cause = Crashed(_killed_for_memory(case, found))
+    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
+
+
+def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attribution:
+    """Return who ended as lines of nobody tell: the one rank that failed, if it is one."""
+    failed = case.failed_ends
+    who = failed[0] if len(failed) == 1 else state
+    party = who.party(failure.said.words, failure)
+    sure = not any(s.exit is not None and s.exit.signal for s in failed)
+    return Attribution(Crashed(), (party,), sure=sure and who is state, evidence=cited((party,)))
+
+
+def _first_by_launcher(found: list[RankState]) -> list[RankState]:
+    """srun kills the other tasks when one failed, and reports them the same way, but later."""
+    ends = [s.exit for s in found if s.exit is not None and s.exit.launcher == "srun"]
+    if len(ends) < 2 or len(ends) < len(found):
+        return found
+    others = [s for s in found if s.exit is not None and s.exit.signal != "SIGKILL"]
+    if others:
+        return others
+    first = min(end.line for end in ends)
+    return [s for s in found if s.exit is not None and s.exit.line == first]
+
+
+def _crash_words(standing: RankState) -> str:
+    if standing.own:
+        return standing.own[0].said.words
+    assert standing.exit is not None
+    return f"killed by {standing.exit.signal}"
+
+
+def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
+    pids = {s.exit.pid for s in found if s.exit is not None}
+    if pids & case.logs.killed_by_kernel:
+        return HostMemory()
+    if any(s.exit is not None and s.exit.memory for s in found):
+        return MemoryLimit()
+    if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
+        return None
+    kill = _kill_there(case, {s.rank for s in found})
+    return MaybeMemory(kill) if kill else None
+
+
+def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
+    """Return a kill for memory on the ranks' host that may be theirs: containers count anew."""
+    for tie in ties(case):
+        event = tie.event
+        if event.kind is not KernelKind.OOM_KILL or not ranks & set(tie.ranks):
+            continue
+        mine = event.process is None or event.process.startswith(PYTHONS)
+        if mine and another_namespace(event, case.logs.pids) is not False:
+            return event
+    return None
+
+
+def silent_exits(case: Case) -> Attribution | None:
+    """Return the ranks that exited with a code of their own and said nothing at all."""
+    found = [
+        s
+        for s in case.all
+        if s.is_known
+        and s.silent
+        and not s.stopped
+        and not s.survived
+        and not s.ended_by_launcher
+        and s.exit is not None
+        and (s.exit.code or s.exit.launcher == "ray")
+    ]
+    if not found or (len(found) > 1 and case.about_peers()):
+        return None
+    parties = tuple(s.party(_exit_words(s)) for s in found)
+    heard = all(s.writer.lines for s in found)
+    above = next((s.exit.above for s in found if s.exit is not None and s.exit.above), ())
+    evidence = (*cited(parties), *((line.where, clip(line.text, 300)) for line in above))
+    near = above[0].text if above else ""
+    return Attribution(ExitedSilently(heard, near), parties, evidence=evidence)
+
+
+def _exit_words(standing: RankState) -> str:
+    if standing.exit is None or standing.exit.code is None:
+        return "died"
+    return standing.exit.exited
+
+
+def node_failed(case: Case) -> Attribution | None:
+    """Return the host that Slurm says failed, and the ranks that were there."""
+    told = [(r, found) for r in case.logs.remarks if (found := r.match("slurm-node-failed"))]
+    if not told:
+        return None
+    host = told[0][1]["host"]
+    there = [s for s in case.ranks if s.writer.host == host]
+    if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
+        # srun tells how the tasks of the other hosts ended, with their hosts
+        there = [s for s in case.ranks if s.exit is None]
+        there = there if len(there) < len(case.ranks) else []
+    first = tuple(s.party("its host failed") for s in there)
+    evidence = tuple((r.where, clip(r.text, 300)) for r, _ in told[:3])
+    return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
+
+
+def _stop(remark: Remark) -> Match | None:
+    """Return the message that says that somebody ended the job."""
+    found = remark.match(*_STOPS)
+    by_signal = found is not None and found.id == "torchrun-signal"
+    return found if found and (not by_signal or found["number"] in _STOP_SIGNALS) else None
+
+
+def _why(remarks: Iterable[Remark]) -> Stop | None:
+    known = (match for remark in remarks for match in remark.matches if match.id in _STOPS)
+    return next((why for match in known for group, why in _WHY if match[group]), None)
+
+
+def stopped_from_outside(case: Case) -> Attribution | None:
+    """Return that the job was stopped, where nothing failed before."""
+    told = [r for r in case.logs.remarks if _stop(r)]
+    stopped = [s for s in case.all if s.stopped]
+    others = [s for s in case.all if s.about_peers or s.startup]
+    said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
+    if others and not told:
+        return None
+    if not told and not stopped and not said:
+        return None
+    if not told and not stopped:
+        evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
+    elif told:
+        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
+        evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
+    else:
+        evidence = tuple(
+            (f"{f.file}:{f.line}", clip(f.said.words, 300))
+            for s in stopped[:3]
+            for f in s.stopped[:1]
+        )
+    scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
+    cause = StoppedFromOutside(evidence[0][1], _why(told[:3]), scheduled)
+    return Attribution(cause, evidence=evidence)
+
+
+def unnamed_end(case: Case) -> Attribution | None:
+    """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
+    ends = [
+        e
+        for e in case.logs.exits
+        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
+    ]
+    if not ends:
+        return None
+    end = ends[0]
+    if end.local_rank is not None and not case.ranks:
+        return _local(end)
+    if end.launcher == "shell" and not case.ranks and _only_one(case):
+        return _of_program(case, end)
+    parties = tuple(
+        s.party("it may be that process")
+        for s in case.ranks
+        if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
+    )
+    return Attribution(
+        UnnamedProcessEnded(end),
+        candidates=parties if len(parties) <= MOST_CANDIDATES else (),
+        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
+    )
+
+
+def _local(end: LogExit) -> Attribution:
+    """Return who failed on the host of an agent, which counts its own processes only."""
+    label = f"local rank {end.local_rank}"
+    if end.signal is None:
+        one = Suspect(label, None, end.host, end.exited, None, end)
+        return Attribution(ExitedSilently(), (one,), evidence=cited((one,)))
+    one = Suspect(label, None, end.host, f"killed by {end.signal}", None, end)
+    return Attribution(Crashed(), (one,), evidence=cited((one,)))
+
+
+def _only_one(case: Case) -> bool:
+    return len([e for e in case.logs.exits if e.code or e.signal]) == 1
+
+
+def _of_program(case: Case, end: LogExit) -> Attribution:
+    """Return that the one program of a shell died."""
+    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
+    memory = killed[0] if killed and end.signal == "SIGKILL" else None
+    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
+    if memory is not None:
+        evidence.append((memory.where, clip(memory.text, 300)))
+    return Attribution(
+        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
+    )

@@ -1,0 +1,166 @@
+"""What happened to whom, by the logs of ranks: the events that the graph of causes joins.
+
+Processes to which the same happened are one event, so 65,536 ranks are a dozen events.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import ProcessEnded, ThreadDied
+from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
+from postmortem.diagnose.ranks.deciding.ends import (
+    first_to_crash,
+    node_failed,
+    silent_exits,
+    somebody_crashed,
+    stopped_from_outside,
+    unnamed_end,
+)
+from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
+from postmortem.diagnose.ranks.deciding.last_words import said_last
+from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
+from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.records import record
+from postmortem.report.model import Confidence
+
+
+class Kind(StrEnum):
+    """What happened; of several roots, the one that stands here first is told first."""
+
+    NAMED_BY_KERNEL = "named by the kernel"
+    NUMBERS = "numbers went bad"
+    RAISED = "raised"
+    SOMEBODY_RAISED = "an exception in lines without a name"
+    HOST_FAILED = "host failed"
+    CRASHED = "crashed"
+    SOMEBODY_CRASHED = "a crash in lines without a name"
+    THREAD_DIED = "thread died"
+    EXITED = "a launcher's word on ranks that ended badly"
+    STOPPED = "stopped"
+    PROGRAM_ENDED = "a shell's word on its program"
+    ENDED = "a launcher's word on a process without a name"
+    SAID_LAST = "last words"
+
+
+@record
+class LogEvent:
+    """One kind of thing that happened, to one process or to several alike."""
+
+    type: Kind
+    blame: Attribution | None
+    """What is told of it where it is a root; None where it alone says too little."""
+    who: tuple[RankState, ...] = ()
+    """Whom it happened to; of what happened to somebody, whom it may have happened to."""
+    times: int = 1
+    """How often lines that name nobody tell of it."""
+    confidence: Confidence = Confidence.LIKELY
+
+    @property
+    def order(self) -> int:
+        """Its place among roots."""
+        return _ORDER[self.type]
+
+
+_ORDER = {kind: place for place, kind in enumerate(Kind)}
+
+
+def events(case: Case) -> tuple[LogEvent, ...]:
+    """Return what happened; a dozen events at most, however many ranks there are."""
+    return tuple(event for find in _FINDERS for event in find(case))
+
+
+def _told(
+    kind: Kind, find: Callable[[Case], Attribution | None]
+) -> Callable[[Case], Iterator[LogEvent]]:
+    """Return a finder of what is told by one attribution alone."""
+
+    def found(case: Case) -> Iterator[LogEvent]:
+        blame = find(case)
+        if blame is not None:
+            ranks = (case.known.get(party.rank) for party in blame.first if party.rank is not None)
+            yield LogEvent(kind, blame, tuple(one for one in ranks if one is not None))
+
+    return found
+
+
+def _raised(case: Case) -> Iterator[LogEvent]:
+    """Yield the exceptions of ranks; without any, those in lines that name nobody."""
+    own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
+    if own:
+        yield LogEvent(Kind.RAISED, first_to_raise(case, own), tuple(s for s, _ in own))
+        return
+    found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
+    if found:
+        state, first = found[0]
+        alike = sum(same_words(f) == same_words(first) for _, f in found)
+        blame = somebody_raised(case, state, first, alike)
+        codes = (s for s in case.failed_ends if s.exit is not None and s.exit.code)
+        who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
+        yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, alike)
+
+
+def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
+    return tuple(f for f in state.own if f.kind == "exception")
+
+
+def _crashed(case: Case) -> Iterator[LogEvent]:
+    """Yield who died of a signal or said why it aborts; without any, such words of nobody."""
+    found = [s for s in case.all if s.is_known and s.died]
+    said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
+    if found:
+        yield LogEvent(
+            Kind.CRASHED, first_to_crash(case, found, [f for _, f in said]), tuple(found)
+        )
+    elif said:
+        blame = somebody_crashed(case, *said[0])
+        yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, len(said))
+
+
+def _thread_died(case: Case) -> Iterator[LogEvent]:
+    """Yield the ranks in which a thread died while the others wait for them."""
+    found = tuple(s for s in case.ranks if s.threads)
+    waiting = any(not s.threads for s in case.about_peers())
+    if found and (waiting or any(s.exit for s in found)):
+        parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
+        blame = Attribution(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
+        yield LogEvent(Kind.THREAD_DIED, blame, found)
+
+
+def _exited(case: Case) -> Iterator[LogEvent]:
+    """Yield which ranks ended badly as launchers say; those that said nothing are to be told."""
+    silent = silent_exits(case)
+    if silent is not None or case.failed_ends:
+        yield LogEvent(Kind.EXITED, silent, case.failed_ends)
+
+
+def _stopped(case: Case) -> Iterator[LogEvent]:
+    """Yield that somebody stopped the job, and who says of himself that he was stopped."""
+    blame = stopped_from_outside(case)
+    who = tuple(s for s in case.all if s.stopped)
+    if blame is not None or who:
+        yield LogEvent(Kind.STOPPED, blame, who)
+
+
+def _ended(case: Case) -> Iterator[LogEvent]:
+    """Yield a launcher's or a shell's word on a process whose rank nothing tells."""
+    blame = unnamed_end(case)
+    if blame is not None:
+        alone = isinstance(blame.cause, ProcessEnded) or any(e.memory for e in case.logs.exits)
+        yield LogEvent(Kind.PROGRAM_ENDED if alone else Kind.ENDED, blame)
+
+
+_FINDERS = (
+    _told(Kind.NAMED_BY_KERNEL, named_by_kernel),
+    _told(Kind.NUMBERS, numbers_went_bad),
+    _raised,
+    _told(Kind.HOST_FAILED, node_failed),
+    _crashed,
+    _thread_died,
+    _exited,
+    _stopped,
+    _ended,
+    _told(Kind.SAID_LAST, said_last),
+)

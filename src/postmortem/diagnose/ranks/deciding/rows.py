@@ -1,0 +1,76 @@
+"""What explains what in the logs of ranks: rows of cause and effect, and what must join them."""
+
+from postmortem.diagnose.incident.explains import Explains
+from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
+from postmortem.report.model import Confidence
+
+_AT_ONCE = frozenset({"SIGSEGV", "SIGBUS", "SIGKILL", "SIGILL", "SIGFPE"})
+"""Signals that leave a process no time to raise."""
+_ERRORS = (Kind.RAISED, Kind.SOMEBODY_RAISED)
+_CRASHES = (Kind.CRASHED, Kind.SOMEBODY_CRASHED)
+
+
+def same_ranks(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """Certain where all whom the effect happened to are among those of the cause."""
+    causes, effects = _ranks(cause), _ranks(effect)
+    if not causes & effects:
+        return None
+    return Confidence.CERTAIN if effects <= causes else Confidence.POSSIBLE
+
+
+def at_once(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """Who is gone without a word may have broken what others raised; a KeyError it has not."""
+    return Confidence.POSSIBLE if _is_at_once(cause) else None
+
+
+def in_time(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """A signal that its process had time for came when the launcher, or MPI, had seen the error."""
+    return None if _is_at_once(effect) else Confidence.LIKELY
+
+
+def by_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """An exception ends its process by a code: some rank has one, or several raised."""
+    return Confidence.LIKELY if cause.who or cause.times > 1 else None
+
+
+def without_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """One exception, no rank that ended by a code, and one that died: who raised went on."""
+    return Confidence.LIKELY if by_a_code(effect, cause) is None else None
+
+
+def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """The process that was stopped says so below the error, in the same file."""
+    errors = [party.failure for party in cause.blame.first] if cause.blame is not None else []
+    stops = [stop for state in effect.who for stop in state.stopped]
+    below = (
+        error is not None and stop.file == error.file and stop.begin_line > error.line
+        for error in errors[:1]
+        for stop in stops
+    )
+    return Confidence.LIKELY if any(below) else None
+
+
+def _ranks(event: LogEvent) -> set[int]:
+    return {state.rank for state in event.who if state.rank is not None}
+
+
+def _is_at_once(event: LogEvent) -> bool:
+    return any(
+        s.crashed and not s.own and s.exit is not None and s.exit.signal in _AT_ONCE
+        for s in event.who
+    )
+
+
+ROWS: tuple[Explains[LogEvent], ...] = (
+    Explains(
+        "kernel-names", (Kind.NAMED_BY_KERNEL,), (*_ERRORS, *_CRASHES, Kind.EXITED), same_ranks
+    ),
+    Explains("numbers-raised", (Kind.NUMBERS,), _ERRORS, lambda a, b: Confidence.CERTAIN),
+    Explains("crash-breaks-others", (Kind.CRASHED,), (Kind.RAISED,), at_once),
+    Explains("error-ends-others", (Kind.RAISED,), (Kind.CRASHED,), in_time),
+    Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),
+    Explains("crash-alone", (Kind.CRASHED,), (Kind.SOMEBODY_RAISED,), without_a_code),
+    Explains("error-then-stop", (Kind.SOMEBODY_RAISED,), (Kind.STOPPED,), later_lines),
+    Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
+)
+"""The rows in the order in which they are tried."""

@@ -1,0 +1,77 @@
+"""What the messages of a line at the end of a log say together: an error, work, an end."""
+
+from collections.abc import Iterable
+
+_WEAK = ("last-error-level", "last-error-status", "last-error-word")
+"""How ids begin of what a program may survive: a level, a status, a word."""
+_FATAL = "last-error-fatal"
+_CODE = "last-error-code"
+"""How ids begin of what tells a code and not why."""
+_FAILED = ("last-error-failed", "last-error-state")
+"""What says that something failed: beside a code, no more than the code."""
+_USAGE = "last-error-usage"
+_CALM = "last-calm"
+_END = "last-end"
+_START = "last-start"
+_WORK = ("last-work", "last-loss", "last-norm", _END)
+
+
+def wrong(ids: Iterable[str]) -> list[str]:
+    """Return what errors a line reads like; words alone make none of a line that says INFO."""
+    known = list(ids)
+    errors = [name for name in known if name.startswith("last-error-")]
+    if calm(known):
+        return [name for name in errors if not name.startswith(_WEAK)]
+    return errors
+
+
+def strong(ids: Iterable[str]) -> list[str]:
+    """Return what errors a line reads like of the kinds that end something."""
+    return [name for name in wrong(ids) if not name.startswith(_WEAK)]
+
+
+def sure(ids: Iterable[str]) -> bool:
+    """Return whether a line has the form of an error that ends something, not only a level."""
+    return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def telling(ids: Iterable[str]) -> list[str]:
+    """Return by which of its errors a line is ranked: a code says less than anything else."""
+    errors = wrong(ids)
+    return says_why(ids) or [name for name in errors if name.startswith(_CODE)] or errors
+
+
+def says_why(ids: Iterable[str]) -> list[str]:
+    """Return what errors a line reads like that end something, and are more than a code."""
+    errors = strong(ids)
+    coded = any(name.startswith(_CODE) for name in errors)
+    no_reason = (_CODE, *_FAILED) if coded else _CODE
+    return [name for name in errors if not name.startswith(no_reason)]
+
+
+def form_of(ids: Iterable[str]) -> str:
+    """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
+    known = telling(ids)
+    if _USAGE in known:
+        return "usage"
+    return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+
+
+def calm(ids: Iterable[str]) -> bool:
+    """Return whether a line's level says that it is no error."""
+    return any(name.startswith(_CALM) for name in ids)
+
+
+def works(ids: Iterable[str]) -> bool:
+    """Return whether a line tells of work, or of a good end."""
+    return any(name.startswith(_WORK) for name in ids)
+
+
+def survived(ids: Iterable[str]) -> bool:
+    """Return whether a line says that its program went on, at its work or with its start."""
+    return any(name.startswith((*_WORK, _START)) for name in ids)
+
+
+def ends(ids: Iterable[str]) -> bool:
+    """Return whether a line says that a program came to its end, or ended with 0."""
+    return any(name.startswith(_END) for name in ids)

@@ -1,0 +1,120 @@
+"""Every row of what explains what in logs of ranks: a pair that it joins, and a look-alike."""
+
+import pytest
+
+from postmortem.diagnose.incident.graph import solve
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import Raised
+from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
+from postmortem.report.model import Confidence
+
+
+def failure(line: int, exception: str = "KeyError") -> LogFailure:
+    said = ExceptionText(exception, "7")
+    return LogFailure("exception", said, 0, "job.log", line, begin_line=line - 2)
+
+
+def rank(number: int | None, *, code: int | None = None, signal: str | None = None) -> RankState:
+    end = LogExit("job.log", 90, number, code=code, signal=signal)
+    return RankState(Writer(str(number), number), number, exit=end if code or signal else None)
+
+
+def stopped(line: int) -> RankState:
+    writer = Writer("job.log", shared=True)
+    return RankState(writer, None, stopped=(failure(line, "KeyboardInterrupt"),))
+
+
+def told(line: int) -> Attribution:
+    """An error in lines of nobody."""
+    return Attribution(Raised(), (stopped(line).party("KeyError", failure(line)),))
+
+
+K = Kind
+SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
+CODE = rank(2, code=1)
+CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
+
+JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
+    (
+        "kernel-names",
+        LogEvent(K.NAMED_BY_KERNEL, None, (SEGV,)),
+        LogEvent(K.CRASHED, None, (SEGV,)),
+        CERTAIN,
+    ),
+    (
+        "numbers-raised",
+        LogEvent(K.NUMBERS, None, (CODE,)),
+        LogEvent(K.RAISED, None, (CODE,)),
+        CERTAIN,
+    ),
+    (
+        "crash-breaks-others",
+        LogEvent(K.CRASHED, None, (SEGV,)),
+        LogEvent(K.RAISED, None, (CODE,)),
+        POSSIBLE,
+    ),
+    (
+        "error-ends-others",
+        LogEvent(K.RAISED, None, (CODE,)),
+        LogEvent(K.CRASHED, None, (ABRT,)),
+        LIKELY,
+    ),
+    (
+        "error-ends-rank",
+        LogEvent(K.SOMEBODY_RAISED, None, (CODE,)),
+        LogEvent(K.EXITED, None, (CODE,)),
+        LIKELY,
+    ),
+    ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None), LIKELY),
+    (
+        "error-then-stop",
+        LogEvent(K.SOMEBODY_RAISED, told(10)),
+        LogEvent(K.STOPPED, None, (stopped(40),)),
+        LIKELY,
+    ),
+    ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
+]
+APART: list[tuple[str, LogEvent, LogEvent]] = [
+    (
+        "kernel-names",
+        LogEvent(K.NAMED_BY_KERNEL, None, (SEGV,)),
+        LogEvent(K.CRASHED, None, (rank(3, signal="SIGBUS"),)),
+    ),
+    ("numbers-raised", LogEvent(K.HOST_FAILED, None, (CODE,)), LogEvent(K.RAISED, None, (CODE,))),
+    ("crash-breaks-others", LogEvent(K.CRASHED, None, (ABRT,)), LogEvent(K.RAISED, None, (CODE,))),
+    ("error-ends-others", LogEvent(K.RAISED, None, (CODE,)), LogEvent(K.CRASHED, None, (SEGV,))),
+    ("error-ends-rank", LogEvent(K.SOMEBODY_RAISED, None), LogEvent(K.EXITED, None, (SEGV,))),
+    ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None, (CODE,))),
+    (
+        "error-then-stop",
+        LogEvent(K.SOMEBODY_RAISED, told(60)),
+        LogEvent(K.STOPPED, None, (stopped(40),)),
+    ),
+    ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
+]
+
+
+def links(cause: LogEvent, effect: LogEvent) -> list[tuple[str, Confidence]]:
+    found = solve((cause, effect), ROWS, effects=()).links
+    return [(link.row, link.confidence) for link in found if link.cause == 0]
+
+
+@pytest.mark.parametrize(
+    ("row", "cause", "effect", "sure"), JOINED, ids=[case[0] for case in JOINED]
+)
+def test_a_row_joins(row: str, cause: LogEvent, effect: LogEvent, sure: Confidence) -> None:
+    assert links(cause, effect) == [(row, sure)]
+
+
+@pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[case[0] for case in APART])
+def test_a_row_leaves_its_look_alike(row: str, cause: LogEvent, effect: LogEvent) -> None:
+    assert row not in [name for name, _ in links(cause, effect)]
+
+
+def test_every_row_has_both() -> None:
+    rows = [row.id for row in ROWS]
+    assert [case[0] for case in JOINED] == rows
+    assert [case[0] for case in APART] == rows

@@ -1,0 +1,81 @@
+"""Ends that the run-times of other languages report, with pages behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.java_report import java_frames_beside
+
+HEAD = """\
+#
+# A fatal error has been detected by the Java Runtime Environment:
+#
+#  SIGSEGV (0xb) at pc=0x00007f01032d430c, pid=71, tid=72
+#
+# JRE version: OpenJDK Runtime Environment (17.0)
+# Problematic frame:
+# V  [libjvm.so+0xed430c]  Unsafe_GetLong+0x12c
+#
+"""
+STACK = """\
+Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)
+V  [libjvm.so+0xed430c]  Unsafe_GetLong+0x12c
+j  Store.peek(J)J+2
+j  Store.main([Ljava/lang/String;)V+40
+v  ~StubRoutines::call_stub
+
+siginfo: si_signo: 11 (SIGSEGV), si_code: 1 (SEGV_MAPERR), si_addr: 0x0000000000000010
+"""
+PAGES = "".join(f"0x{i:016x} is an unknown value\n" for i in range(300))
+HS_ERR = f"{HEAD}\n{PAGES}{STACK}{PAGES}END.\n"
+
+
+def test_the_report_of_a_jvm(tmp_path: Path) -> None:
+    path = tmp_path / "hs_err_pid71.log"
+    path.write_text(HS_ERR)
+    report = analyse([str(path)], RankLogOptions())
+    assert report.failed
+    assert "SIGSEGV: in Unsafe_GetLong (libjvm.so)" in report.diagnoses[0].title
+    assert java_frames_beside(tmp_path / "core", 72) is None
+    told = java_frames_beside(tmp_path / "core", 71)
+    assert told is not None
+    assert "Store.peek(J)J ← Store.main([Ljava/lang/String;)V" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("#  fatal error: OutOfMemory encountered: Java heap space", "Java heap space"),
+        ("FATAL ERROR: Reached heap limit - JavaScript heap out of memory", "Reached heap limit"),
+        ("Uncaught TypeError: x is not a function", "TypeError: x is not a function"),
+        ("Unhandled exception. App.RowError: no row 7", "App.RowError: no row 7"),
+        ("app.rb:3: [BUG] Segmentation fault at 0x8", "Segmentation fault at 0x8"),
+        ("panic: runtime error: index out of range [7]", "index out of range [7]"),
+        ("fatal error: concurrent map writes", "concurrent map writes"),
+        ("thread 71 panic: index out of bounds", "index out of bounds"),
+    ],
+)
+def test_what_follows_such_an_end_is_its_report(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "err.log"
+    path.write_text(f"step 1\n{line}\n{PAGES}")
+    report = analyse([str(path)], RankLogOptions())
+    assert report.failed
+    assert said in report.diagnoses[0].title
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a.c:1:10: fatal error: none.h: No such file or directory",
+        "#  fatal: not a git repository",
+        "request of thread 71 panics: no",
+        'the page said "Uncaught TypeError: x"',
+    ],
+)
+def test_words_that_only_sound_so(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "err.log"
+    path.write_text(f"step 1\n{line}\n" + "".join(f"step {i} loss 0.1\n" for i in range(2, 90)))
+    assert not analyse([str(path)], RankLogOptions()).failed
