@@ -153,7 +153,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    found = {"machine": machine(), "start, ms": start(args.rounds), "step": steps(args.pairs)}
+    found = {"machine": machine(), "start, ms": start(args.rounds)}
+    if args.pairs:
+        found["step"] = steps(args.pairs)
     text = json.dumps(found, indent=2)
     print(text)
     if args.out is not None:

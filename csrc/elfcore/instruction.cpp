@@ -64,9 +64,12 @@ bool is_code(const Core& core, std::uint64_t address) {
 }
 
 // Whether a bad pc was taken from the stack. A return leaves the address right below the stack
-// pointer; a call has just put one of code there. On aarch64 a call sets x30 to where it stands.
+// pointer; a call has just put one of code there. On aarch64 a call sets x30 to where it stands,
+// and the program counter has no tag in its top byte.
 bool came_by_return(const Memory& memory, const Registers& registers) {
-  if (registers.machine != Machine::x86_64) return registers.values[30] == registers.pc();
+  if (registers.machine != Machine::x86_64) {
+    return ((registers.values[30] ^ registers.pc()) << 8) == 0;
+  }
   const auto above = memory.word(registers.sp());
   return memory.word(registers.sp() - 8) == registers.pc() && above &&
          !is_code(memory.core(), *above);

@@ -108,10 +108,14 @@ bool is_mapped_by(const Core& core, const Module& module, const FileMapping& nex
 // Whether a row continues the module of the row before it. RELRO splits one page range into two
 // rows of the same offset, which is 0 in libraries that patchelf has rewritten (torch/_C.so). Where
 // a file is shorter than a page, old linkers map it twice from offset 0, for text and, 2 MiB
-// above, for data.
+// above, for data. Segments that are aligned to more than a page leave a hole that is mapped and
+// may not be touched (aarch64: 64 KiB); its row has a larger offset than that of the data behind
+// it.
 bool goes_on(const Core& core, const Module& module, const FileMapping& next) {
   const FileMapping& last = module.mappings.back();
-  if (next.offset != last.offset) return next.offset > last.offset;
+  if (next.offset != last.offset) {
+    return next.offset > last.offset || (next.offset != 0 && next.start == last.end);
+  }
   if (next.offset != 0 || next.start == last.end) return true;
   if (is_mapped_by(core, module, next)) return true;
   constexpr std::uint64_t kMaxGap = std::uint64_t{4} << 20;

@@ -154,6 +154,11 @@ void Processes::executed(Task& task, const Event& event) {
 
 void Processes::ended(Task& task, Ending ending) {
   if (ending.code == 0) spent_.push_back(task.process);
+  // What kills a thread kills its process, though the line of the first one may be cut off.
+  if (!ending.signal.empty() && task.leader != task.pid) {
+    Process& leader = leader_record_of(task);
+    if (!leader.ending) leader.ending = ending;
+  }
   record_of(task).ending = std::move(ending);
 }
 

@@ -25,6 +25,9 @@ class Ring {
     return oldest;
   }
   std::size_t size() const noexcept { return kept_.size(); }
+  T* newest() {
+    return kept_.empty() ? nullptr : &kept_[(next_ + kept_.size() - 1) % kept_.size()];
+  }
 
   // The oldest first.
   class Iterator {

@@ -293,6 +293,13 @@ void Summary::said(const Task& task, const Event& event, Place place) {
   Process& process = processes_.leader_record_of(task);
   if (words.ends_with("…")) words.append("\n");
   if (words.starts_with("Traceback (most recent")) process.traceback = place;
+  LastWord* const before = process.last_words.newest();
+  // A line that is written letter by letter, or in the parts of a stream's operators.
+  if (before && !before->words.ends_with("\n") &&
+      before->words.size() + words.size() <= kLongestWords) {
+    before->words += words;
+    return;
+  }
   process.last_words.add() = {std::move(words), place};
 }
 

@@ -153,6 +153,34 @@ std::optional<Context> Unwinder::step_by_frame_pointer(const Context& context,
   return caller;
 }
 
+// Code that is not at hand, as another machine's C library, cannot show a call before a return
+// address. The chain of frame records, which aarch64's compilers keep in all but leaf functions, is
+// believed where it leads upwards to a return address whose call can be read.
+std::optional<Context> Unwinder::step_by_frame_records(const Context& context) const {
+  constexpr unsigned kMostRecords = 32;
+  const elfcore::Segment* const stack = memory_.core().segment_at(context.sp());
+  if (context.machine != Machine::aarch64 || !stack) return std::nullopt;
+  Context caller = context;
+  std::uint64_t fp = context.fp(), low = context.sp();
+  for (unsigned i = 0; i < kMostRecords; ++i) {
+    if (fp % 8 != 0 || fp < low || fp - low > kMaxFrame || !stack->contains(fp)) break;
+    const auto saved = memory_.word(fp), address = memory_.word(fp + 8);
+    if (!saved || !address) break;
+    const std::uint64_t pc = code_.stripped(*address);
+    if (!code_.executable(pc)) break;
+    if (i == 0) {
+      caller.pc = pc;
+      caller.set_fp(*saved);
+      caller.set_sp(fp + 16);
+    }
+    if (return_address(pc)) return caller;
+    if (memory_.get<std::uint32_t>(pc - 4)) break;  // code that is here, and no call
+    low = fp + 16;
+    fp = *saved;
+  }
+  return std::nullopt;
+}
+
 // Whether what the tables say from here on makes a living chain: every caller is preceded by a call
 // to its callee, up to the outermost frame, or at least for a while up to where the tables or the
 // memory end. Leftovers of earlier calls make chains too, but these break where living frames have

@@ -209,6 +209,9 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
       }
       return Step::to(*caller, Trust::frame_pointer);
     }
+    if (auto caller = step_by_frame_records(context)) {
+      return Step::to(*caller, Trust::frame_pointer);
+    }
   }
   if (auto caller = step_by_scan(context, from)) return Step::to(*caller, Trust::scan);
   // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the

@@ -70,17 +70,28 @@ def refused(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     return lines[0], hint
 
 
-def crash_in(folder: Path, command: list[str], **env: str) -> Path:
-    """Run a program that crashes and return its core."""
-    folder.mkdir(parents=True, exist_ok=True)
+def allow_cores() -> None:
+    """Raise this process's limit on core sizes, as ``ulimit -c unlimited`` does."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+
+def crash_in(folder: Path, command: list[str], *, filtered: str | None = None, **env: str) -> Path:
+    """Run a program that crashes and return its core; `filtered` is its coredump_filter."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def prepare() -> None:
+        allow_cores()
+        if filtered is not None:
+            Path("/proc/self/coredump_filter").write_text(filtered)
+
     done = subprocess.run(
         command,
         cwd=folder,
         env=os.environ | env,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+        preexec_fn=prepare,
         capture_output=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode < 0, done.stderr
     cores = sorted(folder.glob("core*"))

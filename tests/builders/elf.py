@@ -358,15 +358,24 @@ class ElfBuilder:
         return elf_header(**(fields | self.header)) + b"".join(programs) + body + b"".join(rows)
 
 
-def last_words(text: bytes, *, size: int = PAGE, path: bytes = b"/gone/libc.so.6") -> CoreBuilder:
+def last_words(
+    text: bytes, *, size: int = PAGE, path: bytes = b"/gone/libc.so.6", hole: bool = False
+) -> CoreBuilder:
     """Return a core by SIGABRT whose C library is of an unknown build: one of its variables points
-    to a page of its own that begins with the page's size and the words."""
+    to a page of its own that begins with the page's size and the words.
+
+    With `hole`, the library is aligned to more than a page, as on aarch64: what lies between its
+    code and its data is a mapping that may not be touched, from further behind in the file.
+    """
     libc, page = 0x7F0000000000, 0x7F0000100000
     variables = bytes(64) + struct.pack("<Q", page) + bytes(PAGE - 72)
     core = CoreBuilder().thread(1000, 6, pc=libc + 64, sp=page + 0x200000).process()
-    data = libc + PAGE
+    data = libc + (3 * PAGE if hole else PAGE)
     core.siginfo(6, -6, pid=1000)
-    core.files([(libc, data, 0, path), (data, data + PAGE, PAGE, path)])
+    between = [(libc + PAGE, data, 2 * PAGE, path)] if hole else []
+    core.files([(libc, libc + PAGE, 0, path), *between, (data, data + PAGE, PAGE, path)])
     core.segment(libc, elf_header(type=ET_DYN).ljust(PAGE, b"\0"), PF_R | PF_X)
+    if hole:
+        core.segment(libc + PAGE, b"", 0, memsz=2 * PAGE)
     core.segment(data, variables, PF_R | PF_W)
     return core.segment(page, (struct.pack("<I", size) + text).ljust(PAGE, b"\0"), PF_R | PF_W)

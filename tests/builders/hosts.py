@@ -1,7 +1,5 @@
 """Trees of /sys and /proc as other machines have them, and what nvidia-smi says there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 GPU = "0000:3b:00.0"

@@ -1,7 +1,5 @@
 """A real SLURM on hosts in network namespaces."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tasks of asyncio in live processes and in cores: who awaits what, at which line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

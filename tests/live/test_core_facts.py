@@ -1,7 +1,6 @@
 """Facts of real crashes: a program ends on the spot, and its core must say how."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -10,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from builders.commands import crash_in
 
 pytest.importorskip("postmortem._native")
 
@@ -26,28 +27,6 @@ BUILDS = {
     "runtime_inside": ("-O1", "-static-libstdc++", "-static-libgcc"),
     "static": ("-O1", "-static"),
 }
-
-
-def unlimited() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-
-def crash(folder: Path, command: list[str], **env: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    run = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | env,
-        preexec_fn=unlimited,
-        capture_output=True,
-        timeout=60,
-    )
-    assert run.returncode < 0, run.stderr
-    cores = sorted(folder.glob("core*"))
-    if not cores:
-        pytest.skip("this kernel leaves no core files in the working folder")
-    return cores[0]
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +64,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture
 def facts_of(build: Callable[[str], Path], tmp_path: Path) -> Callable[..., CoreFacts]:
     def run(case: str, *more: str, kind: str = "plain", **env: str) -> CoreFacts:
-        core = crash(tmp_path / f"{kind}-{case}", [str(build(kind)), case, *more], **env)
+        core = crash_in(tmp_path / f"{kind}-{case}", [str(build(kind)), case, *more], **env)
         return read_core(str(core), stacks=False)
 
     return run
@@ -337,7 +316,7 @@ def test_file_in_shared_memory(facts_of: Callable[..., CoreFacts]) -> None:
 
 def test_python_sets_its_environment(tmp_path: Path) -> None:
     code = "import os; os.environ.update(RANK='3', WORLD_SIZE='8', LOCAL_RANK='1'); os.abort()"
-    core = crash(tmp_path, [sys.executable, "-c", code])
+    core = crash_in(tmp_path, [sys.executable, "-c", code])
     facts = read_core(str(core), stacks=False)
     process = facts.process
     assert (process.rank, process.local_rank, process.world_size) == (3, 1, 8)
@@ -378,7 +357,7 @@ def test_snapshot_is_no_crash(tmp_path: Path) -> None:
 def test_attributes_of_systemd_name_host_and_thread(
     build: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    core = crash(tmp_path, [str(build("plain")), "thread"], HOSTNAME="from-the-shell")
+    core = crash_in(tmp_path, [str(build("plain")), "thread"], HOSTNAME="from-the-shell")
     try:
         os.setxattr(core, "user.coredump.hostname", b"gpu007")
         os.setxattr(core, "user.coredump.thread_name", b"pt_nccl_watchdg")
@@ -393,7 +372,7 @@ def test_attributes_of_systemd_name_host_and_thread(
 
 
 def test_cut_core_keeps_what_it_has(build: Callable[[str], Path], tmp_path: Path) -> None:
-    core = crash(tmp_path, [str(build("plain")), "environment"])
+    core = crash_in(tmp_path, [str(build("plain")), "environment"])
     whole = core.read_bytes()
     cut = tmp_path / "cut.core"
     for share in (0.9, 0.5, 0.2):

@@ -1,13 +1,14 @@
 """Cores as other kernels, linkers and tools lay them out: made of real crashes."""
 
 import os
-import resource
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from builders.commands import crash_in
 
 pytest.importorskip("postmortem._native")
 
@@ -45,11 +46,6 @@ int main(int argc, char **argv) {
 Crash = Callable[..., Path]
 
 
-def unlimited() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-
 def compile_c(target: Path, source: str, *flags: str) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -64,19 +60,7 @@ def compile_c(target: Path, source: str, *flags: str) -> Path:
 
 
 def crash(folder: Path, *command: str, dump: str | None = None) -> Path:
-    folder.mkdir(parents=True)
-
-    def prepare() -> None:
-        unlimited()
-        if dump is not None:
-            Path("/proc/self/coredump_filter").write_text(dump)
-
-    run = subprocess.run(command, cwd=folder, preexec_fn=prepare, capture_output=True, timeout=60)
-    assert run.returncode < 0, run.stderr
-    cores = sorted(folder.glob("core*"))
-    if not cores:
-        pytest.skip("this kernel leaves no core files in the working folder")
-    return cores[0]
+    return crash_in(folder, [*command], filtered=dump)
 
 
 @pytest.fixture(scope="module")

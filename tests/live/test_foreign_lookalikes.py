@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 import shutil
 import signal
 import subprocess
@@ -10,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from builders.commands import allow_cores
 
 pytest.importorskip("postmortem._native")
 
@@ -224,8 +225,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepare() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    allow_cores()
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 

@@ -2,12 +2,13 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from builders.commands import crash_in
 
 pytest.importorskip("postmortem._native")
 
@@ -52,11 +53,6 @@ static class P {
 """
 
 
-def unlimited() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-
 def build(folder: Path, *command: str, **env: str) -> None:
     run = subprocess.run(
         command, cwd=folder, env=os.environ | env, capture_output=True, text=True, timeout=180
@@ -66,20 +62,7 @@ def build(folder: Path, *command: str, **env: str) -> None:
 
 
 def crash(folder: Path, *command: str, **env: str) -> Report:
-    folder.mkdir()
-    run = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | env,
-        preexec_fn=unlimited,
-        capture_output=True,
-        timeout=120,
-    )
-    assert run.returncode < 0, run.stderr
-    cores = sorted(folder.glob("core*"))
-    if not cores:
-        pytest.skip("this kernel leaves no core files in the working folder")
-    return analyse(cores[0], CoreOptions(engine="native"))
+    return analyse(crash_in(folder, [*command], **env), CoreOptions(engine="native"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """What NCCL's RAS says: a program that answers as the user guide of NCCL has it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -6,8 +6,10 @@ import os
 import pty
 import resource
 import select
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -120,6 +122,14 @@ def test_options_of_the_command_are_its_own() -> None:
 
 def test_command_without_the_two_dashes() -> None:
     assert run("sh", "-c", "exit 5").returncode == 5
+
+
+@pytest.mark.parametrize(("shell", "status"), [("", 0), ("set -o pipefail; ", 1)])
+def test_a_pipeline_of_a_shell(shell: str, status: int, place: Path) -> None:
+    words = ["bash", "-c", f"{shell}{PYTHON} -c 'print(1); [][3]' | tr 1 2"]
+    done = run("--", *words)
+    assert (done.returncode, done.stdout) == (status, b"2\n")
+    assert bool(list(place.iterdir())) == bool(status)
 
 
 def test_readers_of_output_see_its_end_when_the_command_closes_it(place: Path) -> None:
@@ -615,6 +625,66 @@ def test_full_disk(place: Path) -> None:
     assert (done.returncode, done.stdout) == (4, b"out\n")
 
 
+def test_shell_around_a_rank_repeats_its_signal(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the number of the rank; which signal it was tells the process in the shell."""
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    program = "import os, time; time.sleep(2); os.kill(os.getpid(), 9)"
+    done = run("--", "sh", "-c", f'{PYTHON} -c "{program}"; exit $?')
+    assert done.returncode == 128 + signal.SIGKILL
+    assert manifest()["verdict"] == "rank 1 failed first: it was killed by SIGKILL"
+    assert len((folder() / "endings.txt").read_text().splitlines()) == 1
+
+
+def test_output_that_fills_its_disk(place: Path) -> None:
+    """The command meets the full disk, and so does our word; its status is its own."""
+    (place / "full").mkdir()
+    program = "import sys\nwhile True:\n    print('x' * 100)\n"
+    inner = (
+        "mount -t tmpfs -o size=64k none full && "
+        f"{shlex.join([*RUN, '--into', 'left', '--', PYTHON, '-c', program])} "
+        ">full/out 2>full/err"
+    )
+    done = in_namespace(inner)
+    assert done.returncode == 1
+    (left,) = (place / "left").iterdir()
+    document = json.loads((left / "manifest.json").read_text())
+    assert "No space left on device" in document["verdict"]
+
+
+def test_without_proc(place: Path) -> None:
+    program = "print(1); [][2]"
+    done = in_namespace(
+        f"mount -t tmpfs none /proc && {shlex.join([*RUN, '--', PYTHON, '-c', program])}"
+    )
+    assert (done.returncode, done.stdout) == (1, b"1\n")
+    assert manifest()["verdict"].startswith("IndexError: list index out of range")
+
+
+def in_namespace(words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run shell words in a mount namespace of their own; skip the test where there is none."""
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    unshare = ["unshare", "--mount", *rights, "sh", "-c"]
+    if subprocess.run([*unshare, "mount -t tmpfs none /mnt"], capture_output=True).returncode:
+        pytest.skip("no mount namespaces here")
+    return subprocess.run([*unshare, words], capture_output=True, timeout=90, check=False)
+
+
+def test_exception_of_a_program_that_has_used_up_its_descriptors(place: Path) -> None:
+    program = "files = []\nwhile True:\n    files.append(open('/dev/null'))\n"
+    words = ["sh", "-c", 'ulimit -n 64; exec "$@"', "-", PYTHON, "-c", program]
+    assert run("--", *words).returncode == 1
+    assert manifest()["verdict"].startswith("OSError: [Errno 24] Too many open files")
+
+
+def test_the_folder_is_named_after_its_host(place: Path) -> None:
+    """Containers share the folder above it, and have the same numbers for their processes."""
+    run("--", "sh", "-c", "exit 1")
+    assert f"-{socket.gethostname().partition('.')[0]}-" in folder().name
+
+
 def test_a_thousand_processes(place: Path) -> None:
     program = (
         "import subprocess, time\nall = [subprocess.Popen(['sleep', '600']) for _ in range(1000)]\n"
@@ -638,6 +708,12 @@ def test_timeout_says_where_it_stands(place: Path) -> None:
     assert said["timed_out"]
     assert "--timeout" in said["verdict"]
     assert "wait_for_ever" in (folder() / "stacks" / "timeout.txt").read_text()
+
+
+def test_timeout_of_what_ignores_sigterm(place: Path) -> None:
+    program = "trap '' TERM; while :; do sleep 0.2; done"
+    assert run("--timeout", "1", "--", "sh", "-c", program).returncode == 128 + signal.SIGKILL
+    assert manifest()["verdict"].startswith("stopped after 1 s, as --timeout asks")
 
 
 def test_repeat_folds_failures(place: Path) -> None:

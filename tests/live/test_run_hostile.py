@@ -1,7 +1,5 @@
 """`postmortem run` of commands whose evidence would eat, block or break who explains it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

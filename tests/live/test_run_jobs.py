@@ -26,13 +26,13 @@ def train(step, batch):
     dist.all_reduce(batch)
 def fail(batch):
     weight = torch.zeros(3, 5)
-    if sys.argv[1] == "raise":
+    if sys.argv[-1] == "raise":
         return batch @ weight
-    if sys.argv[1] == "segv":
+    if sys.argv[-1] == "segv":
         ctypes.string_at(8)
-    if sys.argv[1] == "kill":
+    if sys.argv[-1] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if sys.argv[1] == "stuck":
+    if sys.argv[-1] == "stuck":
         threading.Event().wait()
 for step in range(6):
     train(step, torch.ones(4))
@@ -85,6 +85,29 @@ def test_rank_that_raises(place: Path) -> None:
     # There is no @record in the job, and its traceback stands in torchrun's summary all the same.
     assert "mat1 and mat2 shapes" in summary(done.stderr)
     assert "rank 1 failed first on this host" in summary(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        # Its word for several processes of one host; no GPU is asked for.
+        ("accelerate.commands.launch", "--multi_gpu --num_processes 2 --num_machines 1"),
+        ("deepspeed.launcher.runner", "--num_accelerators 2"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["raise", "well"])
+def test_launchers_of_libraries(
+    module: str, words: str, ending: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(module.partition(".")[0], exc_type=ImportError)
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    done = run("--", sys.executable, "-m", module, *words.split(), "job.py", ending)
+    assert done.returncode == (ending == "raise"), done.stderr
+    if ending == "raise":
+        verdict = left(place)[1]["verdict"]
+        assert verdict.startswith("rank 1 failed first: RuntimeError: mat1 and mat2 shapes")
+    else:
+        assert [one.name for one in place.iterdir()] == ["job.py"]
 
 
 def test_rank_that_crashes(place: Path) -> None:

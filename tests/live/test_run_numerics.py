@@ -1,7 +1,5 @@
 """`postmortem run --numerics` under real trainers: no line of the program knows of the monitor."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

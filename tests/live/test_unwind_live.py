@@ -1,6 +1,5 @@
 """Stacks of real crashes, compiled and crashed on the spot."""
 
-import resource
 import shutil
 import struct
 import subprocess
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import allow_cores, crash_in
 from builders.unwind_cores import with_files
 from postmortem import _native
 
@@ -27,21 +27,6 @@ pytestmark = [
 ]
 
 NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
-
-
-def allow_cores() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-
-def crash(folder: Path, command: list[str]) -> Path:
-    """Run a command that dies, and return its core."""
-    run = subprocess.run(command, cwd=folder, preexec_fn=allow_cores, capture_output=True)
-    assert run.returncode < 0, run.stderr
-    cores = [p for p in folder.iterdir() if p.name.startswith("core")]
-    if not cores:
-        pytest.skip("no core was left: the limit of core sizes is 0")
-    return cores[0]
 
 
 def build(folder: Path, *flags: str, compiler: str = "cc") -> Path:
@@ -80,7 +65,7 @@ FLAGS = {
 @pytest.mark.parametrize("case", ["plain", "callback"])
 def test_every_caller_is_found(tmp_path: Path, kind: str, case: str) -> None:
     program = build(tmp_path, *FLAGS[kind])
-    thread = thread_of(crash(tmp_path, [str(program), case]))
+    thread = thread_of(crash_in(tmp_path, [str(program), case]))
     assert in_order(CALLS, thread), names(thread)
     assert "main" in names(thread)
     assert names(thread)[-1] == "_start"
@@ -92,7 +77,7 @@ def test_every_caller_is_found(tmp_path: Path, kind: str, case: str) -> None:
 def test_crash_inside_a_signal_handler_leads_to_what_was_interrupted(
     tmp_path: Path, case: str, kind: str
 ) -> None:
-    thread = thread_of(crash(tmp_path, [str(build(tmp_path, *FLAGS[kind])), case]))
+    thread = thread_of(crash_in(tmp_path, [str(build(tmp_path, *FLAGS[kind])), case]))
     assert in_order(CALLS[:1] if case == "handler" else ["in_handler"], thread)
     assert "interrupted" in names(thread)
     assert names(thread).count("<signal handler called>") == 1
@@ -101,7 +86,7 @@ def test_crash_inside_a_signal_handler_leads_to_what_was_interrupted(
 
 @pytest.mark.parametrize("target", ["0", "4141414141414141"])
 def test_call_through_a_bad_pointer(tmp_path: Path, target: str) -> None:
-    thread = thread_of(crash(tmp_path, [str(build(tmp_path)), "badcall", target]))
+    thread = thread_of(crash_in(tmp_path, [str(build(tmp_path)), "badcall", target]))
     where = [f for f in thread["frames"] if f["function"] == "call_it"]
     assert where
     if target == "0":
@@ -111,21 +96,21 @@ def test_call_through_a_bad_pointer(tmp_path: Path, target: str) -> None:
 
 
 def test_crash_in_the_vdso(tmp_path: Path) -> None:
-    thread = thread_of(crash(tmp_path, [str(build(tmp_path)), "vdso"]))
+    thread = thread_of(crash_in(tmp_path, [str(build(tmp_path)), "vdso"]))
     assert "tick" in names(thread)
     assert names(thread)[-1] == "_start"
 
 
 def test_overwritten_stack_gives_no_invented_frames(tmp_path: Path) -> None:
     program = build(tmp_path, "-fno-stack-protector")
-    thread = thread_of(crash(tmp_path, [str(program), "smash"]))
+    thread = thread_of(crash_in(tmp_path, [str(program), "smash"]))
     assert names(thread)[0] == "victim"
     if len(thread["frames"]) > 1:
         assert thread["frames"][1]["trust"] == "scan"
 
 
 def test_deep_recursion_keeps_both_ends(tmp_path: Path) -> None:
-    thread = thread_of(crash(tmp_path, [str(build(tmp_path)), "deep"]))
+    thread = thread_of(crash_in(tmp_path, [str(build(tmp_path)), "deep"]))
     assert names(thread)[0] == "down"
     assert thread["skipped"] > 10_000
     assert names(thread)[-1] == "_start"
@@ -134,7 +119,7 @@ def test_deep_recursion_keeps_both_ends(tmp_path: Path) -> None:
 
 
 def test_core_that_is_cut_keeps_what_is_left(tmp_path: Path) -> None:
-    core = crash(tmp_path, [str(build(tmp_path)), "plain"])
+    core = crash_in(tmp_path, [str(build(tmp_path)), "plain"])
     whole = _native.read_core(str(core))
     stack = max(r["frames"][-1]["pc"] for r in whole["threads"])
     assert stack
@@ -168,7 +153,7 @@ needs_objcopy = pytest.mark.skipif(shutil.which("objcopy") is None, reason="no o
 def test_stripped_program_has_no_names_of_its_own(tmp_path: Path) -> None:
     program = build(tmp_path, "-g")
     split_debug(tmp_path, program, tmp_path / "elsewhere" / "stacks.debug")
-    module, functions = module_of(crash(tmp_path, [str(program), "plain"]), program)
+    module, functions = module_of(crash_in(tmp_path, [str(program), "plain"]), program)
     assert not set(CALLS) & set(functions)
     assert module["has_debug_lines"] is False
 
@@ -181,7 +166,7 @@ def test_debug_file_by_link(tmp_path: Path, folder: str, build_id: str) -> None:
     debug = tmp_path / folder / "stacks.debug"
     split_debug(tmp_path, program, debug)
     subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", str(program)], check=True)
-    core = crash(tmp_path, [str(program), "plain"])
+    core = crash_in(tmp_path, [str(program), "plain"])
     module, functions = module_of(core, program)
     assert functions[: len(CALLS)] == CALLS
     assert module["has_debug_lines"] is True
@@ -201,7 +186,7 @@ def test_debug_file_by_build_id_under_a_sysroot(tmp_path: Path) -> None:
     assert identity
     debug = sysroot / f"usr/lib/debug/.build-id/{identity[:2]}/{identity[2:]}.debug"
     split_debug(tmp_path, program, debug)
-    core = crash(tmp_path, [str(program), "plain"])
+    core = crash_in(tmp_path, [str(program), "plain"])
     there = sysroot / str(program)[1:]
     there.parent.mkdir(parents=True)
     shutil.copy(program, there)
@@ -224,13 +209,13 @@ def test_mini_debug_data(tmp_path: Path) -> None:
     subprocess.run(
         ["objcopy", "--add-section", f".gnu_debugdata={mini}.xz", str(program)], check=True
     )
-    _, functions = module_of(crash(tmp_path, [str(program), "plain"]), program)
+    _, functions = module_of(crash_in(tmp_path, [str(program), "plain"]), program)
     assert functions[0] == "crash_here"
 
 
 def test_another_build_in_place_of_a_program_gives_no_names(tmp_path: Path) -> None:
     program = build(tmp_path, "-Wl,--build-id=sha1")
-    core = crash(tmp_path, [str(program), "plain"])
+    core = crash_in(tmp_path, [str(program), "plain"])
     build(tmp_path, "-Wl,--build-id=sha1", "-O0", "-g")
     module, functions = module_of(core, program)
     assert module["status"] == "mismatch"
@@ -247,7 +232,7 @@ def test_gdb_agrees(tmp_path: Path, case: str) -> None:
     from live.compare_stacks import compare
 
     program = build(tmp_path)
-    result = compare(crash(tmp_path, [str(program), case]), str(program))
+    result = compare(crash_in(tmp_path, [str(program), case]), str(program))
     assert result.percent == 100.0, result.differences
     assert result.equal_threads == result.threads
 
@@ -264,7 +249,7 @@ def test_gdb_agrees_on_a_python_process_with_threads(tmp_path: Path) -> None:
         "time.sleep(0.2)\n"
         "sorted([2, 1], key=lambda x: ctypes.string_at(0))\n"
     )
-    core = crash(tmp_path, [sys.executable, "-c", script])
+    core = crash_in(tmp_path, [sys.executable, "-c", script])
     result = compare(core)
     assert result.threads == 21
     assert result.percent >= 99.0, result.differences

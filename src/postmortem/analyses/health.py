@@ -1,7 +1,5 @@
 """``postmortem doctor --host --gpu``: whether the hardware fails, now and since an earlier time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from postmortem.diagnose.machine.health import Change, changes, health_checks

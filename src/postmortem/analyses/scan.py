@@ -10,7 +10,7 @@ from postmortem.present.tensors.blocks import scan_blocks
 from postmortem.present.tensors.body import scan_body
 from postmortem.present.tensors.card import scan_highlights
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, Progress, scan_checkpoint
-from postmortem.report.model import Outcome, Report
+from postmortem.report.model import Outcome, Report, Role
 from postmortem.text import counted, size
 
 
@@ -23,7 +23,7 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         kind="scan",
         inputs=facts.sources,
         verdict=headline(facts.tensors, outcome.diagnoses, damaged=facts.damaged),
-        failed=bool(facts.tensors.bad) or facts.damaged,
+        failed=facts.damaged or any(one.role is Role.ROOT for one in outcome.diagnoses),
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),
         body=scan_body(facts.tensors, facts.nan_numbers, series(facts.tensors)),

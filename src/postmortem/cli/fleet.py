@@ -48,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the cores of a storage that all see out among them",
     )
     parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="the nodes of a Ray cluster (HOST:6379; auto: the one that this node belongs to)",
+    )
+    parser.add_argument(
         "--engine",
         choices=("srun", "clush", "ssh", "kubectl"),
         help="what starts it there (default: srun under SLURM, else clush, else ssh)",
@@ -119,34 +124,38 @@ def _engine(args: argparse.Namespace) -> Engine:
     from postmortem.facts.host_names import NoHosts, expand
     from postmortem.fleet.engines import Engine, find_engine
 
-    dask = args.dask is not None
-    if dask and (args.hosts or args.job or args.engine):
-        raise ValueError("--dask has its own nodes: no -w, no --job, no --engine")
-    by_env = args.hosts is None and not dask
+    own = "dask" if args.dask is not None else "ray" if args.ray is not None else None
+    if own and (args.hosts or args.job or args.engine or (args.dask and args.ray)):
+        raise ValueError(f"--{own} has its own nodes: no -w, no --job, no --engine")
+    by_env = args.hosts is None and own is None
     job = args.job or (os.environ.get("SLURM_JOB_ID") if by_env else None)
     nodes: Sequence[str]
-    if dask:
+    if own == "dask":
         from postmortem.fleet.dask import one_for_each_host, workers_of
 
         nodes = one_for_each_host(workers_of(args.dask))
+    elif own == "ray":
+        from postmortem.fleet.ray import nodes_of
+
+        nodes = nodes_of(args.ray)
     elif args.hosts is not None:
         nodes = expand(args.hosts)
     elif job is not None:
         nodes = expand(os.environ.get("SLURM_JOB_NODELIST") or _nodes_of(job))
     else:
-        raise NoHosts("which nodes? give -w HOSTS, --job ID or --dask ADDRESS")
+        raise NoHosts("which nodes? give -w HOSTS, --job ID, --dask or --ray ADDRESS")
     program = tuple(shlex.split(args.remote))
     if not program:
         raise NoHosts("--remote is empty")
     return Engine(
-        name="dask" if dask else find_engine(args.engine, job, os.environ),
+        name=own or find_engine(args.engine, job, os.environ),
         nodes=tuple(nodes),
         program=program,
         options=tuple(shlex.split(args.engine_options)),
         at_once=args.at_once,
         seconds=args.deadline,
         job=job,
-        address=args.dask,
+        address=args.dask or args.ray,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import page_width, write_text
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem.diagnose.rule import Rule
@@ -48,19 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.knowledge.bugs import bugs
     from postmortem.knowledge.messages import signatures
 
-    kinds = (
-        "tensors",
-        "strace",
-        "ranks",
-        "hang",
-        "watch",
-        "net",
-        "gpu",
-        "gpu_memory",
-        "fleet",
-        "importing",
-    )
-    rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
+    rules: Sequence[Rule] = [item for kind in rule.KINDS for item in rule.load(kind)]
     known: Sequence[Signature] = signatures()
     found: Sequence[KnownBug] = bugs()
     if args.id is not None:
@@ -129,9 +118,9 @@ def _listed(
         ),
         *_table([(f"known bugs: {b.family}", b.id, b.role, b.title) for b in bugs], width),
     ]
-    found = f"{_count(len(rules), 'rule')}, {_count(len(known), 'signature')}"
+    found = f"{counted(len(rules), 'rule')}, {counted(len(known), 'signature')}"
     if bugs:
-        found += f", {_count(len(bugs), 'known bug')}"
+        found += f", {counted(len(bugs), 'known bug')}"
     return "\n".join([*lines, f"{found}; postmortem rules ID explains one", ""])
 
 
@@ -156,10 +145,6 @@ def _table(rows: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[st
 
 def _spoken(family: str) -> str:
     return family.replace("_", " ")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _gist(item: Signature) -> str:

@@ -110,12 +110,15 @@ def rule(
     return register
 
 
+KINDS = "core tensors strace ranks hang watch net gpu gpu_memory fleet importing".split()
+"""Kinds of evidence that have rules, each with a folder of its own here."""
+
+
 @functools.cache
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Each kind (core, hang, ranks, strace, tensors) has a folder here, so that none pays for the
-    others.
+    Each of `KINDS` has a folder of its own, so that none pays for the others.
     """
     name = f"postmortem.diagnose.{evidence}"
     package = importlib.import_module(name)
@@ -241,6 +244,7 @@ def _optional(hint: object) -> tuple[type, bool]:
 
 
 __all__ = [
+    "KINDS",
     "Confidence",
     "Evidence",
     "Finding",

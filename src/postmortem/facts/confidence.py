@@ -1,5 +1,6 @@
 """How sure a conclusion is, and what part it has in a failure."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -22,6 +23,11 @@ class Confidence(StrEnum):
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
+
+
+def weakest(degrees: Iterable[Confidence]) -> Confidence:
+    """Return the least sure of several."""
+    return max(degrees, key=list(Confidence).index)
 
 
 class Outcome(StrEnum):

@@ -167,6 +167,8 @@ class LogExit:
     attempt: int | None = None
     time: float | None = None
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
+    output: str | None = None
+    """The file that its launcher says it wrote to."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from postmortem.fleet.engines import GRACE, MOST_BYTES, Engine, NoEngine, Said
+from postmortem.fleet.worker import runner, said_by
 
 _CONNECT_SECONDS = 10
 _MOST_IN_A_TASK = 64
@@ -38,20 +39,36 @@ def one_for_each_host(workers: Mapping[str, str]) -> tuple[str, ...]:
 def shares(words: Sequence[str]) -> list[list[str]]:
     """Return the words with a share of the files below the folders that they name, for each task.
 
-    The storage is that of all workers, and it is seen from here, too; raises NoEngine.
+    The storage is that of all workers, and it is seen from here, too; raises NoEngine. Addresses
+    (``s3://bucket/cores``) are listed by fsspec.
     """
-    paths = [Path(word) for word in words]
-    named = [word for word, path in zip(words, paths, strict=True) if not path.exists()]
-    files = [
-        str(file)
-        for path in paths
-        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-        if file.is_file()
-    ]
+    named, files = [], []
+    for word in words:
+        found = _listed(word) if "://" in word else _files(Path(word))
+        files += found
+        if not found and not Path(word).is_dir():
+            named.append(word)
     if not files:
         raise NoEngine(f"no core is seen from here in {' '.join(words)}: it must be shared storage")
     parts = [files[i : i + _MOST_IN_A_TASK] for i in range(0, len(files), _MOST_IN_A_TASK)]
     return [[*named, *part] for part in parts]
+
+
+def _files(path: Path) -> list[str]:
+    rows = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [str(file) for file in rows if file.is_file()]
+
+
+def _listed(address: str) -> list[str]:
+    """Return the addresses of the objects below one; raises NoEngine."""
+    from fsspec.core import url_to_fs
+
+    try:
+        storage, path = url_to_fs(address)
+        return [storage.unstrip_protocol(name) for name in sorted(storage.find(path))]
+    except Exception as failure:  # of whatever library it takes for the protocol
+        words = str(failure).splitlines()[:1] or [type(failure).__name__]
+        raise NoEngine(f"{address} cannot be listed: {words[0]}") from None
 
 
 async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
@@ -61,7 +78,7 @@ async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> Asy
     assert engine.address is not None
     async with _client(engine.address, asynchronous=True) as client:
         info = client.scheduler_info(n_workers=-1)["workers"]
-        run, limit = _runner(), (engine.seconds + GRACE, MOST_BYTES)
+        run, limit = runner(), (engine.seconds + GRACE, MOST_BYTES)
         futures = {
             client.submit(
                 run,
@@ -79,39 +96,11 @@ async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> Asy
         try:
             async with asyncio.timeout((engine.seconds + GRACE) * rounds):
                 async for future in as_completed(list(futures), loop=client.loop):
-                    yield await _said(left.pop(future), future)
+                    yield await said_by(left.pop(future), future)
         except TimeoutError:
             for future, node in left.items():
                 await future.cancel()
                 yield Said(node, b"", "", None)
-
-
-async def _said(node: str, future: Any) -> Said:
-    try:
-        out, error, status = await future
-    except Exception as failure:  # whatever a worker, its host or the way to it ran into
-        return Said(node, b"", f"{type(failure).__name__}: {failure}", 255)
-    return Said(node, out, error, status)
-
-
-def _runner() -> Any:
-    """Return what runs on a worker: by value, for postmortem need not be in its Python."""
-
-    def run(command: list[str], seconds: float, most: int) -> tuple[bytes, str, int | None]:
-        import subprocess
-
-        try:
-            done = subprocess.run(
-                command, capture_output=True, stdin=subprocess.DEVNULL, timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return b"", "", None
-        except OSError as error:
-            return b"", f"{command[0]}: {error.strerror}", 127
-        return done.stdout[:most], done.stderr[:65536].decode("utf-8", "replace"), done.returncode
-
-    run.__module__ = "__main__"
-    return run
 
 
 def _client(address: str, **options: Any) -> Any:

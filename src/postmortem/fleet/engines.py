@@ -51,7 +51,7 @@ class Engine:
     seconds: float = 60.0
     job: str | None = None
     address: str | None = None
-    """Of a Dask scheduler."""
+    """Of a Dask scheduler, or of a Ray cluster."""
 
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command as a node gets it: it ends there, whatever becomes of us."""
@@ -87,6 +87,12 @@ async def ask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIte
         from postmortem.fleet.dask import ask_dask
 
         async for said in ask_dask(engine, commands):
+            yield said
+        return
+    if engine.name == "ray":
+        from postmortem.fleet.ray import ask_ray
+
+        async for said in ask_ray(engine, commands):
             yield said
         return
     # A single node's output comes as it is, also where it is no text.

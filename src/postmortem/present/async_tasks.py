@@ -1,7 +1,5 @@
 """The table of asyncio's tasks."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.async_tasks import task_rows
 from postmortem.facts.threads import Threads
 from postmortem.report.blocks import Table

@@ -74,7 +74,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
     origin = read_origin(path, raw["pid"])
     process, more = _process(raw, origin)
     more = (*more, *_slim_remarks(raw), *_unlisted(raw), *_old_python(raw))
-    rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
+    rows = tuple(Problem(**row) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
     return CoreFacts(

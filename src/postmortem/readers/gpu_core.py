@@ -102,9 +102,7 @@ def _facts(raw: RawGpuCore, path: str) -> GpuCore:
         registers=None if raw["focus"] is None else _registers(raw["focus"]),
         pid=pid,
         hostname=host,
-        problems=tuple(
-            Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"]
-        ),
+        problems=tuple(Problem(**row) for row in raw["problems"]),
     )
 
 
@@ -159,9 +157,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
             for row in raw["queues"]
         ),
         code_objects=raw["code_objects"],
-        problems=tuple(
-            Problem(one["where"], one["what"], one["remedy"]) for one in raw["problems"]
-        ),
+        problems=tuple(Problem(**one) for one in raw["problems"]),
     )
 
 

@@ -51,7 +51,7 @@ def take_inventory(names: Sequence[str]) -> Inventory:
             if len(items) >= MOST_FILES:
                 what = f"holds more than {MOST_FILES:,} files; the rest was not looked at"
                 problems.append(Problem(name, what, "name the folders with the evidence"))
-                break
+                return Inventory(tuple(items.values()), tuple(problems))
             items.setdefault(path, _item(path, problems))
     return Inventory(tuple(items.values()), tuple(problems))
 

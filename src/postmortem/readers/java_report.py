@@ -1,7 +1,5 @@
 """What the JVM wrote about its own crash, beside the core: hs_err_pidPID.log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Wait
 from postmortem.patterns import Pattern
-from postmortem.readers.python_locks import PythonLocks
+from postmortem.readers.python_locks import PythonLocks, stands_in
 from postmortem.records import replace
 
 if TYPE_CHECKING:
@@ -79,10 +79,6 @@ def _thread_pointers(raw: RawCore) -> dict[int, int]:
     return {row["registers"][index]: row["tid"] for row in raw["threads"]}
 
 
-def _any(pattern: Pattern, stack: tuple[str, ...]) -> bool:
-    return any(pattern.search(name) for name in stack)
-
-
 def _native_wait(
     row: RawFutexWait,
     stack: tuple[str, ...],
@@ -91,23 +87,23 @@ def _native_wait(
 ) -> Wait:
     address, words = row["address"], row["words"]
     # first what contains the others: a condition variable takes its mutex again
-    if _any(_MUTEX, stack) or _looks_like_mutex(row, stack, threads):
-        return _mutex(row, threads, named=_any(_MUTEX, stack))
-    if _any(_CONDITION, stack):
+    if stands_in(_MUTEX, stack) or _looks_like_mutex(row, stack, threads):
+        return _mutex(row, threads, named=stands_in(_MUTEX, stack))
+    if stands_in(_CONDITION, stack):
         return Wait("a condition variable", address, kind="condition", certain=False)
-    if _any(_JOIN, stack):
+    if stands_in(_JOIN, stack):
         joined = words[0] if words is not None and words[0] in threads else None
         if joined is None:
             return Wait("a thread to end", address, kind="join", certain=False)
         how = "the word that pthread_join() waits on is the id of that thread"
         return Wait(f"thread {joined} to end", address, joined, kind="join", how=how)
-    if _any(_RWLOCK, stack):
+    if stands_in(_RWLOCK, stack):
         return _read_write_lock(row, threads)
-    if _any(_LOW_LEVEL, stack):
+    if stands_in(_LOW_LEVEL, stack):
         return _low_level(row, stack, pointers)
-    if _any(_BARRIER, stack):
+    if stands_in(_BARRIER, stack):
         return Wait("a barrier", address, kind="barrier", certain=False)
-    if _any(_SEMAPHORE, stack):
+    if stands_in(_SEMAPHORE, stack):
         return Wait("a semaphore", address, kind="semaphore", certain=False)
     return Wait("a futex", address, kind="futex", certain=False)
 
@@ -164,9 +160,9 @@ def _read_write_lock(row: RawFutexWait, threads: Mapping[int, RawThread]) -> Wai
 
 def _low_level(row: RawFutexWait, stack: tuple[str, ...], pointers: Mapping[int, int]) -> Wait:
     address, words = row["address"], row["words"]
-    if _any(_HEAP, stack):
+    if stands_in(_HEAP, stack):
         return Wait("the C library's heap lock", address, kind="heap", certain=False)
-    if _any(_STDIO, stack):
+    if stands_in(_STDIO, stack):
         # _IO_lock_t: int lock, int count, and the owner as a pthread_t
         pointer = 0 if words is None else words[2] | words[3] << 32
         holder = pointers.get(pointer)

@@ -78,7 +78,7 @@ class PythonLocks:
     def wait(self, row: RawFutexWait, stack: tuple[str, ...]) -> Wait | None:
         """Return what a thread in futex(2) waits for; None if that is no lock of Python's."""
         address, tid = row["address"], row["tid"]
-        if _any(_GIL, stack) or (self._gil and 0 <= address - self._gil < _GIL_BYTES):
+        if stands_in(_GIL, stack) or (self._gil and 0 <= address - self._gil < _GIL_BYTES):
             return self._for_gil(address, tid)
         parked = row["parked"] != 0
         address = row["parked"] or address
@@ -97,14 +97,14 @@ class PythonLocks:
             how = "the Thread whose join() was called"
             return Wait(f"thread {joined} to end", address, joined, kind="join", how=how)
         innermost = _function(frames[0]) if frames else ("", "")
-        if _any(_SIMPLE_QUEUE, stack) or innermost == ("thread.py", "_worker"):
+        if stands_in(_SIMPLE_QUEUE, stack) or innermost == ("thread.py", "_worker"):
             what = "an item in a SimpleQueue"
             return Wait(what, address, kind="queue", certain=False)
         purpose = purpose_of(frames)
         if purpose is not None:
             return Wait(purpose[0], address, kind=purpose[1], certain=False)
         known = lock is not None or address in self._held
-        if not known and not parked and not _any(_PYTHON_LOCK, stack):
+        if not known and not parked and not stands_in(_PYTHON_LOCK, stack):
             return None
         return self._for_lock(address)
 
@@ -113,7 +113,7 @@ class PythonLocks:
 
         It asks anew every 5 ms (sys.getswitchinterval), so the dump may find it in between.
         """
-        if not self._gil or not _any(_GIL, stack[:8]) or self._gil_holder == tid:
+        if not self._gil or not stands_in(_GIL, stack[:8]) or self._gil_holder == tid:
             return None
         return self._for_gil(self._gil, tid)
 
@@ -222,5 +222,6 @@ def _place(thread: RawPythonThread, frame: int) -> str | None:
     return f"{row['function']} ({file}{line})"
 
 
-def _any(pattern: Pattern, stack: tuple[str, ...]) -> bool:
+def stands_in(pattern: Pattern, stack: tuple[str, ...]) -> bool:
+    """Return whether a function of that name is on a stack."""
     return any(pattern.search(name) for name in stack)

@@ -91,7 +91,7 @@ def slim_stream(
             STANDARD_INPUT, error.what, offset=error.offset, hint=error.hint
         ) from None
     done = raw["outcome"]
-    remarks = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
+    remarks = tuple(Problem(**row) for row in raw["problems"])
     return StreamOutcome(
         None if done is None else _outcome(done, ()), problems=(*problems, *remarks)
     )
@@ -116,7 +116,7 @@ def _resolved(executable: str | None) -> tuple[str | None, tuple[Problem, ...]]:
 
 
 def _outcome(raw: RawSlimOutcome, problems: tuple[Problem, ...]) -> SlimOutcome:
-    rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
+    rows = tuple(Problem(**row) for row in raw["problems"])
     return SlimOutcome(
         source_bytes=raw["source_bytes"],
         source_expected_bytes=raw["source_expected_bytes"],

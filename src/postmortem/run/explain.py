@@ -268,7 +268,7 @@ def _of_ending(facts: RunFacts) -> Explanation:
         limit = facts.memory_limit
         size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
         lines.append(f"the kernel did it: the memory limit was used up{size}")
-    elif first is not None and first.peak_rss and first.signal == "SIGKILL":
+    elif first is not None and first.peak_rss and first.signal == "SIGKILL" and not facts.stopped:
         lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
     unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
     why = "; no process told of an exception, and none left a core" if unsaid else ""

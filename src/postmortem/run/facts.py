@@ -59,13 +59,6 @@ class Process:
             return f"was killed by {self.signal}"
         return f"exited with {self.code}" if self.code is not None else "ended"
 
-    @property
-    def ending(self) -> str:
-        """Its line in `endings.txt`, which `logs` and `triage` know (`run-ended`)."""
-        who = f"{self.label} (pid {self.pid})" if self.rank is not None else self.label
-        memory = ", its memory limit was used up" if self.memory_killed else ""
-        return f"{who} {self.how}{memory}{', ended by its launcher' if self.was_stopped else ''}"
-
 
 @dataclass
 class RunFacts:
@@ -106,6 +99,14 @@ class RunFacts:
             if one.failed
             and (one.rank is not None or one.is_python or one.signal or one.pid == self.pid)
         ]
+        # A shell around a rank has its number too, and repeats its signal as a status.
+        known = signal.Signals.__members__
+        repeated = {
+            (one.rank, 128 + known[one.signal])
+            for one in rows
+            if one.signal and one.signal in known
+        }
+        rows = [one for one in rows if (one.rank, one.code) not in repeated]
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
 
 
@@ -118,7 +119,8 @@ def facts_of(
         (
             event.time
             for event in outcome.events
-            if event.kind in ("raised", "ended") and event.pid not in killed
+            if event.kind == "timeout"
+            or (event.kind in ("raised", "ended") and event.pid not in killed)
         ),
         default=outcome.ended,
     )
@@ -132,7 +134,8 @@ def facts_of(
         else (f"it exited with {outcome.status}")
     )
     if outcome.timed_out:
-        ending = f"stopped after {outcome.ended - outcome.began:.0f} s, as --timeout asks"
+        over = next(one.time for one in outcome.events if one.kind == "timeout")
+        ending = f"stopped after {over - outcome.began:.0f} s, as --timeout asks"
     elif outcome.stopped_by is not None:
         ending = f"stopped from outside by {signal.Signals(outcome.stopped_by).name}"
     quiet = not any(one.raised or one.signal in CORE_SIGNALS for one in processes)

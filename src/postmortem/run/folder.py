@@ -155,7 +155,7 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
     for one in facts.processes:
         if one.printed.strip():
             evidence.text(f"boxes/{one.label.replace(' ', '')}.txt", one.printed)
-    rows = [one.ending for one in facts.endings]
+    rows = [_ending(one, facts) for one in facts.endings]
     if rows:
         evidence.text("endings.txt", "\n".join(rows) + "\n")
     for path in sorted((scratch / "stacks").glob("*")):
@@ -211,6 +211,16 @@ def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
         if first.time - one.time < _TOGETHER_SECONDS:
             first = one
     return [first]
+
+
+def _ending(one: Process, facts: RunFacts) -> str:
+    """Return a line of `endings.txt`; `logs` and `triage` know it (`run-ended`)."""
+    who = f"{one.label} (pid {one.pid})" if one.rank is not None else one.label
+    if not facts.ranks and facts.first_failure is not None and one.pid == facts.first_failure.pid:
+        who = f"the program (pid {one.pid})"
+    memory = ", its memory limit was used up" if one.memory_killed else ""
+    stopped = ", after another had failed or time was over" if one.was_stopped else ""
+    return f"{who} {one.how}{memory}{stopped}"
 
 
 def _tail(path: Path) -> str:

@@ -180,7 +180,7 @@ def _explained(
         os.close(end)
         heard, ending = _heard(pipe, child, until)
         os.close(pipe)
-        if ending.path is None:
+        if ending.code is not None or ending.path is None:  # it ended by itself, or of no file
             break
         leave_out(ending.path, ending)
     try:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,25 @@ def test_collect_shares_cores_out(
     slim = sorted(kept.iterdir())
     assert len(slim) == 2
     assert all(path.read_bytes()[:4] == b"\x7fELF" for path in slim)
+
+
+@pytest.mark.cores
+@pytest.mark.slow
+def test_collect_through_fsspec(
+    scheduler: str, crash: Callable[..., CrashedProcess], tmp_path: Path
+) -> None:
+    """Cores that workers fetch by an address, and that are named by it in the report."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (tmp_path / "storage" / "job").mkdir(parents=True)
+    shutil.copyfile(crash([sys.executable, "-c", _SEGV]).core, tmp_path / "storage/job/core.1")
+    address = f"file://{tmp_path}/storage"
+    found, _ = fleet(1, "--dask", scheduler, "-d", kept, "collect", address)
+    (row,) = found["crashes"]
+    assert row["count"] == 1
+    assert f"{address}/job/core.1" in json.dumps(row)
+    assert [path.read_bytes()[:4] for path in kept.iterdir()] == [b"\x7fELF"]
+    assert not list(Path(tempfile.gettempdir()).glob("postmortem-*/0/core.1"))
 
 
 def test_doctor_on_one_worker_of_each_host(scheduler: str) -> None:

@@ -1,7 +1,5 @@
 """deploy/slurm under a real SLURM: the batch script, and the scripts around each job."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What numbers of hardware mean, alone, beside an earlier snapshot, and for triage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from builders.hosts import GPU, tree
 from builders.schema import validate
 from postmortem.analyses.health import report_on
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.machine.health import changes, health_checks, meanings
@@ -142,7 +141,7 @@ def test_growth_explains_only_ends_that_look_like_it(
     report = report_on(health(name, 2), health(name, 0))
     (event, *_) = judge([document(report)]).incident.events or (None,)
     events = [effect] if event is None else [effect, event]
-    links = solve(events).links
+    links = solve(events, TABLE).links
     assert [(link.cause, link.effect) for link in links] == ([(1, 0)] if explained else [])
 
 

@@ -167,12 +167,24 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert run().returncode == 2
 
 
-def test_a_mask_may_hold_inf(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "count", "failed"),
+    [
+        ("attn.causal_mask", 2, False),
+        ("callbacks.ModelCheckpoint.kth_value", 1, False),
+        ("metrics.loss.min_val", 1, False),
+        ("logit_scale", 1, True),
+        ("callbacks.ema.weight", 2, True),
+    ],
+)
+def test_inf_may_be_meant(name: str, count: int, failed: bool, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    values = floats(0, -math.inf)
-    path.write_bytes(safetensors({"attn.causal_mask": ("F32", [2], values)}))
-    diagnosis = json.loads(run(path, "--json").stdout)["diagnoses"][0]
-    assert (diagnosis["role"], diagnosis["confidence"]) == ("context", "possible")
+    tensors = {name: ("F32", [count], floats(*[-math.inf] * count)), "w": ("F32", [1], floats(1))}
+    path.write_bytes(safetensors(tensors))
+    done = run(path, "--json")
+    diagnosis = json.loads(done.stdout)["diagnoses"][0]
+    wanted = (1, "root", "certain") if failed else (0, "context", "possible")
+    assert (done.returncode, diagnosis["role"], diagnosis["confidence"]) == wanted
 
 
 def test_close_to_the_end_of_the_range(tmp_path: Path) -> None:

@@ -19,6 +19,19 @@ def test_each_file_is_in_one_task(tmp_path: Path) -> None:
     assert sorted(path for row in found for path in row[2:]) == [str(file) for file in files]
 
 
+def test_addresses_are_listed_by_fsspec(tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    names = [f"/job/deep/core.{number}" for number in range(70)]
+    for name in names:
+        memory.pipe_file(name, b"core")
+    found = shares(["memory://job"])
+    assert [len(row) for row in found] == [64, 6]
+    assert sorted(path for row in found for path in row) == sorted(f"memory://{n}" for n in names)
+    for address in ("memory://nowhere", "no-such-protocol://job"):
+        with pytest.raises(NoEngine):
+            shares([address])
+
+
 def test_nothing_to_share(tmp_path: Path) -> None:
     with pytest.raises(NoEngine, match="shared storage"):
         shares([str(tmp_path)])

@@ -1,7 +1,5 @@
 """What engines say of nodes that have no report, each of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -5,7 +5,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from builders.unwind_cores import CoreBuilder
+import pytest
+
+from builders.unwind_cores import AARCH64, CoreBuilder
 from builders.unwind_images import FUNC, GLOBAL, SIZE, ImageBuilder
 from postmortem import _native
 
@@ -157,3 +159,33 @@ def test_symbols_tell_that_a_near_call_went_elsewhere(tmp_path: Path) -> None:
     words = [1, BASE + STALE + 5, 2, BASE + OUTER + 5]
     thread = walk(tmp_path, builder, words, rip=BASE + CALLER + 0x10)
     assert frames(thread)[1:] == [(OUTER + 5, "scan")]
+
+
+GONE = 0x7F1000000000
+
+
+@pytest.mark.parametrize(
+    ("text", "callers"),
+    [
+        (b"\x04\x00\x00\x94", [GONE + 0x2000, GONE + 0x3000, BASE + OUTER + 4]),  # bl
+        (b"\x1f\x20\x03\xd5", []),  # nop: what was left by somebody else
+    ],
+)
+def test_frame_records_of_aarch64_lead_through_code_that_is_not_here(
+    tmp_path: Path, text: bytes, callers: list[int]
+) -> None:
+    builder = ImageBuilder(AARCH64, return_column=30, text={OUTER: text})
+    builder.function(OUTER, 0x100, b"\x07\x1e")
+    program = tmp_path / "program.so"
+    program.write_bytes(builder.build())
+    core = CoreBuilder(AARCH64).module(str(program), BASE, SIZE)
+    core.module("/nowhere/libc.so.6", GONE, 0x10000)
+    records = [(32, GONE + 0x2000), (64, GONE + 0x3000), (96, BASE + OUTER + 4)]
+    words = [word for up, address in records for word in (STACK + up, address, 7, 7)]
+    core.words(STACK, words)
+    core.thread(pc=GONE + 0x1000, sp=STACK, x29=STACK, x30=5)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    rows = _native.read_core(str(path))["threads"][0]["frames"]
+    assert [row["pc"] for row in rows[1:4]] == callers
+    assert {row["trust"] for row in rows[1:4]} <= {"frame_pointer"}

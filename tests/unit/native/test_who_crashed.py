@@ -91,6 +91,7 @@ def test_a_core_without_any_note_is_none_of_a_process(tmp_path):
     ("core", "said"),
     [
         (elf.last_words(b"free(): invalid pointer\n"), "free(): invalid pointer"),
+        (elf.last_words(b"free(): invalid pointer\n", hole=True), "free(): invalid pointer"),
         (elf.last_words(b"free(): invalid pointer"), None),  # glibc ends its lines
         (elf.last_words(b"free(): \x01 pointer\n"), None),
         (elf.last_words(b"free(): invalid pointer\n", size=4000), None),  # no whole pages

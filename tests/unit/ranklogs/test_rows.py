@@ -3,8 +3,6 @@
 import pytest
 
 from postmortem.diagnose.incident.graph import solve
-from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import Raised
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
@@ -20,16 +18,6 @@ def failure(line: int, exception: str = "KeyError") -> LogFailure:
 def rank(number: int | None, *, code: int | None = None, signal: str | None = None) -> RankState:
     end = LogExit("job.log", 90, number, code=code, signal=signal)
     return RankState(Writer(str(number), number), number, exit=end if code or signal else None)
-
-
-def stopped(line: int) -> RankState:
-    writer = Writer("job.log", shared=True)
-    return RankState(writer, None, stopped=(failure(line, "KeyboardInterrupt"),))
-
-
-def told(line: int) -> Attribution:
-    """An error in lines of nobody."""
-    return Attribution(Raised(), (stopped(line).party("KeyError", failure(line)),))
 
 
 K = Kind
@@ -71,8 +59,8 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
     ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None), LIKELY),
     (
         "error-then-stop",
-        LogEvent(K.SOMEBODY_RAISED, told(10)),
-        LogEvent(K.STOPPED, None, (stopped(40),)),
+        LogEvent(K.SOMEBODY_RAISED, None, last=failure(10)),
+        LogEvent(K.STOPPED, None, last=failure(40)),
         LIKELY,
     ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
@@ -90,8 +78,8 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
     ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None, (CODE,))),
     (
         "error-then-stop",
-        LogEvent(K.SOMEBODY_RAISED, told(60)),
-        LogEvent(K.STOPPED, None, (stopped(40),)),
+        LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
+        LogEvent(K.STOPPED, None, last=failure(40)),
     ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
 ]

@@ -1,7 +1,5 @@
 """Ends that the run-times of other languages report, with pages behind them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Counters of hosts and GPUs out of recorded trees and of what vendors' tools print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

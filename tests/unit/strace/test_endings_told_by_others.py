@@ -1,7 +1,5 @@
 """Ends that no line of the process itself tells, and failures that were not why it ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -105,3 +103,68 @@ def test_who_crashes_is_cited_with_its_last_words(tmp_path: Path) -> None:
 def test_a_whole_line_without_its_newline_is_not_cut(last: str, cut: bool, tmp_path: Path) -> None:
     made = report(tmp_path, f"{EXEC}{last}")
     assert any("middle of a line" in one.what for one in made.problems) is cut
+
+
+def test_what_kills_a_thread_kills_its_process(tmp_path: Path) -> None:
+    log = f"7 {EXEC}7 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_THREAD) = 8\n"
+    log += "8 getppid() = 1\n7 ioctl(11, 0x19 <unfinished ...>\n8 +++ killed by SIGKILL +++\n"
+    (best,) = report(tmp_path, log).diagnoses
+    assert (best.id, best.about.pid, best.about.signal) == ("ended_by_signal", 7, "SIGKILL")
+
+
+def test_words_written_letter_by_letter(tmp_path: Path) -> None:
+    said = "".join(f'write(2, "{letter}", 1) = 1\n' for letter in "no route to host")
+    made = report(tmp_path, f'{EXEC}{said}write(2, "\\n", 1) = 1\n+++ exited with 6 +++\n')
+    assert "it said: no route to host" in made.verdict
+
+
+# What CUDA asks for at each start, as a user who is not root, and gets on without.
+CUDA = (
+    'connect(4, {sa_family=AF_UNIX, sun_path="/tmp/nvidia-mps/control"}, 110) = -1 ENOENT (No)\n'
+    'unlink("/dev/char/195:0") = -1 EACCES (Permission denied)\n'
+    'mknodat(AT_FDCWD, "/dev/nvidiactl", S_IFCHR|0666, makedev(0xc3, 0xff)) = -1 EACCES (No)\n'
+)
+
+
+@pytest.mark.parametrize("ending", ["", "+++ exited with 1 +++\n", "+++ exited with 0 +++\n"])
+def test_what_cuda_tries_at_each_start_is_no_failure(ending: str, tmp_path: Path) -> None:
+    assert report(tmp_path, EXEC + CUDA + ending).diagnoses == ()
+
+
+def test_a_device_that_cannot_be_opened_is(tmp_path: Path) -> None:
+    text = 'openat(AT_FDCWD, "/dev/nvidia0", O_RDWR) = -1 EACCES (No)\n+++ exited with 1 +++\n'
+    assert [d.id for d in report(tmp_path, EXEC + text).diagnoses] == ["device_not_usable"]
+
+
+ANY_4 = 'sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("0.0.0.0")'
+ANY_6 = 'sa_family=AF_INET6, sin6_port=htons(80), inet_pton(AF_INET6, "::", &sin6_addr)'
+
+
+def bind(fd: int, address: str, result: str) -> str:
+    return f"bind({fd}, {{{address}}}, 28) = {result}\n"
+
+
+IN_USE = "-1 EADDRINUSE (Address already in use)"
+
+
+@pytest.mark.parametrize(
+    ("calls", "confidence"),
+    [
+        (bind(3, ANY_4, IN_USE), Confidence.CERTAIN),
+        (
+            bind(3, ANY_4, IN_USE) + 'write(2, "Address already in use\\n", 23) = 23\n',
+            Confidence.CERTAIN,
+        ),
+        (
+            bind(3, ANY_4, IN_USE) + 'write(2, "unknown protocol\\n", 17) = 17\n',
+            Confidence.POSSIBLE,
+        ),
+        (bind(5, ANY_6, "0") + bind(6, ANY_4, IN_USE), None),
+    ],
+)
+def test_a_port_in_use_counts_unless_the_process_says_or_has_otherwise(
+    calls: str, confidence: Confidence | None, tmp_path: Path
+) -> None:
+    found = report(tmp_path, f"{EXEC}{calls}exit_group(2) = ?\n+++ exited with 2 +++\n").diagnoses
+    port = [d.confidence for d in found if d.id == "address_in_use"]
+    assert port == ([] if confidence is None else [confidence])

@@ -11,6 +11,7 @@ import pytest
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind
+from postmortem.readers import inventory
 from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
 
@@ -59,6 +60,33 @@ def test_what_is_no_file_is_not_opened_and_links_lead_nowhere(tmp_path: Path) ->
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="no such file or folder"):
         take_inventory([str(tmp_path / "gone")])
+
+
+def test_no_more_is_opened_than_the_limit_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times the files cost no more: of all paths together, and said once."""
+    opened = []
+    monkeypatch.setattr(inventory, "MOST_FILES", 30)
+    real = inventory.open_regular
+    monkeypatch.setattr(
+        inventory, "open_regular", lambda path: (opened.append(path), real(path))[1]
+    )
+    counts = []
+    for name, number in (("few", 40), ("many", 400)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for index in range(number):
+            (folder / f"{index:03}.bin").write_bytes(b"\0")
+        (folder / "loop").symlink_to(tmp_path)
+        opened.clear()
+        found = take_inventory([str(folder), str(folder), *(str(p) for p in folder.iterdir())])
+        counts.append(len(opened))
+        assert len(found.items) == 30
+        assert [problem.what for problem in found.problems] == [
+            "holds more than 30 files; the rest was not looked at"
+        ]
+    assert counts == [30, 30]
 
 
 def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:

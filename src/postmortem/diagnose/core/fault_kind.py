@@ -294,8 +294,9 @@ def _is_bad_call(signal: Signal, fault: Fault) -> bool:
 def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
     if signal.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
         return FaultKind.HARDWARE_MEMORY
-    if signal.code == "BUS_ADRALN":
-        return FaultKind.MISALIGNED
+    if signal.code == "BUS_ADRALN":  # aarch64 refuses a program counter that is no multiple of 4
+        is_call = fault is not None and fault.pc.value == signal.address
+        return FaultKind.BAD_CALL if is_call else FaultKind.MISALIGNED
     if fault is None or fault.file is None:
         if fault is not None and is_stack_overflow(signal, fault, threads):
             return FaultKind.STACK_OVERFLOW

@@ -7,9 +7,10 @@ Include/object.h). What overwrote it, or freed it too early, was nearly always n
 from enum import StrEnum
 
 from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.gil_use import api_without_gil, needs_no_gil
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pointers import number_as_pointer
-from postmortem.diagnose.core.stacks import api_without_gil, fault_start, needs_no_gil
+from postmortem.diagnose.core.stacks import fault_start
 from postmortem.diagnose.names import bare
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Frame, Thread, Threads

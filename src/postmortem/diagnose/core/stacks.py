@@ -188,6 +188,11 @@ def site_after(thread: Thread, start: int) -> int | None:
     return None
 
 
+def is_lone_word(thread: Thread, index: int) -> bool:
+    """Return whether a frame is a word of the stack with no frame behind it: nobody's call."""
+    return thread.frames[index].trust is Trust.SCAN and index + 1 == len(thread.frames)
+
+
 def caller(thread: Thread, start: int = 0) -> int | None:
     """Return the index of the innermost frame outside the C and C++ libraries."""
     skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)
@@ -195,6 +200,8 @@ def caller(thread: Thread, start: int = 0) -> int | None:
         frame = thread.frames[index]
         if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
             continue
+        if is_lone_word(thread, index):
+            return None
         if not (is_of_header(frame) and index + 1 < len(thread.frames)):
             return index
     return None
@@ -358,40 +365,6 @@ def python_index(thread: Thread) -> int | None:
         if _UNNAMED.search(file):
             return index
     return python[0] if python else None
-
-
-_NEEDS_NO_GIL = Pattern(
-    r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
-    r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
-)
-
-
-def needs_no_gil(function: str) -> bool:
-    """Return whether a function of CPython may be called without the GIL."""
-    return _NEEDS_NO_GIL.search(function) is not None
-
-
-def api_without_gil(threads: Threads | None) -> int | None:
-    """Return the frame of the Python C API that the crashed thread was in without the GIL.
-
-    None where it held the GIL or there is none, where the API does not need it, or where the
-    interpreter's state could not be read, so that nobody's holding is known.
-    """
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or threads is None or crashed.holds_gil or not threads.gil:
-        return None
-    if not any(t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads):
-        return None
-    api = None
-    for index, frame in enumerate(crashed.frames[:12]):
-        if frame.kind == "python" or owner(frame) is not Owner.CPYTHON:
-            break
-        if _NEEDS_NO_GIL.search(frame.function):
-            return None
-        api = index
-    if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
-        return None
-    return api
 
 
 def own_caller(thread: Thread | None) -> str:

@@ -1,9 +1,14 @@
 """Kernels, threads and places of GPUs in words."""
 
+from collections.abc import Iterator
+
 from postmortem.diagnose.names import short
 from postmortem.facts.gpu_core import GpuCore, GpuFault, GpuFrame, GpuPlace, Three
+from postmortem.report.model import Evidence
+from postmortem.text import address, counted
 
 _MOST_NAME = 60
+_MOST_FRAMES = 4
 
 
 def triple(value: Three) -> str:
@@ -39,3 +44,56 @@ def kernel_of_fault(core: GpuCore, fault: GpuFault) -> str | None:
         if frame.places and frame.places[-1].function:
             return short_kernel(frame.places[-1].function)
     return None
+
+
+def how_to_know_more(core: GpuCore, fault: GpuFault, line: str | None) -> Iterator[str]:
+    """Yield what would make the next dump say more."""
+    if line is None:
+        if any(frame.places for frame in fault.frames):
+            yield "build the kernel with -lineinfo (nvcc) for its source line in the next dump"
+        else:
+            yield "the dump lacks the kernel's code: if it was cut, copy it again"
+    kernel = core.kernel_of(fault.first.device, fault.first.grid)
+    if kernel is None or not kernel.blocking:
+        yield (
+            "for the line of Python that launched it: postmortem run --sync -- CMD (launches "
+            "wait); without it Python's line is that of the next synchronisation"
+        )
+
+
+def cite_fault(core: GpuCore, fault: GpuFault, what: str) -> tuple[Evidence, ...]:
+    """Return who says that threads failed, which, and where they stood."""
+    device = core.devices[fault.first.device] if fault.first.device < len(core.devices) else None
+    gpu = f"GPU {fault.first.device}" + (f" ({device.name}, {device.bus})" if device else "")
+    by = {
+        "lane": "the thread's own row",
+        "warp": "the multiprocessor's row, of the active threads of a warp with an error address",
+        "sm": "the multiprocessor's row alone",
+        "trap": "the warp's row",
+    }[fault.source]
+    rows = [Evidence(gpu, f"{what}; said by {by}")]
+    if fault.detail:
+        rows.append(Evidence("the driver", fault.detail))
+    if fault.has_thread:
+        one = fault.first
+        rows.append(
+            Evidence(
+                f"block {triple(one.block)}, thread {triple(one.thread)}",
+                f"multiprocessor {one.sm}, warp {one.warp}, lane {one.lane}; in all "
+                f"{counted(fault.threads, 'thread')} of {counted(fault.warps, 'warp')} in "
+                f"{counted(fault.blocks, 'block')} failed there",
+            )
+        )
+    for index, frame in enumerate(fault.frames[:_MOST_FRAMES]):
+        for place in frame.places or (None,):
+            name = (
+                place.function if place is not None and place.function else "code not in the dump"
+            )
+            where = f" at {place.file}:{place.line}" if place is not None and place.file else ""
+            inlined = ", inlined" if place is not None and place.inlined else ""
+            rows.append(
+                Evidence(f"GPU frame {index}", f"{name}{where}{inlined} (pc {address(frame.pc)})")
+            )
+    if fault.target_block is not None:
+        rows.append(Evidence("cluster", f"the block that was asked: {triple(fault.target_block)}"))
+    return tuple(rows)

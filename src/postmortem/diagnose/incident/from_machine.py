@@ -1,7 +1,5 @@
 """Events that a report on a host's hardware tells of: what grew while the job ran."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

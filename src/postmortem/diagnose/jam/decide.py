@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.jam.findings import Findings
 from postmortem.diagnose.jam.graph import Graph
-from postmortem.diagnose.jam.jam import Jam, Sign, Sure, Unended
+from postmortem.diagnose.jam.jam import Jam, Sign, Unended
 from postmortem.diagnose.jam.job import Job
 from postmortem.diagnose.jam.lag import leave_out_lagging
 from postmortem.diagnose.jam.mismatch import mismatches
@@ -12,10 +12,15 @@ from postmortem.diagnose.jam.sign import sign_of_hang
 from postmortem.diagnose.jam.stuck import came_late, never_came
 from postmortem.diagnose.jam.undumped import Undumped
 from postmortem.diagnose.jam.unended import ending_ops, ends, operations_that_do_not_end, rings
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.records import replace
 
-_LESS = {Sure.CERTAIN: Sure.LIKELY, Sure.LIKELY: Sure.POSSIBLE, Sure.POSSIBLE: Sure.POSSIBLE}
+_LESS = {
+    Confidence.CERTAIN: Confidence.LIKELY,
+    Confidence.LIKELY: Confidence.POSSIBLE,
+    Confidence.POSSIBLE: Confidence.POSSIBLE,
+}
 """Where some of the waiting ranks wait for something else."""
 
 

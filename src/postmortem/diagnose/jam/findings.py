@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from postmortem.diagnose.jam.calls import Call, Group
-from postmortem.diagnose.jam.jam import Cause, Culprit, Operation, Sure
+from postmortem.diagnose.jam.jam import Cause, Culprit, Operation
+from postmortem.facts.confidence import Confidence
 
 
 class Op:
@@ -61,12 +62,14 @@ class Findings:
     """Culprits, candidates, and operations that do not end."""
 
     def __init__(self) -> None:
-        self.culprits: dict[int, tuple[Cause, Op | None, Sure]] = {}
+        self.culprits: dict[int, tuple[Cause, Op | None, Confidence]] = {}
         self.candidates: dict[int, tuple[Cause, Op | None]] = {}
         self.unended: list[Op] = []
         self.left_out = 0
 
-    def blame(self, rank: int, cause: Cause, op: Op | None, sure: Sure = Sure.LIKELY) -> None:
+    def blame(
+        self, rank: int, cause: Cause, op: Op | None, sure: Confidence = Confidence.LIKELY
+    ) -> None:
         """Name a culprit, unless it is one already."""
         self.culprits.setdefault(rank, (cause, op, sure))
 
@@ -92,7 +95,7 @@ class Findings:
                 for rank, (cause, op, sure) in sorted(self.culprits.items())
             ),
             tuple(
-                Culprit(rank, cause, operation(op), Sure.POSSIBLE, holds_up.get(rank, 0))
+                Culprit(rank, cause, operation(op), Confidence.POSSIBLE, holds_up.get(rank, 0))
                 for rank, (cause, op) in sorted(self.candidates.items())
                 if rank not in self.culprits
             ),

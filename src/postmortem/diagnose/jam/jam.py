@@ -2,16 +2,9 @@
 
 from enum import StrEnum
 
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.flight_recorder import Collective
 from postmortem.records import record
-
-
-class Sure(StrEnum):
-    """How far the dumps prove a conclusion."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    POSSIBLE = "possible"
 
 
 class Sign(StrEnum):
@@ -153,7 +146,7 @@ class Culprit:
     rank: int
     cause: Cause
     operation: Operation | None
-    sure: Sure
+    sure: Confidence
     holds_up: int = 0
     """Ranks that wait in an operation that lacks it."""
 

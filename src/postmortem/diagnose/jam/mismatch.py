@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 
 from postmortem.diagnose.jam.calls import Call, Group, Kind
 from postmortem.diagnose.jam.findings import Findings, Op
-from postmortem.diagnose.jam.jam import CalledOther, Differs, Disagrees, Sure
+from postmortem.diagnose.jam.jam import CalledOther, Differs, Disagrees
 from postmortem.diagnose.jam.job import Job
+from postmortem.facts.confidence import Confidence
 
 Table = dict[Group, dict[int, dict[int, Call]]]
 
@@ -38,8 +39,8 @@ def _in_group(
         op.calls.update(calls)
         most: object
         (most, count), *_ = votes.most_common(1)
-        sure = Sure.CERTAIN if 2 * count > len(calls) else Sure.LIKELY
-        if sure is not Sure.CERTAIN:
+        sure = Confidence.CERTAIN if 2 * count > len(calls) else Confidence.LIKELY
+        if sure is not Confidence.CERTAIN:
             known = usual.feature(group, number, calls)
             if known is None:
                 findings.unended.append(op)

@@ -4,8 +4,9 @@ from collections import Counter
 
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.graph import Graph
-from postmortem.diagnose.jam.jam import CameLate, InRing, Inside, NotBegun, NotFinished, Sure
+from postmortem.diagnose.jam.jam import CameLate, InRing, Inside, NotBegun, NotFinished
 from postmortem.diagnose.jam.stuck import late_in
+from postmortem.facts.confidence import Confidence
 
 
 def operations_that_do_not_end(graph: Graph, findings: Findings, odd: set[int]) -> None:
@@ -29,7 +30,7 @@ def _inside(op: Op, findings: Findings) -> None:
     symmetric = all(call.kind.symmetric for call in calls.values())
     if op.ended and symmetric and len(calls) < len(op.ended):
         for rank in calls:
-            findings.blame(rank, NotFinished(len(op.ended)), op, Sure.POSSIBLE)
+            findings.blame(rank, NotFinished(len(op.ended)), op, Confidence.POSSIBLE)
         return
     late = late_in(op)
     if late:

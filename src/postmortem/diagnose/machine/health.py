@@ -1,7 +1,5 @@
 """What the numbers of a host and its GPUs mean, alone and beside those of an earlier moment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

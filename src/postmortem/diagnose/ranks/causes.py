@@ -333,6 +333,8 @@ class SaidLast:
     """Of a code alone, the line right above it."""
     whole: bool = False
     """Nothing stands above the lines that are cited."""
+    memory: str = ""
+    """Of a worker that is gone, the line that tells of a kill for memory."""
 
 
 @record

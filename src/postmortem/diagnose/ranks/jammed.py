@@ -1,8 +1,8 @@
 """What the rules over a jam say alike: one finding for all culprits of a kind."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from postmortem.diagnose.jam.jam import Culprit, Sign, Sure
+from postmortem.diagnose.jam.jam import Culprit, Sign
 from postmortem.diagnose.jam.words import (
     culprit_words,
     detail_words,
@@ -15,7 +15,7 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding
-from postmortem.report.model import Confidence
+from postmortem.facts.confidence import Confidence, weakest
 
 _MOST_TOLD = 8
 
@@ -37,7 +37,7 @@ def jam_finding(
     left = len(mine) - len(rows)
     told = ". ".join(row[0].upper() + row[1:] for row in rows)
     told += f", and {left} more alike" if left else ""
-    conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Sure.POSSIBLE for one in mine)
+    conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Confidence.POSSIBLE for one in mine)
     doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
     yield Finding(
         title=clip(f"{who} {what}", 100),
@@ -46,12 +46,6 @@ def jam_finding(
         next_steps=next_steps,
         evidence=cite(blame),
     )
-
-
-def weakest(degrees: Iterable[Sure]) -> Confidence:
-    """Return the least of these degrees."""
-    order = list(Sure)
-    return Confidence(max(degrees, key=order.index).value)
 
 
 def _sentence(one: Culprit) -> str:

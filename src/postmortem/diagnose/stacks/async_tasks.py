@@ -1,7 +1,5 @@
 """What the tasks of an event loop wait for, those that stand in the same place together."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.names import location
 from postmortem.facts.threads import AsyncTask, Frame, Threads, is_own
 from postmortem.text import counted, some

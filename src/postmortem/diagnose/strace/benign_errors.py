@@ -25,10 +25,10 @@ _OPENS = frozenset({"open", "openat", "openat2"})
 # nscd is asked first by every glibc program that looks up a name; it runs hardly anywhere.
 NEVER_THERE = (
     "/var/run/nscd/socket", "/run/nscd/socket", "/run/systemd/userdb/", "/run/systemd/resolve/",
-    "/dev/log",
+    "/dev/log", "/tmp/nvidia-mps/",
 )  # fmt: skip
-"""Sockets of daemons that the C library asks first, and that hardly any host runs; and that of the
-system's log, without which every program goes on."""
+"""Sockets of daemons that the C library asks first, and that hardly any host runs; that of the
+system's log, without which every program goes on; and CUDA's, which asks for MPS at each start."""
 _PROBES = frozenset({"madvise", "mbind", "io_uring_setup", "userfaultfd", "perf_event_open"})
 
 

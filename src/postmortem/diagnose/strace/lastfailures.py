@@ -11,9 +11,9 @@ _SEARCHED = Pattern(
     r"|/pybuilddir\.txt$|/pyvenv\.cfg$|\._pth$|/terminfo/|/package\.json$|/\.\w+rc$|\.dw[op]$|\.debug$|/\.debug/|/usr/lib/debug/|/<(?:stdin|string|frozen)|^<|/\.(?:local|config|cache)/|/python\d[\d.]*$"
 )
 # What a kernel or a processor can do.
-_PROBES = frozenset(
-    {"pkey_alloc", "membarrier", "rseq", "ioctl", "io_uring_setup", "madvise", "fcntl"}
-)
+_PROBES = frozenset({
+    "pkey_alloc", "arch_prctl", "membarrier", "rseq", "ioctl", "io_uring_setup", "madvise", "fcntl",
+})  # fmt: skip
 _REFUSED = frozenset({"EINVAL", "ENOSYS", "EOPNOTSUPP", "EBADF"})
 _ASKED = frozenset({"ENOENT", "EEXIST", "ENOTDIR"})
 _MOST = 4

@@ -20,6 +20,11 @@ def host_port(target: Target) -> tuple[str, str]:
     return (found["host"], found["port"]) if found else ("HOST", "PORT")
 
 
+def never_reached(logs: Logs, group: FailedCalls) -> bool:
+    """Return whether a socket's peer was not reached by a later call either."""
+    return group.target.kind == "socket" and not reached_later(logs, group)
+
+
 def reached_later(logs: Logs, group: FailedCalls) -> bool:
     """Return whether the same call on the same peer worked after the last failure."""
     last = group.matches[-1]

@@ -14,7 +14,7 @@ ASKED_ERRORS = (
 
 ASKED_CALLS = (
     "kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo",
-    "prlimit64", "setrlimit", "getrlimit", "connect", "flock", "sendmmsg", "execve", "execveat",
-    "mount", "statfs", "fstatfs",
+    "prlimit64", "setrlimit", "getrlimit", "connect", "bind", "flock", "sendmmsg", "execve",
+    "execveat", "mount", "statfs", "fstatfs",
 )  # fmt: skip
 """Calls whose success tells something too: who killed whom, which limit was set."""

@@ -67,14 +67,18 @@ def _at_most_likely(confidence: Confidence) -> Confidence:
 
 
 def of_calls(
+    logs: Logs,
     groups: Sequence[FailedCalls],
-    weight: Weight,
+    confidence: Confidence,
     *,
     title: str,
     cause: str,
     next_steps: tuple[str, ...],
+    lasting: bool = False,
+    root: Role = Role.ROOT,
 ) -> Finding:
-    """Return what is found of failed calls, the first group the worst."""
+    """Return what is found of failed calls, the first group the worst; weighed as by `weigh`."""
+    weight = weigh(logs, groups[0].matches[-1], confidence, lasting=lasting, root=root)
     return Finding(
         title=title,
         cause=cause + weight.words,

@@ -29,6 +29,7 @@ _EXCEPTIONS = {
 _EXCEPTION = Pattern("|".join(_EXCEPTIONS))
 _CUT = "…\n"
 _LEAST_NAME = 4
+_LEAST_LINE = 16
 
 
 def spoken_failure(task: Task) -> LastFailure | None:
@@ -140,6 +141,9 @@ def last_said(task: Task) -> str | None:
     lines = [line.strip() for line in written]
     if len(lines) > 1 and lines[-1].startswith(": "):  # error(3) writes its message by itself
         return lines[-2] + lines[-1]
+    # strace -s cut the line before, not the process: this is its end
+    if len(lines) > 1 and lines[-2].endswith("…") and len(lines[-1]) < _LEAST_LINE:
+        return f"{lines[-2]} {lines[-1]}"
     telling = [line.strip() for line in written if not _AROUND.search(line)]
     return (telling or lines)[-1] if lines else None
 

@@ -1,7 +1,5 @@
 """The verdict on the hardware of a host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

@@ -1,11 +1,12 @@
 """What logs of many ranks say first."""
 
-from postmortem.diagnose.jam.jam import Jam, Sign, Sure
+from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
@@ -25,7 +26,7 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
 
 
 def _then_said(blame: Attribution) -> str:
-    return f"; later it was stopped: {clip(blame.then, 80)}" if blame.then else ""
+    return f"; later it was stopped: {clip(blame.then, 140)}" if blame.then else ""
 
 
 def _also_said(blame: Attribution) -> str:
@@ -85,7 +86,7 @@ def _meaning(failure: LogFailure) -> str:
 
 
 def _jam_verdict(blame: Attribution, jam: Jam) -> str:
-    unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
+    unsure = any(one.sure is Confidence.POSSIBLE for one in jam.culprits)
     unsure_words = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
     unsure_words = unsure_words or ("possibly " if unsure else "")
     who = (

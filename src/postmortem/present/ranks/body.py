@@ -2,8 +2,8 @@
 
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import CauseKind
-from postmortem.diagnose.ranks.jammed import weakest
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
+from postmortem.facts.confidence import weakest
 from postmortem.facts.rank_logs import GroupPart
 from postmortem.present.ranks.attempts import attempts_body
 from postmortem.present.ranks.jam import jam_body

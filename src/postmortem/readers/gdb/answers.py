@@ -5,6 +5,7 @@ from typing import Any
 
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, Trust
+from postmortem.readers.json_values import words
 from postmortem.records import record
 
 
@@ -53,10 +54,10 @@ class GdbStacks:
 def frame_of(record: Mapping[str, Any]) -> Frame:
     """Return the frame that `inside` wrote as JSON; raises KeyError, TypeError or ValueError."""
     return Frame(
-        function=_text(record.get("name")) or "??",
+        function=words(record.get("name")) or "??",
         pc=int(record["pc"]),
-        module=_text(record.get("module")),
-        file=_text(record.get("file")),
+        module=words(record.get("module")),
+        file=words(record.get("file")),
         line=_number(record.get("line")),
         inlined=bool(record.get("inlined")),
         tail_call=bool(record.get("tail_call")),
@@ -71,9 +72,9 @@ def thread_of(record: Mapping[str, Any]) -> GdbThread:
     return GdbThread(
         tid=int(record["tid"]),
         frames=tuple(frame_of(frame) for frame in record["frames"]),
-        name=_text(record.get("name")),
+        name=words(record.get("name")),
         current=bool(record.get("current")),
-        stopped=_text(record.get("stopped")),
+        stopped=words(record.get("stopped")),
     )
 
 
@@ -81,15 +82,11 @@ def lines_of(record: Mapping[str, Any]) -> dict[int, tuple[SourceLine, ...]]:
     """Return source lines by address that `inside` wrote as JSON; raises as `frame_of`."""
     return {
         int(pc): tuple(
-            SourceLine(_text(function), _text(file), _number(line), bool(inlined))
+            SourceLine(words(function), words(file), _number(line), bool(inlined))
             for function, file, line, inlined in chain
         )
         for pc, chain in record["items"]
     }
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _number(value: object) -> int | None:

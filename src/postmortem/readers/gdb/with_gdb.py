@@ -8,6 +8,7 @@ from postmortem.errors import DebuggerError
 from postmortem.facts.memory import CodeRanges, Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
+from postmortem.knowledge.modules import stem
 from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import Gdb, find_gdb
 from postmortem.readers.gdb_options import GdbOptions, MergedThreads
@@ -17,6 +18,7 @@ from postmortem.records import replace
 _DEADLINE_SECONDS = 60.0
 _CPU_SECONDS = 8.0
 """What gdb may use up where nobody asked for it: the report is complete but for arguments."""
+_OF_C = {"libc", "libpthread", "ld", "ld-linux-x86-64", "ld-linux-aarch64"}
 _SMALL = 16 << 20
 """Bytes of a library whose symbols gdb reads in a few hundredths of a second."""
 
@@ -116,13 +118,16 @@ def _worth_loading(threads: Threads, modules: Modules) -> dict[str, int]:
     Of large ones it is not enough that they have line tables somewhere: a few objects that were
     assembled with -g make 1 KiB of them in jaxlib's libjax_common.so, and gdb reads its 700,000
     symbols in 7 to 20 s for nothing. A frame must have a line by our own reader.
+
+    The C library alone is not worth a second: its lines are there, and the arguments of its own
+    functions (where a distribution's debug files are installed) explain nothing.
     """
     on_stacks = {frame.module for thread in threads for frame in thread.frames}
     with_line = {f.module for thread in threads for f in thread.frames if f.line is not None}
     usable = [m for m in modules if m.path in on_stacks and m.status in ("ok", "unverified")]
     small = {m.path for m in usable if _size(m) <= _SMALL}
     told = [m for m in usable if m.has_debug_lines and m.path in small | with_line]
-    if not told:
+    if all(stem(m.name) in _OF_C for m in told):
         return {}
     return _usable(m for m in usable if m.path in small or m in told)
 

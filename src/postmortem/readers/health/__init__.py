@@ -1,7 +1,5 @@
 """The health of this machine, read and never judged: sysfs, the kernel's log, vendors' tools."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

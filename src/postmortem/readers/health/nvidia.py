@@ -3,8 +3,6 @@
 Not yet held against a GPU: written after documents alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml

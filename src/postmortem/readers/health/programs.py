@@ -1,7 +1,5 @@
 """What only programs or system calls tell: disks by smartctl, the clock, the kernel's log."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import shutil

@@ -1,14 +1,12 @@
 """What /sys and /proc count: errors of memory, PCIe, disks, links, and AMD's GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from postmortem.facts.health import Reading
 from postmortem.facts.source import Problem
-from postmortem.readers.live.status import text_or_none
+from postmortem.readers.live.status import count_or_none, text_or_none
 
 _MOST = 4096
 _GPU_CLASSES = ("0x03", "0x12")
@@ -72,8 +70,11 @@ def _pcie(root: Path, classes: tuple[str, ...], noun: str) -> Iterator[Reading]:
             if found:
                 yield Reading(subject, name, int(found[1]), _cat(root, file))
         # What the slot cannot do is no fault of the device.
-        slot = _number(device.resolve().parent / "max_link_width")
-        most, lanes = _number(device / "max_link_width"), _number(device / "current_link_width")
+        slot = count_or_none(device.resolve().parent / "max_link_width")
+        most, lanes = (
+            count_or_none(device / "max_link_width"),
+            count_or_none(device / "current_link_width"),
+        )
         if most and lanes and most < 255:
             lost = max(0, min(most, slot or most) - lanes)
             command = f"lspci -vv -s {device.name}  # LnkCap, LnkSta: Width"
@@ -82,7 +83,7 @@ def _pcie(root: Path, classes: tuple[str, ...], noun: str) -> Iterator[Reading]:
 
 def _throttled(root: Path) -> Iterator[Reading]:
     folder = "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle"
-    counts = [_number(file) for file in _names(root, f"{folder}/*_throttle_count")]
+    counts = [count_or_none(file) for file in _names(root, f"{folder}/*_throttle_count")]
     known = [count for count in counts if count is not None]
     if known:
         command = f"grep . /{folder}/*_throttle_count"
@@ -130,7 +131,7 @@ def _fabrics(root: Path) -> Iterator[Reading]:
             yield Reading(subject, "fabric_port_down", down, _cat(root, port / "state"), state[:40])
         counters = port / "counters"
         yield from _counted(root, subject, "fabric_link_downed", counters / "link_downed")
-        counts = [_number(counters / name) for name in _FABRIC_ERRORS]
+        counts = [count_or_none(counters / name) for name in _FABRIC_ERRORS]
         known = [count for count in counts if count is not None]
         if known:
             command = f"grep . /{counters.relative_to(root)}/*err*"
@@ -138,7 +139,7 @@ def _fabrics(root: Path) -> Iterator[Reading]:
 
 
 def _counted(root: Path, subject: str, name: str, file: Path) -> Iterator[Reading]:
-    count = _number(file)
+    count = count_or_none(file)
     if count is not None:
         yield Reading(subject, name, count, _cat(root, file))
 
@@ -156,11 +157,6 @@ def _cat(root: Path, file: Path) -> str:
 
 def _text(file: Path) -> str:
     return text_or_none(str(file)) or ""
-
-
-def _number(file: Path) -> int | None:
-    text = _text(file).strip()
-    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def _head(file: Path) -> bytes:

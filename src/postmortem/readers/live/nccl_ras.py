@@ -4,8 +4,6 @@ One process of a node listens at a port of the loopback. The form of the text is
 user guide; no job with GPUs has been asked yet.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time

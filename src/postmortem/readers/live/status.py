@@ -44,6 +44,12 @@ def text_or_none(path: str) -> str | None:
         return None
 
 
+def count_or_none(path: str | os.PathLike[str]) -> int | None:
+    """Return the number in a file of /proc or /sys, None for one below 0, or for what is none."""
+    text = (text_or_none(os.fspath(path)) or "").strip()
+    return int(text) if text.isdecimal() and len(text) < 20 else None
+
+
 def read_status(pid: int) -> Status | None:
     """Return what is said of a process; None: there is none."""
     stat = stat_fields(f"/proc/{pid}/stat")

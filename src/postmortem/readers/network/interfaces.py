@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from postmortem.facts.net import Fabric, Interface
-from postmortem.readers.live.status import text_or_none
+from postmortem.readers.live.status import count_or_none, text_or_none
 
 _SYSFS = Path("/sys/class/net")
 _FABRICS = Path("/sys/class/infiniband")
@@ -46,7 +46,7 @@ def read_interfaces(sysfs: Path = _SYSFS) -> tuple[Interface, ...]:
             name=name,
             up=bool(bits & _UP and bits & _RUNNING),
             loopback=bool(bits & _LOOPBACK),
-            mtu=_number(sysfs / name / "mtu") or 0,
+            mtu=count_or_none(sysfs / name / "mtu") or 0,
             addresses=tuple(addresses[name]),
             speed_mbit=_speed(sysfs / name),
         )
@@ -85,13 +85,8 @@ def _text(address: int | None) -> str | None:
 
 
 def _speed(folder: Path) -> int | None:
-    speed = _number(folder / "speed")
+    speed = count_or_none(folder / "speed")
     return speed if speed is not None and 0 < speed < 1 << 24 else None
-
-
-def _number(path: Path) -> int | None:
-    text = (text_or_none(str(path)) or "").strip()
-    return int(text) if text.lstrip("-").isdecimal() and len(text) < 12 else None
 
 
 def read_fabrics(sysfs: Path = _FABRICS) -> tuple[Fabric, ...]:

@@ -32,7 +32,7 @@ class TrainerLaunchers:
             yield LogExit(
                 self._file,
                 number,
-                rank=int(ours["rank"]) if ours["rank"] else None,
+                rank=int(ours["rank"] or 0),  # as in a log without ranks
                 pid=int(ours["pid"]),
                 code=int(ours["code"]) if ours["code"] else None,
                 signal=ours["signal"] or None,
@@ -48,7 +48,15 @@ class TrainerLaunchers:
         if paddle:
             code, name = ended(int(paddle["code"]))
             rank = int(paddle["rank"])
-            yield LogExit(self._file, number, rank=rank, code=code, signal=name, launcher="paddle")
+            yield LogExit(
+                self._file,
+                number,
+                rank=rank,
+                code=code,
+                signal=name,
+                launcher="paddle",
+                output=paddle["log"] or None,
+            )
         child = found.get("lightning-child-ended")
         if child:
             code, name = ended(int(child["code"]))

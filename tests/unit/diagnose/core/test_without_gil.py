@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from postmortem.diagnose.core.stacks import api_without_gil
+from postmortem.diagnose.core.gil_use import api_without_gil
 from postmortem.facts.threads import Frame, Thread, Threads
 
 

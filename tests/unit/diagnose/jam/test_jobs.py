@@ -7,15 +7,8 @@ import pytest
 
 from builders.jams import KINDS, Job, Layout, jammed
 from postmortem.diagnose.jam.decide import find_jam
-from postmortem.diagnose.jam.jam import (
-    CalledOther,
-    CameLate,
-    Jam,
-    NeverCame,
-    NoDump,
-    StoppedNoting,
-    Sure,
-)
+from postmortem.diagnose.jam.jam import CalledOther, CameLate, Jam, NeverCame, NoDump, StoppedNoting
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.readers.flight_recorder import Shared, read_recorder
 
@@ -138,7 +131,7 @@ def test_without_a_sister_group_two_ranks_are_candidates() -> None:
     jam = found(jammed(lone, {1: "operation"}, 3), active=False)
     assert jam.culprits == ()
     assert {one.rank for one in jam.candidates} == {0, 1}
-    assert all(one.sure is Sure.POSSIBLE for one in jam.candidates)
+    assert all(one.sure is Confidence.POSSIBLE for one in jam.candidates)
 
 
 def test_a_job_that_has_ended_waits_for_nobody() -> None:

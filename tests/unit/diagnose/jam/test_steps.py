@@ -22,9 +22,9 @@ from postmortem.diagnose.jam.jam import (
     NotBegun,
     Sign,
     StoppedNoting,
-    Sure,
 )
 from postmortem.errors import EvidenceError
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.readers.flight_recorder import read_recorder
 
@@ -91,7 +91,7 @@ WAITS = entry(3, state="started")
 def test_one_calls_something_else(odd: dict[str, Any], differs: Differs) -> None:
     jam = jam_of(*[dump([*DONE, odd if rank == 2 else WAITS]) for rank in range(4)])
     (one,) = jam.culprits
-    assert (one.rank, one.sure) == (2, Sure.CERTAIN)
+    assert (one.rank, one.sure) == (2, Confidence.CERTAIN)
     assert isinstance(one.cause, CalledOther)
     assert one.cause.differs is differs
 
@@ -188,7 +188,7 @@ def test_one_call_behind_is_no_lag() -> None:
     done = [*DONE, entry(3)]
     jam = find_jam(recorders(dump(done), dump(behind), dump(done)))
     assert jam is not None
-    assert all(one.sure is Sure.POSSIBLE for one in jam.culprits)
+    assert all(one.sure is Confidence.POSSIBLE for one in jam.culprits)
 
 
 @pytest.mark.parametrize(("seconds", "names"), [(431, [1]), (3, [])])

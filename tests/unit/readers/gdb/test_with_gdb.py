@@ -12,8 +12,8 @@ from postmortem.readers.gdb.with_gdb import with_gdb
 from postmortem.readers.gdb_options import GdbOptions
 
 
-def asks_for_gdb(folder: Path, *, size: int, line: int | None) -> bool:
-    library = folder / "libxla.so"
+def asks_for_gdb(folder: Path, *, size: int, line: int | None, name: str = "libxla.so") -> bool:
+    library = folder / name
     with library.open("wb") as file:
         file.truncate(size)  # sparse: only its size is looked at
     module = Module(
@@ -45,3 +45,9 @@ def test_a_large_library_without_a_line_on_a_stack_is_not_worth_gdbs_time(
     tmp_path: Path, size: int, line: int | None, asks: bool
 ) -> None:
     assert asks_for_gdb(tmp_path, size=size, line=line) is asks
+
+
+@pytest.mark.parametrize("name", ["libc.so.6", "libc-2.31.so", "ld-linux-x86-64.so.2"])
+def test_the_c_library_alone_is_not_worth_gdbs_time(tmp_path: Path, name: str) -> None:
+    assert not asks_for_gdb(tmp_path, size=1 << 20, line=40, name=name)
+    assert asks_for_gdb(tmp_path, size=1 << 20, line=40, name="libcrypto.so.3")

@@ -17,8 +17,9 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback, spoken
+from postmortem.diagnose.core.gil_use import api_without_gil
 from postmortem.diagnose.core.owners import Owner, file_name, owner
-from postmortem.diagnose.core.stacks import api_without_gil, ctypes_index, fault_start
+from postmortem.diagnose.core.stacks import ctypes_index, fault_start
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal

@@ -17,7 +17,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import api_without_gil
+from postmortem.diagnose.core.gil_use import api_without_gil
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads

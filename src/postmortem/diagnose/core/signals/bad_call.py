@@ -18,6 +18,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target, explain
+from postmortem.diagnose.core.stacks import is_lone_word
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
@@ -49,7 +50,7 @@ def bad_call(
     evidence = [cite_signal(kind, signal, fault, threads)]
     by = ""
     frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
-    if crashed is not None and len(crashed.frames) > frame:
+    if crashed is not None and len(crashed.frames) > frame and not is_lone_word(crashed, frame):
         evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, threads)])
         if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"

@@ -29,6 +29,9 @@ def last_words(blame: Attribution) -> Findings:
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
     if not blame.cause.form and blame.cause.whole:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
+    if blame.cause.memory:
+        means = f"A kill for memory is told of beside it: {clip(blame.cause.memory, 160)}"
+        step = "fewer workers (num_workers), or more memory for the job"
     yield Finding(
         title=clip(said, 100),
         verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"

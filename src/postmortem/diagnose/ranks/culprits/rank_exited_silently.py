@@ -15,6 +15,7 @@ from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import LogExit
+from postmortem.text import shell_word
 
 _OF_ALL = "give the output of each rank, standard output too"
 _EACH = {
@@ -67,6 +68,13 @@ def rank_exited_silently(blame: Attribution) -> Findings:
         told = f"; just above: {near}"
         elsewhere = "may be in the lines right above its end, which name nobody"
         steps = ("read the lines that are cited: they stand right above its end", *steps[1:])
+    if end is not None and end.output is not None:
+        output = clip(end.output, 120)
+        told, elsewhere = (
+            f"; what it wrote is in {output}",
+            f"is in {output}, as {end.launcher} says",
+        )
+        steps = (f"postmortem logs {shell_word(output)}  on the host of that rank", _EXITS)
     yield Finding(
         lead=who,
         title=clip(f"{who} {blame.first[0].why}{told}", 100),

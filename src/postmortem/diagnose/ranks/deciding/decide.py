@@ -24,7 +24,7 @@ from postmortem.diagnose.ranks.deciding.peers import (
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS
 from postmortem.diagnose.ranks.deciding.startup import could_not_start
-from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 # What says by itself why it ended, before who is missed by others; what names a rank, before what
@@ -90,12 +90,16 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
     if first is None:
         return None
     blame = incident.events[first].blame
-    stops = [e for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED]
-    if blame is None or not stops:
+    stops = (
+        e.last for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED
+    )
+    last = next(stops, None)
+    if blame is None or last is None:
         return blame
-    last = stops[0].who[-1].stopped[-1]
-    place = (f"{last.file}:{last.line}", clip(last.said.words, 300))
-    return replace(blame, then=last.said.words, evidence=(*blame.evidence, place))
+    said = last.said.words if isinstance(last, LogFailure) else last.text
+    return replace(
+        blame, then=said, evidence=(*blame.evidence, (f"{last.file}:{last.line}", clip(said, 300)))
+    )
 
 
 def _finished(case: Case, blame: Attribution) -> Attribution:

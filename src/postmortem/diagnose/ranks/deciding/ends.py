@@ -151,7 +151,8 @@ def _stop(remark: Remark) -> Match | None:
     return found if found and (not by_signal or found["number"] in _STOP_SIGNALS) else None
 
 
-def _why(remarks: Iterable[Remark]) -> Stop | None:
+def reason_of_stop(remarks: Iterable[Remark]) -> Stop | None:
+    """Return what a scheduler says it stopped the job for."""
     known = (match for remark in remarks for match in remark.matches if match.id in _STOPS)
     return next((why for match in known for group, why in _WHY if match[group]), None)
 
@@ -178,7 +179,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
             for f in s.stopped[:1]
         )
     scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
-    cause = StoppedFromOutside(evidence[0][1], _why(told[:3]), scheduled)
+    cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
     return Attribution(cause, evidence=evidence)
 
 

@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
+    reason_of_stop,
     silent_exits,
     somebody_crashed,
     stopped_from_outside,
@@ -22,7 +23,7 @@ from postmortem.diagnose.ranks.deciding.last_words import said_last
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
@@ -54,6 +55,8 @@ class LogEvent:
     """What is told of it where it is a root; None where it alone says too little."""
     who: tuple[RankState, ...] = ()
     """Whom it happened to; of what happened to somebody, whom it may have happened to."""
+    last: Remark | LogFailure | None = None
+    """The line that tells of it last, where lines order it."""
     times: int = 1
     """How often lines that name nobody tell of it."""
     confidence: Confidence = Confidence.LIKELY
@@ -68,8 +71,18 @@ _ORDER = {kind: place for place, kind in enumerate(Kind)}
 
 
 def events(case: Case) -> tuple[LogEvent, ...]:
-    """Return what happened; a dozen events at most, however many ranks there are."""
-    return tuple(event for find in _FINDERS for event in find(case))
+    """Return what happened; a dozen events at most, however many ranks there are.
+
+    Who stopped the job and what stands last is looked for only where no rank is named: it takes a
+    look at every line that was kept.
+    """
+    first = tuple(event for find in _FINDERS for event in find(case))
+    if any(event.type in _NAMING for event in first):
+        return first
+    return (*first, *(event for find in _LAST_FINDERS for event in find(case)))
+
+
+_NAMING = (Kind.NAMED_BY_KERNEL, Kind.NUMBERS, Kind.RAISED, Kind.CRASHED)
 
 
 def _told(
@@ -99,7 +112,7 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         blame = somebody_raised(case, state, first, alike)
         codes = (s for s in case.failed_ends if s.exit is not None and s.exit.code)
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
-        yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, alike)
+        yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
@@ -116,7 +129,7 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
         )
     elif said:
         blame = somebody_crashed(case, *said[0])
-        yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, len(said))
+        yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, times=len(said))
 
 
 def _thread_died(case: Case) -> Iterator[LogEvent]:
@@ -137,11 +150,16 @@ def _exited(case: Case) -> Iterator[LogEvent]:
 
 
 def _stopped(case: Case) -> Iterator[LogEvent]:
-    """Yield that somebody stopped the job, and who says of himself that he was stopped."""
+    """Yield that somebody stopped the job; last by whom a reason is told, or who was stopped.
+
+    Without a reason it is what a launcher does when a process of it failed.
+    """
     blame = stopped_from_outside(case)
-    who = tuple(s for s in case.all if s.stopped)
-    if blame is not None or who:
-        yield LogEvent(Kind.STOPPED, blame, who)
+    lines: list[Remark | LogFailure] = [f for s in case.all for f in s.stopped]
+    lines += (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
+    last = max(lines, key=lambda one: one.line, default=None)
+    if blame is not None or last is not None:
+        yield LogEvent(Kind.STOPPED, blame, last=last)
 
 
 def _ended(case: Case) -> Iterator[LogEvent]:
@@ -160,7 +178,5 @@ _FINDERS = (
     _crashed,
     _thread_died,
     _exited,
-    _stopped,
-    _ended,
-    _told(Kind.SAID_LAST, said_last),
 )
+_LAST_FINDERS = (_stopped, _ended, _told(Kind.SAID_LAST, said_last))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
+from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
@@ -10,6 +10,7 @@ from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Un
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
 from postmortem.facts.threads import Frame, program_frames
 from postmortem.records import replace
@@ -43,7 +44,7 @@ def holding_up(case: Case) -> Attribution | None:
     return Attribution(
         HoldsUp(),
         tuple(_recorded(case, one) for one in jam.culprits),
-        sure=all(one.sure is Sure.CERTAIN for one in jam.culprits),
+        sure=all(one.sure is Confidence.CERTAIN for one in jam.culprits),
         evidence=_cited(case, jam.culprits),
         jam=jam,
     )
@@ -117,7 +118,7 @@ def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:
 
 
 def _unless_called_other(one: Culprit) -> Culprit:
-    return one if isinstance(one.cause, CalledOther) else replace(one, sure=Sure.POSSIBLE)
+    return one if isinstance(one.cause, CalledOther) else replace(one, sure=Confidence.POSSIBLE)
 
 
 def _recorded(case: Case, one: Culprit) -> Suspect:

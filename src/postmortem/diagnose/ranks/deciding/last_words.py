@@ -36,6 +36,7 @@ def said_last(case: Case) -> Attribution | None:
             form=wrong[0].form,
             above=above.text.strip() if above is not None else "",
             whole=all(one.whole for one in ends),
+            memory=_memory(case.logs, said),
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
@@ -71,6 +72,14 @@ def only_a_stack(case: Case) -> Attribution | None:
     place = where(one.thread, None)
     first = one.thread.frames[0].function
     return Attribution(OtherText("stack", place), evidence=((one.where, f"#0 {first}"),))
+
+
+def _memory(logs: RankLogs, said: LastLine) -> str:
+    """Return the line that tells of a kill for memory, where what is gone is a worker."""
+    lost = (r.where for r in logs.remarks if r.match("dataloader-workers") is not None)
+    if said.where not in lost:
+        return ""
+    return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 
 def outlived(case: Case, blame: Attribution) -> Attribution:

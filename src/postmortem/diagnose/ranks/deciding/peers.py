@@ -180,9 +180,11 @@ def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
     spoke = [rank for rank, s in case.known.items() if not s.silent]
+    if not waiting or not case.without(spoke)[0]:
+        return None
     watched = _watched(case).difference(spoke)
     count, silent = case.without([*spoke, *watched])
-    if not waiting or not count:
+    if not count:
         return None
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", [])
@@ -231,7 +233,8 @@ def _odd_work(case: Case) -> Attribution | None:
     for standing in case.about_peers():
         for failure in standing.about_peers:
             work = failure.said.match("pgnccl-work")
-            if work and standing.rank is not None:
+            whole = work is not None and not failure.said.message.endswith(work["op"])
+            if work and whole and standing.rank is not None:  # else the line is cut in the name
                 group = failure.match("pgnccl-group")
                 calls = groups.setdefault(group["group"] if group else "", {})
                 calls.setdefault(standing.rank, _work_words(work))

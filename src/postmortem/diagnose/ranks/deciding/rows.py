@@ -39,15 +39,11 @@ def without_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
 
 
 def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
-    """The process that was stopped says so below the error, in the same file."""
-    errors = [party.failure for party in cause.blame.first] if cause.blame is not None else []
-    stops = [stop for state in effect.who for stop in state.stopped]
-    below = (
-        error is not None and stop.file == error.file and stop.begin_line > error.line
-        for error in errors[:1]
-        for stop in stops
-    )
-    return Confidence.LIKELY if any(below) else None
+    """The line that tells of the stop stands below the error, in the same file."""
+    error, stop = cause.last, effect.last
+    if error is None or stop is None or stop.file != error.file or stop.line <= error.line:
+        return None
+    return Confidence.LIKELY
 
 
 def _ranks(event: LogEvent) -> set[int]:

@@ -17,11 +17,12 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
 _PREFIXES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
+_USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 _MEANING = {
     "ENXIO": "no device is behind that file",
     "ENODEV": "no device, or no driver for it",
@@ -41,11 +42,11 @@ def device_not_usable(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     gpu = "nvidia" in (group.target.path or "")
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
         f"{group.errno}",
         cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
@@ -62,4 +63,6 @@ def device_not_usable(failures: Failures, logs: Logs) -> Findings:
 
 
 def _is_device(group: FailedCalls) -> bool:
-    return (group.target.path or "").startswith(_PREFIXES)
+    """Return whether a device was used; CUDA also tries to make its files, which root alone may."""
+    used = group.first.syscall in _USES
+    return used and (group.target.path or "").startswith(_PREFIXES)

@@ -42,7 +42,8 @@ _SPECIAL = {
     "socket": ": a raw socket needs CAP_NET_RAW",
 }
 _PORT = ": ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE"
-_DEVICES = ("/dev/nvidia", "/dev/infiniband/")  # have a rule of their own
+_DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/char/")
+"""They have a rule of their own; CUDA tries to make links to them anew at each start."""
 
 
 @rule(

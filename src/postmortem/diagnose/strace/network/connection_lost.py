@@ -15,7 +15,7 @@ What to do
 from postmortem.diagnose.rule import Confidence, Findings, Role, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
@@ -33,10 +33,11 @@ def connection_lost(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     peer = group.target.words
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.CASCADE)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
+        root=Role.CASCADE,
         title=f"the other end was gone: {group.first.syscall} to {peer[:50]} gave {group.errno}",
         cause=f"{times(logs, group)} with {peer} gave {group.errno}: the process at the other end "
         "ended, or closed the connection; this process is a victim, look at the other one",

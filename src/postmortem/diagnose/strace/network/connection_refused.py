@@ -13,18 +13,18 @@ What to do
     MASTER_PORT).
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
-from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.peers import connection_finding, host_port, never_reached
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.facts.syscalls import Failures
 from postmortem.text import shell_word
 
 
 @rule("https://man7.org/linux/man-pages/man2/connect.2.html")
 def connection_refused(failures: Failures, logs: Logs) -> Findings:
-    groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if _counts(logs, g)))
+    groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if never_reached(logs, g)))
     if not groups:
         other = connection_finding(
             logs,
@@ -43,10 +43,10 @@ def connection_refused(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     _, port = host_port(group.target)
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"connection refused: nobody listened at {peer[:60]}",
         cause=f"{times(logs, group)} to {peer} gave ECONNREFUSED and no later one reached it: the "
         "host answered, and no process listened there at that moment",
@@ -57,7 +57,3 @@ def connection_refused(failures: Failures, logs: Logs) -> Findings:
             "look why the server ended, or had not begun: the log of rank 0",
         ),
     )
-
-
-def _counts(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)

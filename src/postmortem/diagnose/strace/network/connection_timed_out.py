@@ -13,12 +13,12 @@ What to do
     (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
-from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.peers import connection_finding, host_port, never_reached
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.facts.syscalls import Failures
 from postmortem.text import shell_word
 
 
@@ -27,7 +27,7 @@ from postmortem.text import shell_word
     "https://man7.org/linux/man-pages/man7/tcp.7.html",
 )
 def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
-    groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if _counts(logs, g)))
+    groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if never_reached(logs, g)))
     if not groups:
         other = connection_finding(
             logs,
@@ -45,10 +45,10 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     host, port = map(shell_word, host_port(group.target))
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",
         cause=f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
         "got lost",
@@ -58,7 +58,3 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
             "did the peer's host go down? look at its last log lines",
         ),
     )
-
-
-def _counts(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)

@@ -13,10 +13,10 @@ What to do
     Correct the address or the interface; have the host looked at.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_anything
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.text import shell_word
@@ -62,10 +62,10 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     host = shell_word(host_port(group.target)[0])
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"{peer[:60]} cannot be reached: {group.errno}",
         cause=f"{times(logs, group)} to {peer} gave {group.errno}: {_MEANING[group.errno]}",
         next_steps=(

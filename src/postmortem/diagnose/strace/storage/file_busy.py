@@ -16,7 +16,7 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, named, quoted, times
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -37,10 +37,10 @@ def file_busy(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     folder = folder_of(group.target)
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, lasting=False)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"in use: {named(group.target, 45)} ({group.first.syscall} gave {group.errno})",
         cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
         f"{_MEANING[group.errno]}",

@@ -14,9 +14,9 @@ What to do
     fault.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import folder_of, many, named, times
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -36,17 +36,16 @@ def input_output_error(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     folder = folder_of(group.target)
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups,
+        Confidence.CERTAIN,
+        lasting=True,
         title=f"input/output error on {named(group.target, 50)}{many(groups[1:])}",
-        cause=(f"{times(logs, group)} on {group.target.words} gave {group.errno}{weight.words}"),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}",
         next_steps=(
             "dmesg -T | tail -50 : which device, and what did it say?",
             f"findmnt -T {folder} : local disk, FUSE or network?",
             "copy what can still be read to another place before anything else",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )

@@ -11,17 +11,9 @@ What to do
     Free room in the same quota, or ask for more. A file whose write failed is not whole.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import (
-    cite_calls,
-    folder_of,
-    kernel_table,
-    many,
-    named,
-    subject,
-    times,
-)
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import folder_of, kernel_table, many, named, times
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -34,16 +26,16 @@ def quota_exceeded(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups,
+        Confidence.CERTAIN,
+        lasting=True,
         title=f"the disk quota is used up: {named(group.target, 55)}{many(groups[1:])}",
-        cause=f"{times(logs, group)} on {group.target.words} gave EDQUOT{weight.words}",
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave EDQUOT",
         next_steps=(
             f"quota -s ; lfs quota -u $USER {folder_of(group.target)} (Lustre) ; "
             f"btrfs qgroup show {folder_of(group.target)} (Btrfs)",
             "the file is not whole: remove it and use the one before",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        about=subject(group),
     )

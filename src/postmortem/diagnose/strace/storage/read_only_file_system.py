@@ -16,7 +16,7 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, many, named, times
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -32,10 +32,10 @@ def read_only_file_system(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     folder = folder_of(group.target)
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=False)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.CERTAIN,
         title=f"read-only file system: {named(group.target, 50)}{many(groups[1:])}",
         cause=f"{times(logs, group)} on {group.target.words} gave EROFS: nothing can be written "
         f"under {folder}",

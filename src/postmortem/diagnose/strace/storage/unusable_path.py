@@ -15,7 +15,7 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -38,7 +38,6 @@ def unusable_path(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     path = (group.target.path or "").encode("utf-8", "surrogateescape")
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=False)
     longest = max(map(len, path.split(b"/")))
     steps = {
         "ELOOP": (
@@ -52,8 +51,9 @@ def unusable_path(failures: Failures, logs: Logs) -> Findings:
         ),
     }
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.CERTAIN,
         title=f"{_WORDS[group.errno]}: {named(group.target, 55)}",
         cause=f"{times(logs, group)} gave {group.errno}: {_MEANING[group.errno]}",
         next_steps=steps[group.errno],

@@ -24,6 +24,10 @@ from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
 
 _OPTIMIZER = Pattern(r"(?i)(?:^|[._/])(?:optim\w*|exp_avg\w*|momentum\w*|master\w*)(?:$|[._/])")
+# Lightning's ModelCheckpoint and EarlyStopping, torchmetrics' MinMetric and MaxMetric.
+_UNMEASURED = Pattern(
+    r"(?i)(?:^|[._/])(?:callbacks?|kth_value|best\w*|\w*_score|m(?:in|ax)_val\w*)\b"
+)
 _MOST_CITED = 6
 
 
@@ -38,11 +42,13 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     floats = [t for t in tensors if t.is_floating and t.numel]
     whole = [t for t in bad if t.bad_count >= t.numel]
     state = [t for t in bad if _OPTIMIZER.search(t.name)]
-    masks = [t for t in bad if not t.nan_count and _is_mask(t)]
-    if len(masks) == len(bad):
+    if all(_is_meant(tensor) for tensor in bad):
+        masks = all(map(_is_mask, bad))
+        what = "masks" if masks else "what waits for a first value"
         yield Finding(
-            title=clip(f"Inf in {_names(bad)}: masks may hold it on purpose", 100),
-            cause="only tensors that are masks by their names hold Inf, and none holds NaN",
+            title=clip(f"Inf in {_names(bad)}: {what} may hold it on purpose", 100),
+            cause="only tensors that are masks, or the best value so far, by their names hold Inf, "
+            "and none holds NaN",
             confidence=Confidence.POSSIBLE,
             next_steps=("compare with a checkpoint that works: are they Inf there too?",),
             evidence=_cited(bad),
@@ -79,6 +85,12 @@ def _steps(state: Sequence[ScannedTensor]) -> tuple[str, ...]:
         "from there, find the first bad module: postmortem.NumericsMonitor(model); then perhaps "
         "bfloat16 in place of float16, or a lower learning rate",
     )
+
+
+def _is_meant(tensor: ScannedTensor) -> bool:
+    """Return whether Inf may be there on purpose: in a mask, or before anything was measured."""
+    unmeasured = tensor.numel == 1 and _UNMEASURED.search(tensor.name) is not None
+    return not tensor.nan_count and (_is_mask(tensor) or unmeasured)
 
 
 def _is_mask(tensor: ScannedTensor) -> bool:
