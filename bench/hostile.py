@@ -2,7 +2,7 @@
 
 Each is given to its command in a process of its own, under a limit of address space and of CPU
 time; peak memory and CPU seconds are those of wait4(2). Inputs are those of
-tests/builders/hostile.py.
+tests/builders/hostile.py and hostile_rooms.py.
 """
 
 import argparse
@@ -19,7 +19,10 @@ from machine import machine
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-from builders.hostile import INPUTS  # noqa: E402
+from builders import hostile  # noqa: E402
+from builders.hostile_rooms import ROOMS  # noqa: E402
+
+INPUTS = hostile.INPUTS | ROOMS
 
 
 def main() -> None:

@@ -573,8 +573,8 @@ def read_strace(
     queries: list[RawQuery] = ...,
     only: int = 0,
     exports: list[object] = ...,
-    label: str = "",
-    names: list[str] = ...,
+    label: str | bytes = "",
+    names: list[str] | list[bytes] = ...,
     learn: Callable[[list[str]], object] | None = None,
 ) -> RawStrace:
     """Return what a log says.

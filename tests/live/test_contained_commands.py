@@ -97,6 +97,47 @@ def test_a_device_that_is_named_is_refused(kind: str, tmp_path: Path) -> None:
         assert done.stdout == ""
 
 
+COMMANDS = ("core", "strace", "logs", "scan", "flight", "triage", "watch --read", "diff")
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_file_of_a_terabyte_of_nothing(words: str, tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    done = command(*words.split(), *[path] * (2 if words == "diff" else 1))
+    assert done.returncode == 3
+    assert str(path) in done.stdout + done.stderr
+    assert "bug of postmortem" not in done.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_names_of_any_bytes_are_told_and_steer_no_terminal(words: str, tmp_path: Path) -> None:
+    path = tmp_path / "n\n\x1b]0;x\x07\udcff\udcfe.log"
+    path.write_text("nothing that anybody knows\n")
+    done = command(*words.split(), *[path] * (2 if words == "diff" else 1))
+    assert done.returncode in (0, 3)
+    assert "\x1b" not in done.stdout + done.stderr
+    named = "n\\n\\x1b]0;x\\x07\\xff\\xfe.log" in done.stdout + done.stderr
+    assert named or done.returncode == 0  # a card of what is healthy names no file
+    assert "bug of postmortem" not in done.stderr
+
+
+def test_a_recording_of_any_name_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "\udcff.log"
+    path.write_text('8 openat(AT_FDCWD, "/a", O_RDONLY) = 3\n' * 5)
+    assert report("strace", path)["lines"] == 5
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="needs to read /proc/kmsg")
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_file_of_the_kernel_that_would_be_waited_for(words: str) -> None:
+    path = "/proc/kmsg"
+    done = command(*words.split(), *[path] * (2 if words == "diff" else 1))
+    assert done.returncode in (0, 1, 3)  # where it has something to say, that is read
+    assert "bug of postmortem" not in done.stderr
+
+
 def test_a_file_that_takes_too_much_memory_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "rank0.log").write_text(_RAISED)
     kernel = tmp_path / "dmesg.txt"

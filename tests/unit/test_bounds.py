@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import hostile
+from builders import hostile, hostile_rooms
 from builders.commands import ENVIRONMENT, run_here
 
 _LIMIT = 2_000_000_000
@@ -62,6 +62,16 @@ def peak(words: list[str]) -> tuple[int, int, str]:
         (hostile.high_numbers, 1000, 0, 100),
         (hostile.unfinished_reads, 60_000, 0, 500),
         (hostile.libc_often, 10_000, 1, 300),
+        (hostile_rooms.ring_of_far_times, 1000, 0, 100),
+        (hostile_rooms.snapshot_of_copied_frames, 40, 0, 100),
+        (hostile_rooms.snapshot_of_large_numbers, 40_000, 1, 100),
+        (hostile_rooms.snapshot_of_shared_segments, 4000, 3, 100),
+        (hostile_rooms.snapshot_of_shared_traces, 4000, 3, 100),
+        (hostile_rooms.notebook_nested, 500_000, 0, 200),
+        (hostile_rooms.report_nested, 500_000, 3, 200),
+        (hostile_rooms.errors_nested, 500_000, 0, 200),
+        (hostile_rooms.archive_within_archive, 9, 3, 200),
+        (hostile_rooms.trace_of_short_lines, 1_000_000, 3, 100),
     ],
 )
 def test_memory_is_bounded(
@@ -81,8 +91,8 @@ def _cost(make: hostile.Maker, size: int) -> float:
             began = time.process_time()
             done = run_here(*words)
             best = min(best, time.process_time() - began)
-            codes = (3,) if make is hostile.packed_copies_strace else (0, 1)  # hardly a log at all
-            assert done.returncode in codes, done.stderr
+            nothing = make in (hostile.packed_copies_strace, hostile_rooms.trace_of_frames)
+            assert done.returncode in ((3,) if nothing else (0, 1)), done.stderr
     return best
 
 
@@ -101,6 +111,11 @@ def _cost(make: hostile.Maker, size: int) -> float:
         (hostile.packed_line_ends_zstd_strace, 4_000_000),
         (hostile.packed_copies, 1_000_000),
         (hostile.packed_copies_strace, 2_000_000),
+        (hostile_rooms.ring_of_one_look_each, 1000),
+        (hostile_rooms.ring_of_limits, 2000),
+        (hostile_rooms.ring_that_grows, 5000),
+        (hostile_rooms.notebook_of_tracebacks, 1000),
+        (hostile_rooms.trace_of_frames, 1500),
     ],
 )
 def test_time_grows_as_the_evidence_does(make: hostile.Maker, size: int) -> None:

@@ -8,6 +8,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.frames import Frame
 from postmortem.facts.source import Problem, Source
 from postmortem.present.diff.report import diff_report
+from postmortem.readers.regular import open_regular
 from postmortem.report.model import Report
 
 _OF_TEXT = 0.01
@@ -31,7 +32,7 @@ def _read(path: Path) -> tuple[list[Frame], bool, tuple[Problem, ...]]:
     from postmortem.readers.flight import is_flight, read_flight
     from postmortem.readers.trace_text import read_trace
 
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = stream.read(4096)
     if is_flight(head):
         flight, problems = read_flight(path)

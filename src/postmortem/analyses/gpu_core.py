@@ -15,6 +15,7 @@ from postmortem.present.headline.gpu_core import headline
 from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
 from postmortem.readers.gpu_core import read_amd_core, read_gpu_core
 from postmortem.readers.opening import open_core
+from postmortem.readers.regular import open_regular
 from postmortem.records import replace
 from postmortem.report.model import Report, ordered
 
@@ -63,7 +64,7 @@ def analyse_gpu(
 
 
 def _is_amd(path: Path) -> bool:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = elf_head(stream.read(ELF_HEADER_BYTES))
     return head is not None and head.is_amd
 

@@ -20,10 +20,11 @@ def become_gdb(args: argparse.Namespace) -> NoReturn:
     from postmortem.readers.formats import HEAD_BYTES, compression_of
     from postmortem.readers.gdb.find import find_gdb
     from postmortem.readers.gdb.launch import without_python
+    from postmortem.readers.regular import open_regular
     from postmortem.render.safe import line
 
     core, _ = choose_core(args.core)
-    with core.open("rb") as stream:
+    with open_regular(core) as stream:
         packing = compression_of(stream.read(HEAD_BYTES))
     if packing is not None:
         raise EvidenceError(str(core), f"is packed ({packing}), and gdb reads plain cores alone")

@@ -87,8 +87,11 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error("give PIDs, --job NAME or --read FILE")
     if args.read is not None:
         return emit(_read(args), args)
+    from postmortem import underway
     from postmortem.watch.loop import Watch
     from postmortem.watch.loop import run as watch_them
+
+    underway.claim_output()  # its lines are read while it watches
 
     watch = Watch(
         args.pids, args.job, args.interval, args.ring, args.ring_size << 20, lines=not args.no_lines

@@ -16,6 +16,8 @@ _LEAST_MEMORY = 256 << 20
 _BYTES_EACH = 8
 """Of memory, for each byte of a file that is named: tables of all calls grow with the log."""
 _CPU_SECONDS_EACH = 1e-6
+_PACKED = 32
+"""How many times more than it stores a file system may say that a file holds."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -43,8 +45,10 @@ def limits_for(
 
 
 def _size(name: str) -> int:
+    """Return the bytes of a file; one with holes counts by what it holds, packed at that."""
     try:
-        return os.stat(name).st_size  # noqa: PTH116  a name may hold any bytes
+        status = os.stat(name)  # noqa: PTH116  a name may hold any bytes
+        return min(status.st_size, 512 * _PACKED * status.st_blocks)
     except (OSError, ValueError):
         return 0
 

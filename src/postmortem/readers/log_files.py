@@ -85,6 +85,18 @@ class OpenedLog:
         """Bytes of a file that can be read at any place; None of a packed log and of a stream."""
         return self._size if isinstance(self.source, int) else None
 
+    @property
+    def is_hole(self) -> bool:
+        """Whether a file has a size, and nothing was ever written to it."""
+        if not isinstance(self.source, int) or not self._size:
+            return False
+        try:
+            os.lseek(self.source, 0, os.SEEK_DATA)
+            os.lseek(self.source, 0, os.SEEK_SET)
+        except OSError as error:
+            return error.errno == errno.ENXIO
+        return False
+
     def shrunk(self, read: int) -> list[Problem]:
         """Return a problem if the file got shorter while it was read."""
         if self._size is None or self.compression is not None or read >= self._size:

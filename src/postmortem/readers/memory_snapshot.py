@@ -8,8 +8,9 @@ sizes of a trace are those that were asked for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,19 @@ def read_snapshot(path: str) -> MemorySnapshot:
     rows = document.get("segments") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(rows, list | Unknown):
         raise EvidenceError(path, "is a pickle, and no snapshot of PyTorch's memory")
-    return MemorySnapshot(path, rank_of(Path(path).name), tuple(_Reader().devices(document)))
+    try:
+        devices = tuple(_Reader(len(data)).devices(document))
+    except PickleError as error:
+        raise EvidenceError(path, str(error)) from None
+    return MemorySnapshot(path, rank_of(Path(path).name), devices)
 
 
 class _Reader:
     """One snapshot on its way to facts; what many blocks and events share is made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        """`size` is that of the file, which holds no more rows unless lists stand in it twice."""
+        self._room = size
         self._stacks: dict[int, tuple[Frame, ...]] = {}
         self._places: dict[int, Place | None] = {}
         self._kept: list[object] = []
@@ -81,12 +88,20 @@ class _Reader:
 
     def devices(self, document: Mapping[Any, Any]) -> Iterator[DeviceMemory]:
         segments: dict[int, list[Mapping[Any, Any]]] = {}
-        for row in _rows(document.get("segments")):
+        for row in self._each(document.get("segments")):
             segments.setdefault(_whole(row.get("device")), []).append(row)
-        traces = list(_items(document.get("device_traces")))
+        traces = _items(document.get("device_traces"))
         for device in sorted({*segments, *(i for i, rows in enumerate(traces) if _items(rows))}):
-            trace = list(_rows(traces[device])) if device < len(traces) else []
+            trace = list(self._each(traces[device])) if device < len(traces) else []
             yield self._device(device, segments.get(device, []), trace)
+
+    def _each(self, value: object) -> Iterator[Mapping[Any, Any]]:
+        """Yield the rows of a list, as `_rows`; raises PickleError where there are too many."""
+        for row in _rows(value):
+            self._room -= 1
+            if self._room < 0:
+                raise PickleError("holds the same lists so often that nobody can have written it")
+            yield row
 
     def _device(
         self, device: int, segments: list[Mapping[Any, Any]], trace: list[Mapping[Any, Any]]
@@ -94,7 +109,7 @@ class _Reader:
         live: dict[int, tuple[int, Place | None]] = {}
         used = rounding = hole = blocks = 0
         for segment in segments:
-            for block in _rows(segment.get("blocks")):
+            for block in self._each(segment.get("blocks")):
                 size, state = _whole(block.get("size")), _text(block.get("state"))
                 asked = min(_whole(block.get("requested_size")) or size, size)
                 if state == _ALLOCATED or state in _WAITING:
@@ -155,7 +170,7 @@ class _Reader:
         key = id(frames)
         if key not in self._stacks:
             self._kept.append(frames)
-            rows = list(_rows(frames))[:_MOST_FRAMES]
+            rows = islice(_rows(frames), _MOST_FRAMES)
             self._stacks[key] = tuple(map(_frame, rows))
         return self._stacks[key]
 
@@ -267,12 +282,12 @@ def _rows(value: object) -> Iterator[Mapping[Any, Any]]:
     return (row for row in _items(value) if isinstance(row, dict))
 
 
-def _items(value: object) -> list[Any]:
+def _items(value: object) -> Sequence[Any]:
     """Return a list, also one that a pickle of TorchScript makes by a call."""
     if isinstance(value, Unknown):
         parts = value.parts
         value = parts[0] if isinstance(parts, tuple | list) and parts else value.listed
-    return list(value) if isinstance(value, list | tuple) else []
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _whole(value: object) -> int:

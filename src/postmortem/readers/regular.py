@@ -4,11 +4,16 @@ In a folder of a job anything may lie under any name: a FIFO whose open() waits 
 device that never ends, a socket.
 """
 
+import errno
+import io
 import os
 import stat
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from postmortem import underway
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 KINDS = {
     stat.S_IFIFO: "a pipe (FIFO)",
@@ -27,10 +32,33 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         _require_regular(name, os.fstat(descriptor).st_mode)
-        return os.fdopen(descriptor, "rb")
+        return io.BufferedReader(_Raw(descriptor, name))
     except BaseException:
         os.close(descriptor)
         raise
+
+
+class _Raw(io.FileIO):
+    """A file that never waits: the kernel has some that others write to (/proc/kmsg)."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        """Take the descriptor, and what it is called in an error."""
+        super().__init__(descriptor)
+        self._nothing = OSError(errno.EAGAIN, "has nothing to read now", path)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """As FileIO; raises OSError where nothing can be read now."""
+        count = super().readinto(buffer)
+        if count is None:
+            raise self._nothing
+        return count
+
+    def readall(self) -> bytes:
+        """As FileIO; raises OSError where nothing can be read now."""
+        data = super().readall()
+        if data is None:
+            raise self._nothing
+        return data
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:

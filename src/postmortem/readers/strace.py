@@ -78,6 +78,8 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
     """Return the facts of one recording; raises EvidenceError when it is not an strace log."""
     with contextlib.ExitStack() as stack:
         opened = [OpenedLog(name, stack, beside.watch) for name, _ in group.files]
+        if all(log.is_hole for log in opened):
+            raise EvidenceError(group.name, "is no strace log: nothing was ever written to it")
         threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
         lines = _lines_without(question, opened, threads)
         pulls = [log.source if lines is None else beginning(log) for log in opened]
@@ -93,9 +95,9 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
                 most_of_one=MOST_OF_ONE if question.statistics else MOST_MATCHES,
                 only=question.process or 0,
                 exports=list(beside.exports),
-                label=beside.label,
+                label=os.fsencode(beside.label),
                 learn=beside.learn,
-                names=[name for name, _ in group.files],
+                names=[os.fsencode(name) for name, _ in group.files],
             )
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error

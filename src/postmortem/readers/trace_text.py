@@ -7,8 +7,10 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase, Reading
+from postmortem.readers.regular import open_regular
 
 _BATCH = re.compile(r"\*\*\* Starting batch number=(\d{1,12}) \*\*\*")
 _DETECTED = re.compile(r"Detected inf/nan during batch_number=(\d{1,12})")
@@ -23,10 +25,18 @@ _MOST_LINE = 4096
 
 def read_trace(path: Path) -> list[Frame]:
     """Return the frames in their order; none where the text has no trace. Raises OSError."""
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES)
-    lines = (line[:_MOST_LINE].decode("utf-8", "replace") for line in data.splitlines())
-    return list(_frames(lines))
+    with open_regular(path) as stream:
+        return list(_frames(_lines(stream)))
+
+
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    """Yield the lines, each cut where it is too long."""
+    left, begins = _MOST_BYTES, True
+    while left > 0 and (piece := stream.readline(_MOST_LINE)):
+        left -= len(piece)
+        if begins:
+            yield from piece.decode("utf-8", "replace").splitlines()
+        begins = piece.endswith(b"\n")
 
 
 def _frames(lines: Iterable[str]) -> Iterator[Frame]:
