@@ -432,6 +432,14 @@ def test_secrets_of_the_environment_are_masked_everywhere(monkeypatch: pytest.Mo
     assert "[masked: HF_TOKEN]" in (folder() / "report.txt").read_text()
 
 
+def test_secrets_in_a_message_are_masked_before_it_is_wrapped() -> None:
+    message = f"{'step' * 6} docker login -u me -p hunter2hunter2hunter2 registry"  # wrapped at -p
+    run("--", PYTHON, "-c", f"raise RuntimeError({message!r})")
+    for file in folder().rglob("*"):
+        text = b"" if file.is_dir() else file.read_bytes()
+        assert b"hunter2" not in b"".join(text.split())
+
+
 def test_packed_folder(place: Path) -> None:
     done = run("--pack", "--", PYTHON, "-c", "1/0")
     (archive,) = place.glob("*.tar.gz")

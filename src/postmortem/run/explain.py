@@ -6,7 +6,7 @@ and knows nothing of how that came about.
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from postmortem.diagnose.names import clip
@@ -14,6 +14,7 @@ from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.records import record, replace
 from postmortem.report.blocks import KeyValues
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
+from postmortem.report.redact import Redactor
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
 from postmortem.run.raises import Raise, RaiseFrame
 
@@ -37,18 +38,35 @@ class Explanation:
     """The same in at most 15 lines; "" where there is none."""
 
 
-def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Explanation]:
+@record
+class _Found:
+    """The report of an analysis, which may hold secrets."""
+
+    report: Report
+    found: bool
+
+
+_Step = Callable[[Path, RunFacts, dict[int, Path]], _Found | Explanation | None]
+
+
+def explain(
+    folder: Path, facts: RunFacts, cores: dict[int, Path], redactor: Redactor | None = None
+) -> list[Explanation]:
     """Return what the analyses say of a run's folder, the best first; never raises.
 
-    `cores` has the core files that processes left, by pid.
+    `cores` has the core files that processes left, by pid. Reports are masked by `redactor` before
+    they are told: in lines that were wrapped or clipped a secret would be in parts.
     """
     found: list[Explanation] = []
-    steps = [_of_gpu_core, _of_core, _of_logs]
+    steps: list[_Step] = [_of_gpu_core, _of_core, _of_logs]
     if facts.stopped:
         steps.insert(0, _of_stacks)
     for step in steps:
         try:
-            one = step(folder, facts, cores)
+            one: _Found | Explanation | None = step(folder, facts, cores)
+            if isinstance(one, _Found):
+                report = one.report if redactor is None else redactor.report(one.report)
+                one = _explanation(report, found=one.found)
         except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
             continue
@@ -80,7 +98,7 @@ def _of_stacks(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explana
     return None
 
 
-def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | None:
     """Return what the core says of the process that died first, if it died of a signal."""
     first = facts.first_failure
     if first is None or first.signal not in CORE_SIGNALS or first.pid not in cores:
@@ -89,10 +107,10 @@ def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
 
     report = analyse(cores[first.pid], CoreOptions(engine="native"))
     who = f"{first.label} failed first: " if len(facts.ranks) > 1 else ""
-    return _explanation(replace(report, verdict=who + report.verdict), found=True)
+    return _Found(replace(report, verdict=who + report.verdict), found=True)
 
 
-def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | None:
     """Return which kernel failed, of the process that died first if its GPU left a dump."""
     dumps = sorted((folder / "gpu").glob("core.*.nvcudmp"), key=lambda path: path.stat().st_mtime)
     if not dumps:
@@ -102,10 +120,10 @@ def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Expla
     pid = facts.first_failure.pid if facts.first_failure is not None else None
     own = [path for path in dumps if path.name.endswith(f".{pid}.nvcudmp")]
     report = analyse_gpu((own or dumps)[0])
-    return _explanation(report, found=report.failed)
+    return _Found(report, found=report.failed)
 
 
-def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | None:
     """Return what exceptions, endings, stacks and recorders of all processes say together."""
     from postmortem.analyses.ranklogs import RankLogOptions, report_on, with_hung
     from postmortem.facts.rank_logs import LogExit
@@ -151,11 +169,11 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     report = report_on(replace(read, logs=logs), RankLogOptions())
     raised = _first_raise(facts)
     if raised is None:
-        return _explanation(report, found=report.failed)
+        return _Found(report, found=report.failed)
     if not facts.ranks:
         report = _of_one(raised, facts, report)
     report = replace(report, blocks=(*_values(raised), *report.blocks))
-    return _explanation(report, found=True)
+    return _Found(report, found=True)
 
 
 def _first_raise(facts: RunFacts) -> Raise | None:

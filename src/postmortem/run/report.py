@@ -48,7 +48,7 @@ def make_report(
     copies = [copy for one in outputs if (copy := _copied(one, scratch)) is not None]
     collect(evidence, scratch.path, facts, copies)
     cores = cores_of(facts)
-    explanations = explain(evidence.path, facts, cores)
+    explanations = explain(evidence.path, facts, cores, redactor)
     if options.strace is not None:
         explanations += _of_strace(evidence.path, options.strace, facts)
     if outcome.raised_core_limit and folder is not None:

@@ -24,6 +24,8 @@ class Job:
         """Of each rank whose dump there is, its groups by name."""
         self._kinds: dict[int, Kind] = {}
         self._all_of: dict[int, list[Group]] = defaultdict(list)
+        self._by_place: dict[int, dict[tuple[str, int, int], Group]] = {}
+        """Of each rank, its first group of a kind in which it has a place."""
         self._resolve(recorders)
         self._last: dict[int, dict[int, int]] = {}
         """Of each rank the position of the last call of each shape."""
@@ -91,9 +93,14 @@ class Job:
 
     def twin(self, mate: int, group: Group, place: int) -> Group | None:
         """Return the group that does for a mate what `group` does for the rank at `place`."""
-        for other in self.all_groups_of(mate):
-            if other.kind == group.kind and other.place.get(mate) == place:
-                return other
+        known = self._by_place.get(mate)
+        if known is None:
+            known = self._by_place[mate] = {}
+            for other in self.all_groups_of(mate):
+                known.setdefault((*other.kind, other.place[mate]), other)
+        found = known.get((*group.kind, place))
+        if found is not None:
+            return found
         return group if mate in group.place and group.words not in self.exchanging else None
 
     def same_program(self, rank: int, mate: int) -> bool:
