@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,7 +284,8 @@ def test_two_first_nodes_on_one_host(hosts: Hosts) -> None:
     until(lambda: net.listening())
     second = document(net.meet(*FAST, "--wait", "8", only=[0])[0], 1)
     assert ids(second) == ["port_in_use"]
-    assert second["target"]["holder"]["pid"] == first.pid
+    holder = second["target"]["holder"]["pid"]  # the child that listens
+    assert f"PPid:\t{first.pid}\n" in Path(f"/proc/{holder}/status").read_text()
     ended(first)
 
 
