@@ -259,7 +259,7 @@ def _unknown(command: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(command, COMMANDS, n=1)
-    return f"{what}; did you mean {near[0]}?" if near else f"{what}; see postmortem --help"
+    return f"{what}; did you mean {near[0]}?" if near else what
 
 
 def _complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:

@@ -90,5 +90,5 @@ def test_each_writer_has_its_own_last_lines_however_many_there_are(tmp_path: Pat
     lines = [f"[rank{rank}]: step 1 of 40: loss 2.31\n" for rank in range(1500)]
     said = "[rank1203]: ValueError: no labels\n"
     report = _report(tmp_path, "".join([*lines, said]))
-    assert report.verdict == "ValueError: no labels"
+    assert report.verdict == "rank 1203: ValueError: no labels"
     assert report.diagnoses[0].evidence[0].where == "job.log:1501"

@@ -21,6 +21,8 @@ def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return
     said = blame.cause.said.strip()
+    if blame.candidates and (rank := blame.candidates[0].rank) is not None:
+        said = f"rank {rank}: {said}"
     if blame.cause.above:
         said = f"{clip(said, 60)}; just above: {blame.cause.above}"
     cause = "The last lines read like an error, and nothing follows them. "
