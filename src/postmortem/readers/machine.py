@@ -7,7 +7,6 @@ import platform
 import re
 import resource
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from postmortem.facts.machine import (
     Space,
     Tool,
 )
+from postmortem.readers.answers import answer_of
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
 from postmortem.readers.elf import debug_info_of, version_key, versions_provided
 from postmortem.readers.files import answer_within
@@ -106,18 +106,9 @@ def find_tool(name: str, option: str = "--version") -> Tool:
     path = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if path is None:
         return Tool(name, problem="not installed")
-    try:
-        done = subprocess.run(
-            [path, option],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_VERSION_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Tool(name, path, problem=f"gave no answer within {_VERSION_SECONDS:.0f} s")
-    except OSError as error:
-        return Tool(name, path, problem=f"cannot be started: {error.strerror}")
+    done = answer_of([path, option], seconds=_VERSION_SECONDS)
+    if isinstance(done, str):
+        return Tool(name, path, problem=done)
     said = (done.stdout or done.stderr).decode(errors="replace").strip().splitlines()
     if done.returncode != 0:
         words = f": {said[0][:80]}" if said else ""

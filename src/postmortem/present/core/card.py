@@ -4,9 +4,10 @@ from postmortem.diagnose.stacks.activity import area
 from postmortem.diagnose.stacks.names import shorten
 from postmortem.facts.threads import Frame, Thread, Threads, is_own
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, short_name
+from postmortem.present.circle_places import circle_places
 from postmortem.present.core.view import CoreView
 from postmortem.present.headline.core import headline
-from postmortem.present.places import circle_places, told_values
+from postmortem.present.places import told_values
 from postmortem.report.card import Highlights, Place
 from postmortem.report.model import Role, Topic
 from postmortem.text import counted

@@ -3,7 +3,7 @@
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.facts.live import LiveJob
 from postmortem.facts.threads import is_own, own_frames
-from postmortem.present.places import circle_places
+from postmortem.present.circle_places import circle_places
 from postmortem.report.card import Highlights, Place
 
 

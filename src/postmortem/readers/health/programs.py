@@ -3,13 +3,13 @@
 import ctypes
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from postmortem.facts.health import Reading
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.source import Problem
+from postmortem.readers.answers import answer_of
 from postmortem.readers.kernel_log.read import read_events
 from postmortem.records import replace
 
@@ -36,19 +36,9 @@ def output_of(command: Sequence[str], problems: list[Problem]) -> str | None:
     if path is None:
         problems.append(Problem(words, f"{command[0]} is not installed"))
         return None
-    try:
-        done = subprocess.run(
-            [path, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        problems.append(Problem(words, f"gave no answer within {_SECONDS:.0f} s"))
-        return None
-    except OSError as error:
-        problems.append(Problem(words, f"cannot be started: {error.strerror}"))
+    done = answer_of([path, *command[1:]], seconds=_SECONDS)
+    if isinstance(done, str):
+        problems.append(Problem(words, done))
         return None
     said = done.stdout[:_MOST_BYTES].decode("utf-8", "replace")
     if not said.strip():

@@ -71,10 +71,8 @@ def _pcie(root: Path, classes: tuple[str, ...], noun: str) -> Iterator[Reading]:
                 yield Reading(subject, name, int(found[1]), _cat(root, file))
         # What the slot cannot do is no fault of the device.
         slot = count_or_none(device.resolve().parent / "max_link_width")
-        most, lanes = (
-            count_or_none(device / "max_link_width"),
-            count_or_none(device / "current_link_width"),
-        )
+        most = count_or_none(device / "max_link_width")
+        lanes = count_or_none(device / "current_link_width")
         if most and lanes and most < 255:
             lost = max(0, min(most, slot or most) - lanes)
             command = f"lspci -vv -s {device.name}  # LnkCap, LnkSta: Width"

@@ -47,7 +47,7 @@ _PROGRAM = (
 _OF_OTHERS = (b"CalledProcessError", b"ChildFailedError", b"ProcessRaisedException")
 """What a program raises because another one has ended."""
 _LAUNCHERS = (b"/torchrun", b"/accelerate", b"/deepspeed", b"<string>", b"<stdin>", b"/ray")
-_CHAINED = (b"During handling of", b"The above exception was")
+_CHAINED = (b"During handling of", b"The above exception was", b"Traceback (")
 _RANKS = (
     *(b"[rank", b"ChildFailedError", b"closing signal", b"srun: error", b"/distributed/run.py"),
     *(b"launch.py:", b"mpirun", b"(raylet)", b"RayTaskError("),
@@ -178,9 +178,7 @@ def _end_of(data: bytes, at: int) -> tuple[bytes, int]:
             continue
         said = line
         below = data[at : at + 200].lstrip(b"\r\n")
-        if not below.startswith((*_CHAINED, b"Traceback (")) and not line.startswith(
-            (*_CHAINED, b"Traceback (")
-        ):
+        if not any(text.startswith(_CHAINED) for text in (line, below)):
             break
     return said, at
 
@@ -200,28 +198,23 @@ def _goes_on(data: bytes) -> bool:
 
 def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
     """Return whether the lines above a place tell how a run ended, well or by one of `errors`."""
-    return any(ends(ids) or errors(ids) for _, _, ids in _rows_above(data, place))
+    return any(ends(ids) or errors(ids) for _, ids in _rows_above(data, place))
 
 
 def _error_above(data: bytes, place: int) -> tuple[str, int] | None:
     """Return the last line above a place that says how a run failed, and its number."""
-    rows = _rows_above(data, place)
-    for number, text, ids in reversed(rows):
+    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place))):
         if strong(ids):
-            return text.strip(), number
+            return text.strip(), data.count(b"\n", 0, place) - behind
     return None
 
 
-def _rows_above(data: bytes, place: int) -> Sequence[tuple[int, str, list[str]]]:
-    """Return the last lines above a place: number, text, what they read like."""
-    begin = max(0, place - _NEAR)
-    lines = data[begin:place].decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
-    last = data.count(b"\n", 0, place)
+def _rows_above(data: bytes, place: int) -> list[tuple[str, list[str]]]:
+    """Return the last lines above a place, and what they read like."""
+    above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
+    lines = above.splitlines()[-_LAST_LINES:]
     found = Signatures.load("last line").matches(lines)
-    return [
-        (last - len(lines) + 1 + i, line, [match.id for match in row])
-        for i, (line, row) in enumerate(zip(lines, found, strict=True))
-    ]
+    return [(line, [match.id for match in row]) for line, row in zip(lines, found, strict=True)]
 
 
 def _later(data: bytes, place: int) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
-from postmortem.present.places import circle_places
+from postmortem.present.circle_places import circle_places
 
 _LIBC, _OWN = "/lib/x86_64-linux-gnu/libc.so.6", "/app/trainer"
 _LOCK = (
