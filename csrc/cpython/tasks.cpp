@@ -88,10 +88,14 @@ std::optional<Tasks::Lists> Tasks::lists_at(std::uint64_t address, std::uint64_t
   }
   if (words[0] != task_size) return std::nullopt;
   for (std::size_t i = 1; i < 7; ++i) {
-    if (words[i] == 0 || words[i] >= words[0]) return std::nullopt;
+    if (words[i] < 16 || words[i] >= words[0]) return std::nullopt;
   }
-  if (words[8] >= words[7] || words[12] >= words[9]) return std::nullopt;
-  return Lists{words[6], words[8], words[12]};
+  const Lists found{words[6], words[8], words[12]};
+  const bool aligned = (found.node | found.of_interpreter | found.of_thread) % 8 == 0;
+  // The head is the last of what a thread knows of asyncio: loop, task, list.
+  const bool neighbours = words[11] == words[10] + 8 && words[12] == words[11] + 8;
+  const bool inside = found.of_interpreter < words[7] && found.of_thread < words[9];
+  return aligned && neighbours && inside ? std::optional(found) : std::nullopt;
 }
 
 // A `struct llist_node`: next, previous. An empty list, and the end of one, lead back to the head.
