@@ -158,8 +158,6 @@ class ExitedSilently:
     how = CauseKind.SILENT_EXIT
     heard: bool = False
     """Lines of its own are there, and none of them is an error."""
-    near: str = ""
-    """A line without a name right above the launcher's word, which may be its own."""
 
 
 @record

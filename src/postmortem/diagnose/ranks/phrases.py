@@ -1,9 +1,10 @@
 """What the rules over rank logs say alike: who, where, and which words of theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
@@ -24,9 +25,10 @@ def ranks_words(parties: Sequence[Suspect]) -> str:
     return f"ranks {rank_words(ranks)}"
 
 
-def cite(blame: Attribution) -> tuple[Evidence, ...]:
-    """Return the evidence of the decision; there is always some."""
-    rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
+def cite(blame: Attribution, above: Iterable[LastLine] = ()) -> tuple[Evidence, ...]:
+    """Return the evidence of the decision, with the lines `above` it; there is always some."""
+    lines = ((line.where, clip(line.text, 300)) for line in above)
+    rows = tuple(Evidence(_short(where), what) for where, what in (*blame.evidence, *lines))
     return rows or (Evidence("logs", "all lines together"),)
 
 
