@@ -12,6 +12,7 @@ from postmortem.facts.threads import of_c_library
 from postmortem.knowledge.messages import briefs, explained
 from postmortem.report.model import Confidence, Evidence
 
+_MOST_LABELS = 3
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 
 
@@ -21,7 +22,9 @@ def ranks_words(parties: Sequence[Suspect]) -> str:
         return parties[0].words
     ranks = sorted(p.rank for p in parties if p.rank is not None)
     if len(ranks) != len(parties):
-        return ", ".join(p.label for p in parties[:4]) + (" …" if len(parties) > 4 else "")
+        shown = len(parties) if len(parties) <= _MOST_LABELS else _MOST_LABELS - 1
+        more = f" and {len(parties) - shown} more" if shown < len(parties) else ""
+        return ", ".join(p.label for p in parties[:shown]) + more
     return f"ranks {rank_words(ranks)}"
 
 
