@@ -176,21 +176,20 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
     dumped = found.get("glog-dumped")
     if dumped and not _told_before(rows, at, known):
         there = next((i for i in (at, at + 2) if _signal_at(rows, i, known)), at)
-        named = known.of(rows[there][2]).get("glog-dumped") or dumped
-        word = named["what"].removesuffix(" at")
-        told = _RECEIVED.match(named["rest"])
-        if told is None:
-            return _End("fatal", ExceptionText(word, named["rest"].strip(" *;")[:200]), there)
-        below = range(there, min(there + _MOST_FRAMES, len(rows)))
-        again = next((i for i in below if "ray-dumped" in known.of(rows[i][2])), None)
-        by = "" if again is None else f" by process {known.of(rows[again][2])['ray-dumped']['pid']}"
-        return _End(
-            "fatal", ExceptionText(word, f"received{by}"), there if again is None else again
-        )
+        return _dumped(rows, there, known.of(rows[there][2]).get("glog-dumped") or dumped, known)
     return None
 
 
-_RECEIVED = Pattern(r" received at time=\d+")
+def _dumped(rows: Rows, at: int, said: Match, known: KnownLines) -> _End:
+    """Return what the handler of glog or absl says, and of which process, if Ray tells that."""
+    word = said["what"].removesuffix(" at")
+    if not said["when"]:
+        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;")[:200]), at)
+    for i in range(at, min(at + _MOST_FRAMES, len(rows))):
+        again = known.of(rows[i][2]).get("ray-dumped")
+        if again:
+            return _End("fatal", ExceptionText(word, f"received by process {again['pid']}"), i)
+    return _End("fatal", ExceptionText(word, "received"), at)
 
 
 def _signal_at(rows: Rows, at: int, known: KnownLines) -> bool:
