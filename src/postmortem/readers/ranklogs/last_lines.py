@@ -104,6 +104,9 @@ def _read(
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end = _ended(rows, ids) if not errors else None
+    told = errors[0] if errors else nearest
+    texts = [] if told is None else [told.text]
+    messages = [m for row in Signatures.load("log", "error message").matches(texts) for m in row]
     bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
@@ -111,9 +114,10 @@ def _read(
         errors=errors,
         plain=plain,
         form=form,
-        above=_above(lines, ids, errors) if form == "code" else None,
-        whole=whole,
-        about_peer=_about_peer(errors, nearest, lines, ids),
+        above=_above(lines, ids, errors),
+        first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
+        known=_reason(messages),
+        about_peer=_about_peer(messages, [] if told is None else ids[lines.index(told)]),
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
@@ -252,29 +256,33 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
 def _above(
     lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
 ) -> LastLine | None:
-    """Return the line above all errors, which tells no more than how something ended."""
-    at = lines.index(min(errors, key=lambda line: line.line)) - 1
+    """Return the line above all errors, with what goes on with it, if it may say why."""
+    if not errors:
+        return None
+    last = at = lines.index(min(errors, key=_line_of)) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
     if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
-    return lines[at]
+    below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
+    return replace(lines[at], text=" ".join([lines[at].text, *below]))
 
 
-def _about_peer(
-    errors: tuple[LastLine, ...],
-    nearest: LastLine | None,
-    lines: list[LastLine],
-    ids: list[list[str]],
-) -> bool:
+def _line_of(line: LastLine) -> int:
+    return line.line
+
+
+def _reason(messages: Sequence[Match]) -> str:
+    """Return the id of the first message that is a fault of its own, as a log has it."""
+    table = briefs()
+    known = (table[match.id] for match in messages)
+    return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
+
+
+def _about_peer(messages: Sequence[Match], ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
-    said = errors[0] if errors else nearest
-    if said is None:
-        return False
-    if not set(_PEERS).isdisjoint(ids[lines.index(said)]):
-        return True
-    known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
-    return any(table[match.id].part in _OF_PEERS for match in known)
+    table = briefs()
+    return not set(_PEERS).isdisjoint(ids) or any(table[m.id].part in _OF_PEERS for m in messages)
 
 
 def _broken(text: str, names: list[str]) -> bool:
