@@ -227,8 +227,7 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
-    said = replace(earlier, text=f"{earlier.text} (an earlier run)")
-    return replace(found, nearest=said, nearest_counts=idle)
+    return replace(found, nearest=earlier, nearest_counts=idle)
 
 
 def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
