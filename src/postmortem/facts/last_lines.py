@@ -45,6 +45,8 @@ class LastLines:
     """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
+    done: LastLine | None = None
+    """Its word that something came to its end, with neither an error nor work behind it."""
     worked: bool = False
     """They tell of work."""
     stopped: LastLine | None = None

@@ -18,6 +18,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_words import (
     calm,
+    done,
     ends,
     form_of,
     has_level,
@@ -87,11 +88,13 @@ def _read(
         return None
     if not any(_tells(match) for row in found for match in row):
         number, text = rows[-1]
-        end = _ended(rows, [[match.id for match in row] for row in found])
+        names = [[match.id for match in row] for row in found]
+        end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
             LastLine(_with_next(text, ()), file, number),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
+            done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
@@ -103,7 +106,7 @@ def _read(
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
-    end = _ended(rows, ids) if not errors else None
+    end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
     told = errors[0] if errors else nearest
     texts = [] if told is None else [told.text]
     messages = [m for row in Signatures.load("log", "error message").matches(texts) for m in row]
@@ -121,6 +124,7 @@ def _read(
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
+        done=None if over is None else lines[over],
         stopped=_stopped(lines, ids),
         not_a_number=bad[0],
         quantity=bad[1],
@@ -322,6 +326,16 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
         if ends(ids[place]):
             return place
         if not _goes_on(rows[place][1], ids[place]):
+            return None
+    return None
+
+
+def _done(ids: list[list[str]]) -> int | None:
+    """Return the place of the last word on an end behind which nothing tells of work or errors."""
+    for place in range(len(ids) - 1, -1, -1):
+        if done(ids[place]):
+            return place
+        if survived(ids[place]) or wrong(ids[place]):
             return None
     return None
 
