@@ -1,5 +1,7 @@
 """What a check is: what is there, why it matters, and the command that mends it."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 from postmortem.records import record
