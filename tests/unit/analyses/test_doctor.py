@@ -89,7 +89,7 @@ def test_every_finding_says_why_and_how_to_mend_it() -> None:
     assert report.verdict.startswith("postmortem core cannot work here")
     body = report.body["checks"]
     assert isinstance(body, list)
-    assert set(body[0]) == {"name", "status", "found", "why", "fix", "fatal", "command"}
+    assert set(body[0]) == {"name", "status", "found", "why", "fix", "command"}
 
 
 def test_verdict_says_what_it_means_for_a_crash() -> None:

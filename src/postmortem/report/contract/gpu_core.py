@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from postmortem.facts import gpu_core
-from postmortem.facts.gpu_core import GpuDevice, GpuKernel, GpuQueue, GpuThread
+from postmortem.facts.gpu_core import GpuDevice, GpuKernel, GpuQueue
 from postmortem.report.contract import Shape
 from postmortem.text import Pointer
 
@@ -26,6 +26,10 @@ class Modules(Shape):
     with_lines: int
 
 
+class Thread(Shape, of=gpu_core.GpuThread, without=("device",)):
+    pass
+
+
 class Exception_(Shape, of=gpu_core.GpuFault, without=("has_thread",)):
     code: int | None
     """CUDBGException_t; null of a trap"""
@@ -38,12 +42,13 @@ class Exception_(Shape, of=gpu_core.GpuFault, without=("has_thread",)):
     device: int
     multiprocessor: int
     kernel: str | None
-    first: GpuThread | None
+    first: Thread | None
     """null where only the multiprocessor is known"""
 
 
 class Stand(Shape, of=gpu_core.GpuStand):
     kernel: str | None
+    some: list[Thread]
 
 
 class Totals(Shape):

@@ -7,7 +7,6 @@ from typing import Literal
 from postmortem.facts import syscall_totals, syscalls
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_totals import CallCount, FileCount, Mount
-from postmortem.facts.syscalls import Ending, LastFailure
 from postmortem.report.contract import Shape
 
 
@@ -37,11 +36,15 @@ class Find(Shape):
     matches: list[Match]
 
 
+class Exit(Shape, of=syscalls.Ending, without=("file",)):
+    pass
+
+
 class Awaited(Shape, of=syscalls.Awaited):
     target: Target
 
 
-class Blocked(Shape, of=syscalls.Blocked):
+class Blocked(Shape, of=syscalls.Blocked, without=("file",)):
     target: Target | None
     seconds: float | None
     """to its end or the log's"""
@@ -49,7 +52,7 @@ class Blocked(Shape, of=syscalls.Blocked):
     """each descriptor"""
 
 
-class Interruption(Shape, of=syscalls.Interruption):
+class Interruption(Shape, of=syscalls.Interruption, without=("file",)):
     seconds: float | None
 
 
@@ -57,7 +60,7 @@ _NOT_TOLD = ("ending", "blocked", "environment", "last_failures", "last_word_lin
 
 
 class Task(Shape, of=syscalls.Task, without=_NOT_TOLD):
-    exit: Ending | None
+    exit: Exit | None
     blocked_in: Blocked | None
     rank: int | None
     """of its environment or arguments"""
@@ -111,7 +114,7 @@ class SlowCall(Shape):
     errno: str | None
 
 
-class Timeout(Shape, of=syscall_totals.Timeout):
+class Timeout(Shape, of=syscall_totals.Timeout, without=("file",)):
     seconds: float | None
 
 
@@ -121,6 +124,10 @@ class Waiting(Shape):
     line: int
     seconds: float | None
     for_: str
+
+
+class LastFailure(Shape, of=syscalls.LastFailure, without=("file", "direct")):
+    pass
 
 
 class LastFailures(Shape):
