@@ -215,6 +215,8 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[CoreFile],  # type: ignore[arg-type]
         process,
     )
+    if threads is not None and threads.crashed is not None:
+        facts[Thread] = threads.crashed
     if Signal in facts:
         facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads)  # type: ignore[arg-type]
     return facts

@@ -67,6 +67,7 @@ class CoreCase:
             facts.core,
             facts.process,
             self.threads,
+            crashed,
             facts.modules,
             facts.memory,
             self.signal,
