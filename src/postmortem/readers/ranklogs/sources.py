@@ -161,8 +161,12 @@ def _matters(path: str) -> bool:
 
 def has_name_of_log(path: str) -> bool:
     """Return whether a file is called as logs are; others of text may be, where they are few."""
-    name = Path(path).name
-    return _LOG_NAME.search(name) is not None or _RANK.search(name) is not None
+    return _LOG_NAME.search(Path(path).name) is not None or names_a_rank(path)
+
+
+def names_a_rank(path: str) -> bool:
+    """Return whether the name of a file says which rank wrote it."""
+    return _RANK.search(Path(path).name) is not None
 
 
 def _sort_in(

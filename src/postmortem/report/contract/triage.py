@@ -62,6 +62,17 @@ class Used(Shape):
     verdict: str | None
 
 
+class Run(Shape):
+    name: str
+    files: list[str]
+    outcome: str
+    verdict: str
+    again: bool
+    """a later run of its series began after its end"""
+    judged: bool
+    """the roots and the chain are those of this run"""
+
+
 class Triage(Shape):
     roots: list[Root]
     """failing events that nothing explains, the one that explains most first. Several roots are
@@ -78,3 +89,5 @@ class Triage(Shape):
     """whether to start the job again; null where nothing failed"""
     evidence: list[Used]
     """every file"""
+    runs: list[Run]
+    """in the order of their ends; filled where the logs are of several runs or jobs"""
