@@ -42,9 +42,12 @@ struct Mark {
   std::string text;
 };
 
-struct LastLine {
+struct PlainLine {
   std::uint64_t line = 0;  // in the file, from 1
   std::string text;
+  // Of a form that its writer had printed before, in which something has moved on: the first line
+  // of that form. Else 0.
+  std::uint64_t since = 0;
 };
 
 // One writer: what its prefixes say.
@@ -56,7 +59,8 @@ struct Label {
   std::uint64_t last_line = 0;
   std::vector<std::uint64_t> at_marks;  // its lines before each mark, while there were any
   std::vector<std::string> last_words;  // its last lines that say anything, the oldest first
-  std::vector<LastLine> tail;           // more of them, of a log with few writers
+  std::vector<PlainLine> tail;          // more of them, of a log with few writers
+  std::vector<PlainLine> work;          // the first lines of work behind each error
 };
 
 struct Options {
