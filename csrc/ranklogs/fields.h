@@ -25,7 +25,8 @@ inline std::vector<std::string_view> prefix_names(const ranklogs::Grammar& gramm
 template <>
 inline constexpr auto kFields<ranklogs::PlainLine> =
     std::tuple(field("line", &ranklogs::PlainLine::line), field("text", &ranklogs::PlainLine::text),
-               field("since", &ranklogs::PlainLine::since));
+               field("since", [](const ranklogs::PlainLine& one) { return one.again.since; }),
+               field("times", [](const ranklogs::PlainLine& one) { return one.again.times; }));
 
 template <>
 inline constexpr auto kFields<ranklogs::Label> = std::tuple(

@@ -40,6 +40,8 @@ constexpr std::uint64_t kLearned = 128;
 // Lines of work that are looked for behind an error, and lines among which they are.
 constexpr unsigned kWorkBehind = 12;
 constexpr unsigned kLookedAt = 4096;
+// So often a form that is new behind an error comes there before it tells of work too.
+constexpr std::uint64_t kSeries = 20;
 constexpr std::size_t kMostWork = 96;
 constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
 constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
@@ -79,6 +81,7 @@ struct Writer {
   std::size_t learned_words = 0;
   unsigned work_wanted = 0;  // behind the last error
   unsigned looked_at = 0;
+  std::uint64_t error_line = 0;
   std::string pending;  // text for the sink
 };
 
@@ -141,7 +144,7 @@ class Reader {
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
   void special(Writer& writer);
-  void look_for_work(Writer& writer, std::string_view text);
+  void look_at(Writer& writer, std::string_view text);
   void spill(std::uint32_t index);
   void hand_out(std::uint32_t index, std::string_view text);
 
@@ -385,7 +388,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     if (writer.quiet > kPatience) {
       close(writer);
     } else {
-      if (plain && writer.work_wanted) look_for_work(writer, whole);
+      if (plain && writer.work_wanted) look_at(writer, whole);
       append(writer, text, kinds);
       return;
     }
@@ -393,10 +396,8 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   plain_ = plain;
   if (plain && word) {
     word->plain = true;
-    if (writer.work_wanted) {
-      look_for_work(writer, whole);
-    } else if (label.lines <= kLearned || is_sample(label.lines)) {
-      forms_.learn(index, whole, log_.lines);
+    if (writer.work_wanted || label.lines <= kLearned || is_sample(label.lines)) {
+      look_at(writer, whole);
     }
   }
   if (!kinds) return;
@@ -417,16 +418,20 @@ void Reader::special(Writer& writer) {
   writer.learned_words = writer.next_word;
   writer.work_wanted = kWorkBehind;
   writer.looked_at = 0;
+  writer.error_line = log_.lines;
 }
 
-void Reader::look_for_work(Writer& writer, std::string_view text) {
-  if (++writer.looked_at > kLookedAt) writer.work_wanted = 0;
+// A line away from errors, or still within the region of one, which is nothing to learn from.
+void Reader::look_at(Writer& writer, std::string_view text) {
   text = text.substr(0, kLongestWords);
-  const std::uint64_t since = forms_.since(writer.index, text);
-  if (!since) return;
-  --writer.work_wanted;
+  const Again again =
+      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, log_.lines);
+  if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
+  const bool wanted = writer.work_wanted && again.since && again.since < writer.error_line;
+  if (!wanted && again.times != kSeries) return;
+  if (wanted) --writer.work_wanted;
   std::vector<PlainLine>& work = writer.label.work;
-  work.push_back({log_.lines, std::string(text), since});
+  work.push_back({log_.lines, std::string(text), again});
   if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
 }
 
@@ -495,8 +500,8 @@ Log Reader::finish() {
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
       Held& word = writer.words[k % held];
-      const std::uint64_t since = word.plain ? forms_.since(i, word.text, word.line, above) : 0;
-      writer.label.tail.push_back({word.line, std::move(word.text), since});
+      const Again again = word.plain ? forms_.find(i, word.text, word.line, above) : Again{};
+      writer.label.tail.push_back({word.line, std::move(word.text), again});
     }
     log_.labels.push_back(std::move(writer.label));
   }

@@ -13,6 +13,7 @@
 #include "ranklogs/lines.h"
 #include "ranklogs/links.h"
 #include "ranklogs/prefix.h"
+#include "ranklogs/work.h"
 
 namespace pm::ranklogs {
 
@@ -45,9 +46,7 @@ struct Mark {
 struct PlainLine {
   std::uint64_t line = 0;  // in the file, from 1
   std::string text;
-  // Of a form that its writer had printed before, in which something has moved on: the first line
-  // of that form. Else 0.
-  std::uint64_t since = 0;
+  Again again;  // away from errors
 };
 
 // One writer: what its prefixes say.
@@ -60,7 +59,7 @@ struct Label {
   std::vector<std::uint64_t> at_marks;  // its lines before each mark, while there were any
   std::vector<std::string> last_words;  // its last lines that say anything, the oldest first
   std::vector<PlainLine> tail;          // more of them, of a log with few writers
-  std::vector<PlainLine> work;          // the first lines of work behind each error
+  std::vector<PlainLine> work;  // the first lines behind each error that go on with what was before
 };
 
 struct Options {

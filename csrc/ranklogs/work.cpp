@@ -63,7 +63,10 @@ bool closes(char c) noexcept {
          c == ':' || c == '.' || c == '!';
 }
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Actions writes one before times
+
 std::string_view bare(std::string_view word) noexcept {
+  if (word.starts_with(kByteOrderMark)) word.remove_prefix(kByteOrderMark.size());
   while (!word.empty() && opens(word.front())) word.remove_prefix(1);
   while (!word.empty() && closes(word.back())) word.remove_suffix(1);
   return word;
@@ -243,39 +246,41 @@ std::optional<Form> form_of(std::string_view text) {
   return Taker(text.substr(0, kCompared)).take();
 }
 
-void Forms::learn(std::uint32_t writer, std::string_view text, std::uint64_t line) {
-  const std::optional<Form> form = form_of(text);
-  if (!form) return;
-  const auto found = seen_.find(key_of(writer, *form));
-  if (found != seen_.end()) {
-    found->second.now = form->moving;
-  } else if (seen_.size() < kMostForms) {
-    seen_.emplace(key_of(writer, *form), Seen{line, form->moving, form->moving});
-  }
+Again Forms::again(Seen& seen, std::uint64_t moving) {
+  if (seen.now == moving) return {};
+  seen.now = moving;
+  return {seen.first, ++seen.times};
 }
 
-std::uint64_t Forms::since(std::uint32_t writer, std::string_view text) {
+Again Forms::learn(std::uint32_t writer, std::string_view text, std::uint64_t line) {
+  const std::optional<Form> form = form_of(text);
+  if (!form) return {};
+  const auto found = seen_.find(key_of(writer, *form));
+  if (found != seen_.end()) return again(found->second, form->moving);
+  if (seen_.size() < kMostForms) {
+    seen_.emplace(key_of(writer, *form), Seen{line, form->moving, form->moving, 1});
+  }
+  return {};
+}
+
+Again Forms::find(std::uint32_t writer, std::string_view text) {
   const std::optional<Form> form = form_of(text);
   const auto found = form ? seen_.find(key_of(writer, *form)) : seen_.end();
-  if (found == seen_.end() || found->second.now == form->moving) return 0;
-  found->second.now = form->moving;
-  return found->second.first;
+  return found == seen_.end() ? Again{} : again(found->second, form->moving);
 }
 
-std::uint64_t Forms::since(std::uint32_t writer, std::string_view text, std::uint64_t line,
-                           Forms& above) const {
+Again Forms::find(std::uint32_t writer, std::string_view text, std::uint64_t line,
+                  Forms& above) const {
   const std::optional<Form> form = form_of(text);
-  if (!form) return 0;
+  if (!form) return {};
   const std::uint64_t key = key_of(writer, *form);
   const auto known = seen_.find(key);
   const bool earlier = known != seen_.end() && known->second.first < line;
-  const auto [last, is_new] = above.seen_.try_emplace(key, Seen{line, form->moving, form->moving});
-  const std::uint64_t before = !is_new   ? last->second.now
-                               : earlier ? known->second.then
-                                         : form->moving;
-  last->second.now = form->moving;
-  if (before == form->moving) return 0;
-  return earlier ? known->second.first : last->second.first;
+  const std::uint64_t then = earlier ? known->second.then : form->moving;
+  const std::uint64_t first = earlier ? known->second.first : line;
+  const std::uint64_t times = earlier ? known->second.times : 1;
+  const auto last = above.seen_.try_emplace(key, Seen{first, then, then, times}).first;
+  return again(last->second, form->moving);
 }
 
 }  // namespace pm::ranklogs

@@ -20,23 +20,30 @@ struct Form {
 // Nothing for lines without words, and for those that call themselves an error or a warning.
 std::optional<Form> form_of(std::string_view text);
 
-// The forms that the writers of a log printed, each with where it stood first.
+// Of a line that differs from the one before of its form in what counts on: where its form stood
+// first, and how often it was seen until then. Zeros for other lines.
+struct Again {
+  std::uint64_t since = 0;  // line
+  std::uint64_t times = 0;
+};
+
+// The forms that the writers of a log printed.
 class Forms {
  public:
-  void learn(std::uint32_t writer, std::string_view text, std::uint64_t line);
-  // The line that first had the form of one in which something has moved on since; 0: nothing has.
-  std::uint64_t since(std::uint32_t writer, std::string_view text);
+  Again learn(std::uint32_t writer, std::string_view text, std::uint64_t line);
+  Again find(std::uint32_t writer, std::string_view text);
   // The same of the last lines of a writer, which are asked for in their order; `above` has those
   // that were.
-  std::uint64_t since(std::uint32_t writer, std::string_view text, std::uint64_t line,
-                      Forms& above) const;
+  Again find(std::uint32_t writer, std::string_view text, std::uint64_t line, Forms& above) const;
 
  private:
   struct Seen {
     std::uint64_t first = 0;  // line
-    std::uint64_t then = 0;   // what moves, in the first line and in the last one
+    std::uint64_t then = 0;   // what counts on, in the first line and in the last one
     std::uint64_t now = 0;
+    std::uint64_t times = 0;
   };
+  static Again again(Seen& seen, std::uint64_t moving);
 
   std::unordered_map<std::uint64_t, Seen> seen_;
 };

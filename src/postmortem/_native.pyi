@@ -771,9 +771,9 @@ class RawRankLabel(TypedDict):
     work: tuple[RawPlainLine, ...]
     """The first lines behind each error that tell of work."""
 
-RawPlainLine = tuple[int, str, int]
+RawPlainLine = tuple[int, str, int, int]
 """Where it stands and its text; of a form that its writer had printed before, in which something
-has moved on, the first line of that form, else 0."""
+has moved on, the first line of that form and how often it was seen, else zeros."""
 
 RawRegion = tuple[int, int, bool, tuple[tuple[int, int, str], ...], tuple[str, ...], str]
 """Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
+_COUNTS = 3
+"""Times that a form was printed, each time with something else: a head that each run prints is two
+lines of two runs."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -307,13 +310,15 @@ class Assembly:
         rows = self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            if row[2] < failure.begin_line and self._attempt(position, row[0]) == attempt:
+            fewest = _COUNTS if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            goes_on = row[3] >= fewest
+            if goes_on and self._attempt(position, row[0]) == attempt:
                 found.append(row)
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         if not found:
             return None
-        number, text, since = found[0]
+        number, text, since, _ = found[0]
         others = self._writers.writers[self._writers.index(position)].shared
         others = others or any(frame.function == "<module>" for frame in failure.frames[:1])
         if others and len(found) < thresholds.WORK_OF_OTHERS:

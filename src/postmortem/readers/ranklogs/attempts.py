@@ -102,7 +102,7 @@ class FileAttempts:
         behind += [
             text
             for label in self._raw["labels"]
-            for number, text, _ in label["tail"]
+            for number, text, *_ in label["tail"]
             if number > line
         ]
         return any("launcher-frame" in self._known.of(text) for text in behind)

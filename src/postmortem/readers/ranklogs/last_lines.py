@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
@@ -34,7 +34,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
 
-Rows = Sequence[tuple[int, str, int]]
+Row: TypeAlias = tuple[int, str, int, int]
+Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
@@ -71,7 +72,7 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
             [row for row in map(_bare_row, rows) if _SAYS.search(row[1])] for rows, _, _ in some
         ]
         found = iter(
-            Signatures.load("last line").matches(text for rows in bare for _, text, _ in rows)
+            Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
         for rows, (whole, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
@@ -86,7 +87,7 @@ def _read(
     if not rows:
         return None
     if not any(_tells(match) for row in found for match in row):
-        number, text, since = rows[-1]
+        number, text, since, _ = rows[-1]
         end = _ended(rows, [[match.id for match in row] for row in found])
         return LastLines(
             writer,
@@ -96,7 +97,7 @@ def _read(
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, since)
-        for i, (number, text, since) in enumerate(rows)
+        for i, (number, text, since, _) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
@@ -227,9 +228,9 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     return replace(found, nearest=said, nearest_counts=idle)
 
 
-def _bare_row(row: tuple[int, str, int]) -> tuple[int, str, int]:
+def _bare_row(row: Row) -> Row:
     stamped = _STAMP.match(row[1])
-    return (row[0], stamped["rest"], row[2]) if stamped else row
+    return (row[0], stamped["rest"], *row[2:]) if stamped else row
 
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
