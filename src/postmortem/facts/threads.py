@@ -195,7 +195,7 @@ class Threads:
     gil: bool = True
     """False in a free-threaded interpreter whose GIL is off: that nobody holds it means nothing."""
     async_tasks: tuple[AsyncTask, ...] = ()
-    """Of CPython 3.11 to 3.13."""
+    """Of CPython 3.11 to 3.14."""
 
     def __iter__(self) -> Iterator[Thread]:
         return iter(self.items)

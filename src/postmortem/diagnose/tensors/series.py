@@ -41,6 +41,14 @@ def series(tensors: Tensors) -> Series | None:
     return Series(files, files[place - 1] if place else None, first, later)
 
 
+def where_it_began(tensors: Tensors) -> Tensors:
+    """Return the tensors of a series' first bad checkpoint; all where that is not a question."""
+    found = series(tensors)
+    if found is None or found.first_bad is None:
+        return tensors
+    return Tensors(tuple(one for one in tensors if one.file == found.first_bad))
+
+
 def _of_one_model(names: list[set[str]]) -> bool:
     first = names[0]
     return all(

@@ -187,7 +187,7 @@ class Core(Shape):
     """threads with like stacks. Lines of library code, boilerplate and names of threads do not
     split a group; the user's own Python line does"""
     async_tasks: list[AsyncTask]
-    """of asyncio, that have not ended (CPython 3.11 to 3.13)"""
+    """of asyncio, that have not ended (CPython 3.11 to 3.14)"""
     modules: list[Module]
     """mapped ELF files, and whether the file on disk is the same build"""
     memory: Memory

@@ -95,7 +95,7 @@ class LiveProcess(Shape):
     threads: list[LiveThread]
     groups: list[Group]
     async_tasks: list[AsyncTask]
-    """of asyncio, that have not ended (CPython 3.11 to 3.13)"""
+    """of asyncio, that have not ended (CPython 3.11 to 3.14)"""
     descriptors: list[Descriptor]
     """open files"""
 
