@@ -20,6 +20,7 @@ from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.text import counted
 
 
 @rule(
@@ -36,7 +37,7 @@ def lock_file_exists(logs: Logs) -> Findings:
         path = row.path or ""
         yield Finding(
             title=f"waits for a lock file that is there already: {shortened(path, 50)}",
-            cause=f"{who(row.pid)} could not make {path} (EEXIST, {row.count:,} times): another "
+            cause=f"{who(row.pid)} could not make {path} (EEXIST, {counted(row.count, 'time')}): another "
             "process "
             f"holds this lock, or one that died has left it behind{weight.words}",
             confidence=weight.confidence,
