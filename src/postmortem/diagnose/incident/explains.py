@@ -194,6 +194,7 @@ _ERRORS = frozenset({EventType.RAISED, EventType.COULD_NOT_START, EventType.NON_
 _CRASHES = frozenset({EventType.CRASHED, EventType.KILLED})
 _REFUSALS = frozenset({EventType.STORAGE, EventType.REFUSED, EventType.NETWORK})
 _MISSED = frozenset({EventType.NOT_IN_COLLECTIVE, EventType.CALLED_OTHER})
+_HOLDS_UP = frozenset({EventType.STUCK, EventType.SLOW})
 _CAUSES = frozenset(EventType) - frozenset(
     {EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
 )
@@ -220,7 +221,7 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
     Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | _REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
-    Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
+    Explains("held-up", _HOLDS_UP, _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),
     Explains(
         "peer-missed", _CAUSES, frozenset({EventType.LOST_PEER, EventType.WATCHDOG}), other_ranks

@@ -110,10 +110,18 @@ def of_hang(document: Document) -> Iterator[Event]:
     top = best(document)
     if top is None or top["role"] != "root":
         return
-    hosts = {row["pid"]: row["hostname"] for row in document.get("processes", ())}
-    for order, row in enumerate(document.get("stuck", ())):
+    processes = {row["pid"]: row for row in document.get("processes", ())}
+    hosts = {pid: row["hostname"] for pid, row in processes.items()}
+    kind, rows = EventType.STUCK, document.get("stuck", ())
+    about = top.get("about") or {}
+    if about.get("pid") in processes:  # a rule that needs no majority of the ranks
+        one = processes[about["pid"]]
+        kind = EventType.SLOW if top["id"] == "rank_slow" else EventType.STUCK
+        why = str(top["title"]).removeprefix(f"{one['label']} is slow: ")
+        rows = [{**one, "why": why}]
+    for order, row in enumerate(rows):
         yield Event(
-            EventType.STUCK,
+            kind,
             str(row["why"]),
             "hang",
             ranks=alone(row["rank"]),
