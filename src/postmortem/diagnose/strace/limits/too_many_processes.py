@@ -35,7 +35,8 @@ def too_many_processes(logs: Logs) -> Findings:
             title=f"no further process or thread may be made: {row.syscall} by {who(row.pid)} gave "
             "EAGAIN",
             cause=f"{row.syscall} gave EAGAIN {counted(row.count, 'time')}: the limit of tasks of "
-            f"the user, the cgroup or the system is reached; {tasks:,} tasks are in this log{weight.words}",
+            "the user, the cgroup or the system is reached; "
+            f"{counted(tasks, 'task is', 'tasks are')} in this log{weight.words}",
             confidence=weight.confidence,
             next_steps=(
                 "ulimit -u ; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current",
