@@ -38,7 +38,8 @@ from postmortem.underway import Refused
 Rows = Sequence[tuple[int, str]]
 
 _STAMP = Pattern(
-    r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
+    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?"  # gh run view --log: the job, the step
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
@@ -344,10 +345,10 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if survived(names):
-            break
         if any(name.startswith(_STOP) for name in names):
             told = line
+        elif survived(names):
+            break
         elif told is not None and any(name != _CUT for name in says_why(names)):
             return None
     return told

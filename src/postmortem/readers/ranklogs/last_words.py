@@ -12,6 +12,8 @@ _SIGNAL = "last-error-signal-named"
 _FAILED = ("last-error-failed", "last-error-state")
 """What says that something failed: beside a code, no more than the code."""
 _USAGE = "last-error-usage"
+_TESTS = ("last-error-test", "last-error-pytest")
+_LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
 _DONE = ("last-done", "last-calm-end")
@@ -56,10 +58,15 @@ def says_why(ids: Iterable[str]) -> list[str]:
 
 def form_of(ids: Iterable[str]) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    known = telling(ids)
+    all_ids = list(ids)
+    known = telling(all_ids)
     if _USAGE in known:
         return "usage"
-    return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+    if known and all(name.startswith(_CODE) for name in known):
+        return "code"
+    if any(name.startswith(_TESTS) for name in known):
+        return "summary"
+    return "launcher" if _LAUNCHER in all_ids else ""
 
 
 def has_level(ids: Iterable[str]) -> bool:

@@ -8,7 +8,6 @@ What to do
     Ask the scheduler why; if nobody meant to, find who sent the signal.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
@@ -32,11 +31,11 @@ def stopped_from_outside(blame: Attribution) -> Findings:
         title=f"{outside}: {_WHY[cause.why]}"
         if cause.why is not None
         else f"{outside}, by a signal or its scheduler",
-        cause=f"nothing failed before the job was told to stop: {clip(cause.said, 300)}",
+        cause="Nothing failed before the job was told to stop.",
         confidence=Confidence.LIKELY,
         next_steps=(
             _step(cause),
-            "was it hung before? give the stacks of a hanging rank: py-spy dump --pid PID",
+            "was it hung before? while it runs, py-spy dump --pid PID shows where a rank stands",
         ),
         evidence=cite(blame),
     )
