@@ -119,7 +119,7 @@ struct Ballot {
 
 // Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
 bool looks_like_tasks(const Count& count) {
-  if (count.writers.size() < 2 || count.lines < 20) return false;
+  if (count.writers.size() < 2 || count.lines < 20 || count.rises()) return false;
   for (std::size_t i = 0; i < count.writers.size(); ++i) {
     const auto found = count.writers.find(std::to_string(i));
     if (found == count.writers.end() || found->second < 3) return false;

@@ -84,10 +84,11 @@ def test_a_numbered_list_is_no_srun() -> None:
     assert clean[0] == lines
 
 
-def test_steps_that_are_counted_up_are_no_tasks() -> None:
-    lines = [f"{10 * step}: loss {n}.5" for step in range(200) for n in range(5)]
+@pytest.mark.parametrize("by", [1, 10])
+def test_steps_that_are_counted_up_are_no_tasks(by: int) -> None:
+    lines = [f"{by * step}: loss {n}.5" for step in range(200) for n in range(5)]
     raw, _ = read("\n".join(lines))
-    assert raw["grammar"] == []
+    assert raw["grammar"] == ()
     assert len(raw["labels"]) == 1
 
 
