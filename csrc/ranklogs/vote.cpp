@@ -16,12 +16,14 @@ struct Count {
   std::size_t lines = 0;
   std::map<std::string, std::size_t> writers;
   std::int64_t largest = 0;  // of numbers
-  std::int64_t last = 0;
+  std::int64_t last = -1;
   std::size_t falls = 0;  // numbers lower than the one before them
+  std::size_t stays = 0;  // numbers that are the one before them
 
   void add(std::int64_t number) {
     largest = std::max(largest, number);
     falls += number < last;
+    stays += number == last;
     last = number;
     add(std::to_string(number));
   }
@@ -32,7 +34,9 @@ struct Count {
   // A numbered list names every number once; writers come again.
   bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
   // Steps are counted up, several lines each; tasks write in turns.
-  bool rises() const { return writers.size() > kFewRising && falls * 8 < writers.size(); }
+  bool rises() const {
+    return writers.size() > kFewRising && falls * 8 < writers.size() && stays * 2 >= lines;
+  }
   // Ranks begin at 0: a process number, or a year, is one of few far from it.
   bool dense() const {
     if (rises()) return false;
