@@ -50,7 +50,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
-    if blame.first and best.role is Role.ROOT and blame.how is not CauseKind.NODE:
+    of_ranks = blame.how not in (CauseKind.NODE, CauseKind.MISSING)
+    if blame.first and best.role is Role.ROOT and of_ranks:
         unsure = doubt(best)
         who = ranks_words(blame.first)
         if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
@@ -80,7 +81,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         return f"{unsure}{said}" if nameless else f"{unsure}{who} failed first: {said}"
     if blame.how is CauseKind.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
-    return best.verdict or best.title
+    unsure = doubt(best) if blame.how is CauseKind.MISSING else ""
+    return best.verdict or f"{unsure}{best.title}"
 
 
 def _nameless(view: RankLogsView, party: Suspect) -> bool:

@@ -38,6 +38,7 @@ _WHY = (
     ("preempted", Stop.PREEMPTED),
     ("memory", Stop.MEMORY),
     ("node", Stop.NODE),
+    ("requeued", Stop.REQUEUED),
 )
 """Groups of those messages that say why."""
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")

@@ -18,6 +18,7 @@ _WHY = {
     Stop.PREEMPTED: "it was preempted",
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
+    Stop.REQUEUED: "it was put back into the queue",
 }
 
 
@@ -46,6 +47,8 @@ def _step(cause: StoppedFromOutside) -> str:
         return (
             "ask for more time, or save checkpoints within it; its last lines tell how far it came"
         )
+    if cause.why is Stop.REQUEUED:
+        return "it starts again by itself: look into the log of that run"
     if cause.scheduled:
         return "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
     return (
