@@ -335,7 +335,7 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
 def _done(ids: list[list[str]]) -> int | None:
     """Return the place of the last word on an end behind which nothing tells of work or errors."""
     for place in range(len(ids) - 1, -1, -1):
-        if done(ids[place]):
+        if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
         if survived(ids[place]) or wrong(ids[place]):
             return None

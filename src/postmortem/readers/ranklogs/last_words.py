@@ -16,7 +16,8 @@ _TESTS = ("last-error-test", "last-error-pytest")
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
-_DONE = ("last-done", "last-calm-end")
+_DONE = "last-done"
+_ONE_WORD = "last-calm-end"
 _START = "last-start"
 _WORK = ("last-work", "last-loss", "last-norm", _END)
 
@@ -89,9 +90,12 @@ def survived(ids: Iterable[str]) -> bool:
     return any(name.startswith((*_WORK, _START)) for name in ids)
 
 
-def done(ids: Iterable[str]) -> bool:
-    """Return whether a line says that it came to its end, or that something is done."""
-    return any(name.startswith((_END, *_DONE)) for name in ids)
+def done(ids: Iterable[str], *, last: bool) -> bool:
+    """Return whether a line says that it came to its end, or that a run is done.
+
+    One word for that counts in the `last` lines only: steps are done too.
+    """
+    return any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in ids)
 
 
 def ends(ids: Iterable[str]) -> bool:
