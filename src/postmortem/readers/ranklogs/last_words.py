@@ -12,9 +12,12 @@ _SIGNAL = "last-error-signal-named"
 _FAILED = ("last-error-failed", "last-error-state")
 """What says that something failed: beside a code, no more than the code."""
 _USAGE = "last-error-usage"
+_TESTS = ("last-error-test", "last-error-pytest")
+_LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
-_DONE = ("last-done", "last-calm-end")
+_DONE = "last-done"
+_ONE_WORD = "last-calm-end"
 _START = "last-start"
 _WORK = ("last-work", "last-loss", "last-norm", _END)
 
@@ -56,10 +59,15 @@ def says_why(ids: Iterable[str]) -> list[str]:
 
 def form_of(ids: Iterable[str]) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    known = telling(ids)
+    all_ids = list(ids)
+    known = telling(all_ids)
     if _USAGE in known:
         return "usage"
-    return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+    if known and all(name.startswith(_CODE) for name in known):
+        return "code"
+    if any(name.startswith(_TESTS) for name in known):
+        return "summary"
+    return "launcher" if _LAUNCHER in all_ids else ""
 
 
 def has_level(ids: Iterable[str]) -> bool:
@@ -82,9 +90,12 @@ def survived(ids: Iterable[str]) -> bool:
     return any(name.startswith((*_WORK, _START)) for name in ids)
 
 
-def done(ids: Iterable[str]) -> bool:
-    """Return whether a line says that it came to its end, or that something is done."""
-    return any(name.startswith((_END, *_DONE)) for name in ids)
+def done(ids: Iterable[str], *, last: bool) -> bool:
+    """Return whether a line says that it came to its end, or that a run is done.
+
+    One word for that counts in the `last` lines only: steps are done too.
+    """
+    return any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in ids)
 
 
 def ends(ids: Iterable[str]) -> bool:

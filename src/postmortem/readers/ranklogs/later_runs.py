@@ -41,6 +41,11 @@ _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_HOLE = bytes(8)
+_RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
+"""What ``python -m`` stands for in a traceback."""
+_MOST_OF_RUNPY = 7
+_MOST_PROGRAMS = 2000
 _NEXT = "run-next"
 _RESTARTS = "run-restarts"
 _WRITERS = "run-of-ranks"
@@ -152,25 +157,35 @@ def _behind_program(data: bytes) -> int:
     raised = [*_programs(data)]
     if not raised:
         return 0
-    begin, script = raised[-1]
+    begin, script = raised[0]
     said, end = _end_of(data, begin)
     if _goes_on(data[end:]):
         return end
-    if _OF_OTHER in _signs([said])[0] or all(one[1] == script for one in raised):
+    if _OF_OTHER in _signs([said])[0]:
         return 0
+    if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
+        hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
+        return hole + len(_HOLE) if hole >= 0 else 0
     return data.rfind(b"\n", 0, begin) + 1
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield tracebacks whose outermost frame is a module's, no launcher's: where, and its file."""
-    at = data.find(TRACEBACK)
-    while at >= 0:
-        below = data.find(b"\n", at) + 1
-        text = _text(data[below : below + _LONGEST_FRAME]).partition("\n")[0].rstrip("\r")
-        frame = shape_of(0, 0, text)
-        if below and frame.function == "<module>" and _LAUNCHER not in _signs([text])[0]:
-            yield at, frame.file or ""
-        at = data.find(TRACEBACK, at + 1)
+    """Yield the last tracebacks whose outermost frame is a module's, no launcher's, backwards.
+
+    Each as where it stands, and the file of the module.
+    """
+    at = data.rfind(TRACEBACK)
+    for _ in range(_MOST_PROGRAMS):
+        if at < 0:
+            return
+        below = data.find(b"\n", at) + 1 or len(data)
+        lines = _text(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
+        frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
+        first = next((frame for frame in frames if frame.function not in _RUNPY), None)
+        of_module = first is not None and first.function == "<module>"
+        if first is not None and of_module and _LAUNCHER not in _signs([first.text])[0]:
+            yield at, first.file or ""
+        at = data.rfind(TRACEBACK, 0, at)
 
 
 def _end_of(data: bytes, at: int) -> tuple[str, int]:
