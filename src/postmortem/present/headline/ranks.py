@@ -1,5 +1,7 @@
 """What logs of many ranks say first."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
@@ -60,7 +62,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             if not placed:  # a card has room for what it means
                 words = _meaning(failure) + words
             at = at_frame(failure) if placed else ""
-            if blame.first[0].rank is None and len(view.logs.writers) == 1:
+            if blame.first[0].rank is None and [who] == _names(view.logs.files):
                 return f"{words}{at}"
             return f"{unsure}{who}{host} failed first: {words}{at}"
         it = "it" if len(blame.first) == 1 else "they"
@@ -75,6 +77,10 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if blame.how is CauseKind.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
     return best.verdict or best.title
+
+
+def _names(files: Sequence[str]) -> list[str]:
+    return [file.rsplit("/", 1)[-1] for file in files]
 
 
 def _meaning(failure: LogFailure) -> str:
