@@ -320,7 +320,7 @@ class Assembly:
             return None
         number, text, since, _ = found[0]
         others = self._writers.writers[self._writers.index(position)].shared
-        others = others or any(frame.function == "<module>" for frame in failure.frames[:1])
+        others = others or failure.uncaught
         if others and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:

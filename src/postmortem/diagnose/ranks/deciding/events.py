@@ -27,7 +27,6 @@ from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
-_FIRST_FRAMES = ("<module>", "_run_module_as_main")
 _OF_OTHERS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
 """What a program raises because another one has ended, or was stopped."""
 
@@ -129,10 +128,7 @@ def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankSt
 
 
 def _ended_program(failure: LogFailure) -> bool:
-    """Return whether a traceback begins with a program's first frame, and is about the program."""
-    return failure.said.exception not in _OF_OTHERS and any(
-        frame.function in _FIRST_FRAMES for frame in failure.frames[:1]
-    )
+    return failure.uncaught and failure.said.exception not in _OF_OTHERS
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
