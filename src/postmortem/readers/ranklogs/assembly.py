@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
-_COUNTS = 3
-"""Times that a form was printed, each time with something else: a head that each run prints is two
-lines of two runs."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -310,7 +307,9 @@ class Assembly:
         rows = self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            fewest = _COUNTS if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            fewest = (
+                thresholds.WORK_VALUES if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            )
             goes_on = row[3] >= fewest
             if goes_on and self._attempt(position, row[0]) == attempt:
                 found.append(row)
