@@ -64,12 +64,12 @@ def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
     failure = blame.first[0].failure
     if blame.first[0].rank is None and not blame.victims:
-        if failure is None or failure.uncaught or not (failure.frames and failure.lines_after):
+        first = failure.frames[0].function or "" if failure is not None and failure.frames else ""
+        if not first[:1].isalpha() or "::" in first:  # "<module>", "_bootstrap", "ray::Actor.run()"
             return "Nothing caught the exception, so it ended the process."
         return (
-            f"Its traceback begins in {failure.frames[0].function}(), not in the program's main "
-            "module: it was caught there, and lines stand behind it. Whether it ended the process "
-            "is not told."
+            f"Its traceback begins in {clip(first, 60)}(), not in the main module of a program: it "
+            "may have been caught there. Whether it ended the process is not told."
         )
     if not blame.victims:
         return "The error is not about a lost peer: this rank failed by itself."
