@@ -135,6 +135,15 @@ class LogFailure:
         return any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
 
     @property
+    def caught_in(self) -> str:
+        """The function of a program that its traceback begins in: it may have been caught there.
+
+        None of how a process of a pool, or an actor, begins.
+        """
+        first = (self.frames[0].function or "") if self.frames else ""
+        return first if first[:1].isalpha() and "::" not in first else ""
+
+    @property
     def first_said(self) -> ExceptionText:
         """What began it: the exception that all others of the chain came from."""
         return self.causes[0] if self.causes else self.said

@@ -64,8 +64,8 @@ def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
     failure = blame.first[0].failure
     if blame.first[0].rank is None and not blame.victims:
-        first = failure.frames[0].function or "" if failure is not None and failure.frames else ""
-        if not first[:1].isalpha() or "::" in first:  # "<module>", "_bootstrap", "ray::Actor.run()"
+        first = failure.caught_in if failure is not None else ""
+        if not first:
             return "Nothing caught the exception, so it ended the process."
         return (
             f"Its traceback begins in {clip(first, 60)}(), not in the main module of a program: it "

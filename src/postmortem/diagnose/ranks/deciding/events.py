@@ -121,14 +121,12 @@ def _raised(case: Case) -> Iterator[LogEvent]:
 def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankState, LogFailure]:
     """Return the last of several exceptions that nothing caught, else the first exception.
 
-    Such an exception ends its program: those before it were of earlier runs.
+    Such an exception ends its program: those before it were of earlier runs, or were caught. What
+    began in a process of its own, or is told of one, is neither.
     """
-    ended = [one for one in found if _ended_program(one[1])]
-    return ended[-1] if ended and ended[0] == found[0] else found[0]
-
-
-def _ended_program(failure: LogFailure) -> bool:
-    return failure.uncaught and failure.said.exception not in _OF_OTHERS
+    last = [one for one in found if one[1].said.exception not in _OF_OTHERS][-1:]
+    plain = all(f.uncaught or f.caught_in for _, f in found)
+    return last[0] if last and last[0][1].uncaught and plain else found[0]
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
