@@ -41,7 +41,7 @@ constexpr std::uint64_t kLearned = 128;
 constexpr unsigned kWorkBehind = 12;
 constexpr unsigned kLookedAt = 4096;
 // So often a form that is new behind an error comes there before it tells of work too.
-constexpr std::uint64_t kSeries = 20;
+constexpr std::uint64_t kSeries = 12;
 // Two values may be those that the heads of two runs print.
 constexpr std::uint64_t kFewestValues = 3;
 constexpr std::size_t kMostWork = 96;

@@ -34,7 +34,10 @@ class Hash {
     for (const char c : text) add(c);
     add(' ');
   }
-  std::uint64_t value() const noexcept { return value_; }
+  // Mixed, so that short texts differ in all bits.
+  std::uint64_t value() const noexcept {
+    return (value_ ^ (value_ >> 32)) * std::uint64_t{0xd6e8feb86659fd93};
+  }
 
  private:
   std::uint64_t value_ = 0xcbf29ce484222325;
