@@ -1,5 +1,6 @@
 """What logs of many ranks say first."""
 
+
 from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
