@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
-_COUNTS = 3
-"""Times that a form was printed, each time with something else: a head that each run prints is two
-lines of two runs."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -297,7 +294,9 @@ class Assembly:
         rows = self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            fewest = _COUNTS if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            fewest = (
+                thresholds.WORK_VALUES if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            )
             goes_on = row[3] >= fewest
             if goes_on and self._attempt(position, row[0]) == attempt:
                 found.append(row)
@@ -307,7 +306,7 @@ class Assembly:
             return None
         number, text, since, _ = found[0]
         others = self._writers.writers[self._writers.index(position)].shared
-        others = others or any(frame.function == "<module>" for frame in failure.frames[:1])
+        others = others or failure.uncaught
         if others and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:

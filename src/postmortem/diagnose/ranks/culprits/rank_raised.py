@@ -62,8 +62,15 @@ def _began(failure: LogFailure | None) -> str:
 
 def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
+    failure = blame.first[0].failure
     if blame.first[0].rank is None and not blame.victims:
-        return "Nothing caught the exception, so it ended the process."
+        if failure is None or failure.uncaught or not (failure.frames and failure.lines_after):
+            return "Nothing caught the exception, so it ended the process."
+        return (
+            f"Its traceback begins in {failure.frames[0].function}(), not in the program's main "
+            "module: it was caught there, and lines stand behind it. Whether it ended the process "
+            "is not told."
+        )
     if not blame.victims:
         return "The error is not about a lost peer: this rank failed by itself."
     return "All other errors in the logs only say that a peer was lost."

@@ -46,6 +46,11 @@ class Case:
         return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     @functools.cached_property
+    def several(self) -> bool:
+        """Whether anything tells of several processes side by side."""
+        return bool(self.ranks or self.logs.exits) or len(self.all) > 1 or self.world > 1
+
+    @functools.cached_property
     def failed_ends(self) -> tuple[RankState, ...]:
         """The ranks that ended badly as launchers say, without those that these ended."""
         return tuple(

@@ -3,7 +3,7 @@
 Processes to which the same happened are one event, so 65,536 ranks are a dozen events.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -26,6 +26,9 @@ from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.records import record
 from postmortem.report.model import Confidence
+
+_OF_OTHERS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
+"""What a program raises because another one has ended, or was stopped."""
 
 
 class Kind(StrEnum):
@@ -107,12 +110,25 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
     if found:
-        state, first = found[0]
+        state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
         blame = somebody_raised(case, state, first, alike)
         codes = (s for s in case.failed_ends if s.exit is not None and s.exit.code)
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
+
+
+def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankState, LogFailure]:
+    """Return the last of several exceptions that nothing caught, else the first exception.
+
+    Such an exception ends its program: those before it were of earlier runs.
+    """
+    ended = [one for one in found if _ended_program(one[1])]
+    return ended[-1] if ended and ended[0] == found[0] else found[0]
+
+
+def _ended_program(failure: LogFailure) -> bool:
+    return failure.uncaught and failure.said.exception not in _OF_OTHERS
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
