@@ -42,6 +42,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if best is None:
         if view.attempts.recovered:
             return "the job recovered"
+        if blame.first:  # no rule has words for it
+            return f"{ranks_words(blame.first)} failed first: {clip(blame.first[0].why, 200)}"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
             return survived(view.logs, handled)
