@@ -1,6 +1,5 @@
 """What logs of many ranks say first."""
 
-
 from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
@@ -43,6 +42,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if best is None:
         if view.attempts.recovered:
             return "the job recovered"
+        if blame.first:  # no rule has words for it
+            return f"{ranks_words(blame.first)} failed first: {clip(blame.first[0].why, 200)}"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
             return survived(view.logs, handled)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
+_FAILED_STEP = "ci-error"
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -134,17 +135,24 @@ class Assembly:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
-            last_lines=tuple(self._last_lines(failures)),
+            last_lines=tuple(self._last_lines(failures, remarks)),
         )
 
-    def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
+    def _last_lines(
+        self, failures: list[LogFailure], remarks: list[Remark]
+    ) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
             if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
-        earlier = {one.file.path: one.before for one in self._read}
+        steps = {
+            one.file: LastLine(one.text, one.file, one.line)
+            for one in remarks
+            if one.match(_FAILED_STEP) is not None
+        }
+        earlier = {one.file.path: one.before or steps.get(one.file.path) for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
