@@ -8,7 +8,7 @@ from postmortem.diagnose.incident.runs import Runs
 from postmortem.present.card import last_part
 from postmortem.present.headline.incident import first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
-from postmortem.present.triage.words import Document, chain, restart, step_words
+from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
 from postmortem.report.card import Highlights
 
 _MOST_STEPS = 4
@@ -24,8 +24,10 @@ def triage_highlights(
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
-    several = incident.roots and len(documents) > 1
-    headline = before_verdict(runs) + first_step(incident, incident.roots[0]) if several else None
+    if not incident.roots or len(documents) == 1:
+        return Highlights(rows=tuple(rows))
+    first = first_step(incident, incident.roots[0])
+    headline = f"{before_verdict(runs)}{first}{beside_calm_logs(incident, documents)}"
     return Highlights(rows=tuple(rows), headline=headline)
 
 
@@ -44,7 +46,8 @@ def _chain(incident: Incident[Event]) -> Iterator[tuple[str, str]]:
 def _is_ending(incident: Incident[Event], index: int, root: int) -> bool:
     """Return whether a step only says that the culprit's own process ended."""
     event, first = incident.events[index], incident.events[root]
-    return event.type is EventType.EXITED and event.ranks == first.ranks
+    same = event.type in (EventType.EXITED, first.type) or event.what.startswith(first.what)
+    return same and (event.ranks, event.role) == (first.ranks, first.role)
 
 
 def _later(event: Event) -> str:

@@ -43,7 +43,7 @@ _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 def step_words(event: Event) -> str:
     """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
     what = clip(event.what, _LONGEST)
-    if event.source in _WHOLE:
+    if event.source in _WHOLE and not (event.role or "").startswith("child"):
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
     return f"{event.actor} {VERBS[event.type]} {what}"
@@ -69,6 +69,13 @@ def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def beside_calm_logs(incident: Incident[Event], documents: Sequence[Document]) -> str:
+    """Return what ends the verdict where logs tell of no failure, and nothing is of their job."""
+    apart = all(incident.events[root].belongs is None for root in incident.roots)
+    calm = any(one["kind"] == "logs" and one.get("outcome") != "failed" for one in documents)
+    return "; the logs tell of no failure, and nothing links the two" if apart and calm else ""
+
+
 _AGAIN = frozenset(
     {
         EventType.RAISED,
@@ -89,7 +96,7 @@ _AGAIN = frozenset(
 
 def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[str, str] | None:
     """Return whether to start the job again, and why; None where nothing failed."""
-    if not incident.roots:
+    if not incident.roots or beside_calm_logs(incident, documents):
         return None
     root = incident.events[incident.roots[0]]
     alike = max(

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.last_lines import (
     with_earlier,
     without_told,
 )
+from postmortem.readers.ranklogs.last_words import logged_only
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -312,7 +313,11 @@ class Assembly:
         tail = raw["tail"] if whole else []
         if shared and behind > len(tail):
             return goes_on_as_before(before, (text for _, text in tail), _FEWEST_ALIKE)
-        return not shared and region.works_on(shapes_of_work(before), traceback.line, until)
+        if shared or not behind:
+            return False
+        return region.works_on(shapes_of_work(before), traceback.line, until) or logged_only(
+            before[-1:], [text for _, text in tail[-behind:]]
+        )
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)

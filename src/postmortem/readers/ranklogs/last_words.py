@@ -1,6 +1,8 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from postmortem.readers.signatures import Signatures
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
@@ -84,3 +86,10 @@ def survived(ids: Iterable[str]) -> bool:
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     return any(name.startswith(_END) for name in ids)
+
+
+def logged_only(before: Sequence[str], behind: Sequence[str]) -> bool:
+    """Return whether a logger wrote a traceback under its own error, and went on calmly."""
+    known = Signatures.load("last line").matches([*before, *behind])
+    ids = [[match.id for match in row] for row in known]
+    return any(map(has_level, ids[: len(before)])) and any(map(calm, ids[len(before) :]))

@@ -100,8 +100,8 @@ def _head_again(data: bytes, alike: bytes, errors: Errors, most: int) -> int:
 
 
 def _heads(data: bytes) -> Iterator[bytes]:
-    """Yield lines of the head that say the same in each run, but for numbers."""
-    lines = data[:_NEAR].split(b"\n")[:_HEAD_LINES]
+    """Yield lines of the head that say the same in each run, but for numbers: no error's."""
+    lines = data[:_NEAR].partition(_TRACEBACK)[0].split(b"\n")[:_HEAD_LINES]
     fit = (
         line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
     )

@@ -177,7 +177,7 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs, failed: bool
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or end.signal)
+    bad = end is not None and bool(end.code or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, failed))
     parts = [(part_of(f), f) for f in counted]
     return RankState(
