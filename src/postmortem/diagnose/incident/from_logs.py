@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from postmortem.diagnose.incident.common import best, confidence, evidence, root_of
+from postmortem.diagnose.incident.common import alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.diagnose.strace.stderr_errors import worded
@@ -58,7 +58,7 @@ def of_logs(document: Document) -> Iterator[Event]:
             EventType.NON_FINITE if _NUMBERS.search(why) else EventType.RAISED,
             why,
             "logs",
-            ranks=(row["rank"],) if row["rank"] is not None else (),
+            ranks=alone(row["rank"]),
             host=row["host"],
             label=str(row["label"]) if row["rank"] is None else None,
             errnos=tuple(worded(why)),
@@ -88,10 +88,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
             kind or EventType.FAILED,
             str(root["title"]),
             "logs",
-            confidence=confidence(root),
-            evidence=evidence(root),
-            next_steps=tuple(root["next_steps"]),
-            cause=str(root["cause"]),
+            **told_by(root),
             errnos=tuple(worded(str(root["title"]))),
             belongs=True,
         )
