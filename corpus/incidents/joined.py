@@ -71,6 +71,11 @@ def _pid(text: str, rank: int) -> str:
     return found[1]
 
 
+def _written(log: Path) -> tuple[str, ...]:
+    """Record what is written where, without the bytes."""
+    return ("strace", "-y", "-s", "0", *traced(log, "write,process")[1:])
+
+
 def _kernel(path: Path, pid: str, name: str) -> None:
     path.write_text(_KERNEL.format(pid=pid, name=name))
 
@@ -85,7 +90,7 @@ def disk_and_worker(folder: Path) -> None:
             *("1=disk", "2=worker-segv"),
             program=JOB,
             env={"CKPT": str(place)},
-            before=("strace", "-y", *traced(folder / "strace.txt", "write,process")[1:]),
+            before=_written(folder / "strace.txt"),
             more=SLOW,
         )
     reported(folder)
@@ -101,7 +106,7 @@ def survived_disk(folder: Path) -> None:
             *("0=disk-retried", "2=kill"),
             program=JOB,
             env={"CKPT": str(place)},
-            before=("strace", "-y", *traced(folder / "calls.strace", "write,process")[1:]),
+            before=_written(folder / "calls.strace"),
         )
     _kernel(folder / "dmesg.txt", _pid((folder / "job.log").read_text(), 2), "python3")
 
