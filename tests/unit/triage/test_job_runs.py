@@ -89,6 +89,15 @@ def test_ranks_that_opened_their_logs_together_are_one_run(tmp_path: Path) -> No
     assert names(tmp_path) == []
     write(tmp_path / "out_20251123_092000.log", "step 1\n")
     assert len(names(tmp_path)) == 2
+    write(tmp_path / "out_20251123_081500.log", "2025-11-23 09:30:00 step 1\n")
+    assert names(tmp_path) == []
+
+
+def test_numbers_that_may_be_processes_prove_nothing(tmp_path: Path) -> None:
+    for number in (31_001, 31_002):
+        write(tmp_path / f"train-{number}.log", steps("08"))
+        write(tmp_path / f"worker-{number}.out", steps("08"))
+    assert names(tmp_path) == []
 
 
 def test_tasks_of_a_step_are_no_runs_and_those_of_an_array_are(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from postmortem.report.model import Confidence, Evidence
 Document = Mapping[str, Any]
 
 _MOST_KERNEL = 64
-_NUMBERS = Pattern(r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward)\b")
+_NUMBERS = Pattern(
+    r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward|loss.?scale|"
+    r"FloatingPointError)\b"
+)
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,

@@ -100,18 +100,19 @@ def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[s
     """Return whether to start the job again, and why; None where nothing failed."""
     if not incident.roots or beside_calm_logs(incident, documents):
         return None
-    root = incident.events[incident.roots[0]]
+    roots = [incident.events[root] for root in incident.roots]
     alike = max(
         (a.get("alike", 1) for d in documents for a in [d.get("attempts") or {}] if _is_map(a)),
         default=1,
     )
     if isinstance(alike, int) and alike > 1:
         return "stop", f"{alike} attempts ended the same way: another one will too"
-    if root.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED):
-        return "stop", f"{root.host or 'the host'} has to be looked at first, or left out"
-    if root.type in _AGAIN:
+    lost = (one for one in roots if one.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED))
+    if broken := next(lost, None):
+        return "stop", f"{broken.host or 'the host'} has to be looked at first, or left out"
+    if any(one.type in _AGAIN for one in roots):
         return "stop", "the cause is still there: the same will happen again"
-    if root.type in (EventType.EXITED, EventType.FAILED):
+    if any(one.type in (EventType.EXITED, EventType.FAILED) for one in roots):
         return "restart", "nothing says why it ended: if it ends so again, stop"
     return "restart", "the cause came from outside and may be gone"
 
