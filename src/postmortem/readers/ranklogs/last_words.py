@@ -94,8 +94,10 @@ def ends(ids: Iterable[str]) -> bool:
     return any(name.startswith(_END) for name in ids)
 
 
-def logged_only(before: Sequence[str], behind: Sequence[str]) -> bool:
-    """Return whether a logger wrote a traceback under its own error, and went on calmly."""
+def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
+    """Return which line behind a traceback is calm, where a logger's error stands before it."""
     known = Signatures.load("last line").matches([*before, *behind])
     ids = [[match.id for match in row] for row in known]
-    return any(map(has_level, ids[: len(before)])) and any(map(calm, ids[len(before) :]))
+    if not any(map(has_level, ids[: len(before)])):
+        return None
+    return next((at for at, row in enumerate(ids[len(before) :]) if calm(row)), None)
