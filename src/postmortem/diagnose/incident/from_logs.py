@@ -17,6 +17,7 @@ _NUMBERS = Pattern(
     r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward|loss.?scale|"
     r"FloatingPointError)\b"
 )
+_OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,
@@ -102,6 +103,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     signal = end["signal"] if end is not None else None
     pids = [p for p in document.get("pids", ()) if p["rank"] == rank]
     own = next((p for p in pids if p["own"]), None)
+    java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
     what = str(found["what"])
@@ -113,7 +115,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         "logs",
         ranks=ranks,
         host=found["host"] or (own["host"] if own else None),
-        pid=own["pid"] if own and len(ranks) == 1 else None,
+        pid=int(java[1]) if java else own["pid"] if own and len(ranks) == 1 else None,
         label=None if ranks else str(found["label"]),
         children=tuple(p["pid"] for p in pids if not p["own"]),
         signal=signal if kind is not EventType.RAISED else None,

@@ -52,7 +52,8 @@ def _is_ending(incident: Incident[Event], index: int, root: int) -> bool:
     """Return whether a step only says that the culprit's own process ended."""
     event, first = incident.events[index], incident.events[root]
     same = event.type in (EventType.EXITED, first.type) or event.what.startswith(first.what)
-    return same and (event.ranks, event.role) == (first.ranks, first.role)
+    process = event.pid is not None and event.pid == first.pid
+    return same and (process or (event.ranks, event.role) == (first.ranks, first.role))
 
 
 def _later(event: Event) -> str:
