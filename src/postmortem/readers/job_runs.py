@@ -161,26 +161,30 @@ def _seconds(stamp: str) -> float:
         return 0.0
 
 
-def _text_ends(path: str) -> tuple[str, str]:
-    """Return the first and the last bytes of a file; nothing of one that cannot be read."""
+def _text_ends(path: str) -> tuple[str, str, float]:
+    """Return the first and the last bytes of a file, and when it was written to last.
+
+    Of one that cannot be read, or is gone by now, nothing.
+    """
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(0, size - _TAIL))
-            return head.decode("latin-1"), stream.read(_TAIL).decode("latin-1")
+            status = os.fstat(stream.fileno())
+            stream.seek(max(0, status.st_size - _TAIL))
+            tail = stream.read(_TAIL)
     except OSError:
-        return "", ""
+        return "", "", 0.0
+    return head.decode("latin-1"), tail.decode("latin-1"), status.st_mtime
 
 
 def _stamps(path: str) -> list[float]:
-    return [time for text in _text_ends(path) for time in _times(text)] or [0.0]
+    head, tail, _ = _text_ends(path)
+    return [*_times(head), *_times(tail)] or [0.0]
 
 
 def _ends(path: str) -> _Ends:
-    """Return what its ends tell; of a file that cannot be read when it was written to last."""
-    ended = os.stat(path).st_mtime  # noqa: PTH116  a name may hold any bytes
-    head, tail = _text_ends(path)
+    """Return what the ends of a log tell."""
+    head, tail, ended = _text_ends(path)
     times = [*_times(head), *_times(tail)]
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
