@@ -158,3 +158,31 @@ def test_what_another_program_wrote_is_not_called_earlier(tmp_path: Path) -> Non
     assert [("earlier" in one.what, "several programs" in one.what) for one in report.problems] == [
         (False, True)
     ]
+
+
+_ENDED = (
+    "[default1]:KeyError: 'lr'\nRoot Cause (first observed failure):\n[0]:\n"
+    "  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n" + "=" * 60 + "\n"
+)
+
+
+def _worked(hour: int) -> str:
+    """Two ranks whose lines come in another order in each run."""
+    rows = [
+        f"[default{rank}]:2026-01-02 {hour:02}:00:{n:02} step {n}"
+        for n in range(6)
+        for rank in (0, 1)
+    ]
+    return "\n".join(rows[hour:] + rows[:hour]) + "\n"
+
+
+def test_work_behind_torchruns_last_word_is_another_run(tmp_path: Path) -> None:
+    report = _report(tmp_path, _worked(3) + _ENDED + _worked(4))
+    assert not report.failed
+    assert len(report.problems) == 1
+
+
+def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
+    report = _report(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
+    assert report.failed
+    assert report.problems == ()

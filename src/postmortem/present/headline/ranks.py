@@ -48,6 +48,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         if handled:
             return survived(view.logs, handled)
         return how_it_ended(view.logs)
+    if best.role is Role.CONTEXT and view.logs.writers and not best.verdict:
+        return f"{how_it_ended(view.logs)}; {best.title}"
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:

@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.last_lines import (
     with_earlier,
     without_told,
 )
+from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -311,7 +312,7 @@ class Assembly:
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         if not found:
-            return None
+            return self._logged_only(position, failure)
         number, text, since, _ = found[0]
         others = self._writers.writers[self._writers.index(position)].shared
         others = others or failure.uncaught
@@ -319,6 +320,20 @@ class Assembly:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:
                 return None
+        return LastLine(text, label.file.path, number, since)
+
+    def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
+        """Return the calm line behind a traceback that a logger wrote under its own error."""
+        label = self._labels[position]
+        if self._writers.writers[self._writers.index(position)].shared:
+            return None
+        tail = label.raw["tail"]
+        above = [text for line, text, *_ in tail if line < failure.begin_line][-1:]
+        behind = [row for row in tail if row[0] > failure.line]
+        at = calm_behind(above, [row[1] for row in behind])
+        if at is None:
+            return None
+        number, text, since, _ = behind[at]
         return LastLine(text, label.file.path, number, since)
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:

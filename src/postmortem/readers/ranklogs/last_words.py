@@ -1,6 +1,8 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from postmortem.readers.signatures import Signatures
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
@@ -101,3 +103,12 @@ def done(ids: Iterable[str], *, last: bool) -> bool:
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     return any(name.startswith(_END) for name in ids)
+
+
+def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
+    """Return which line behind a traceback is calm, where a logger's error stands before it."""
+    known = Signatures.load("last line").matches([*before, *behind])
+    ids = [[match.id for match in row] for row in known]
+    if not any(map(has_level, ids[: len(before)])):
+        return None
+    return next((at for at, row in enumerate(ids[len(before) :]) if calm(row)), None)

@@ -52,6 +52,8 @@ _WRITERS = "run-of-ranks"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
+_ROOT_CAUSE, _RULE = b"Root Cause (first observed failure)", b"=" * 20
+"""What torchrun's summary of a failed job ends with."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 _LONGEST_FRAME = 1000
 
@@ -82,7 +84,7 @@ def last_run(data: bytes) -> LaterRun | None:
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
         alike = data.translate(_DIGITS)
         again = _head_again(data, _places(alike, _whole(_heads(alike))), strong, _MOST_MASKED)
-    told = max(again, _announced(data, begins))
+    told = max(again, _announced(data, begins), _behind_summary(data))
     behind = _behind_program(data)
     begin = max(told, behind)
     if not begin:
@@ -141,6 +143,18 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
         place = data.rfind(b"\n", 0, begin) + 1
         if place and (name == _NEXT or _ended_above(data, place, strong)):
             return place
+    return 0
+
+
+def _behind_summary(data: bytes) -> int:
+    """Return where work goes on behind torchrun's last word on a job: it was started again."""
+    at = len(data)
+    while (at := data.rfind(_ROOT_CAUSE, 0, at)) >= 0:
+        rule = data.find(_RULE, at)
+        end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
+        lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
+        if _work_on(_read_like(lines)):
+            return end
     return 0
 
 
@@ -208,9 +222,16 @@ def _goes_on(data: bytes) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end."""
     lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
     lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    found = [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
-    if len(lines) > _FEWEST and any(ends(ids) for ids in found):
-        return True
+    found = _read_like(lines)
+    return (len(lines) > _FEWEST and any(map(ends, found))) or _work_on(found)
+
+
+def _read_like(lines: Sequence[str]) -> list[list[str]]:
+    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
+
+
+def _work_on(found: Iterable[list[str]]) -> bool:
+    """Return whether so many lines tell of work that a program is at it."""
     return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
 
 
@@ -236,8 +257,7 @@ def _rows_above(data: bytes, place: int) -> list[tuple[str, list[str]]]:
     """Return the last lines above a place, and what they read like."""
     above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
     lines = above.splitlines()[-_LAST_LINES:]
-    found = Signatures.load("last line").matches(lines)
-    return [(line, [match.id for match in row]) for line, row in zip(lines, found, strict=True)]
+    return list(zip(lines, _read_like(lines), strict=True))
 
 
 def _later(data: bytes, place: int) -> bool:

@@ -178,7 +178,7 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or end.signal)
+    bad = end is not None and bool(end.code or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(part_of(f), f) for f in counted]
     places = set(map(_place, counted))
