@@ -214,7 +214,7 @@ class RawPythonThread(TypedDict):
     """What `sys.exception()` would say: an except or finally block is running."""
 
 class RawAsyncTask(TypedDict):
-    """A task of asyncio that has not ended (3.11 to 3.13)."""
+    """A task of asyncio that has not ended (3.11 to 3.14)."""
 
     object: int
     name: str

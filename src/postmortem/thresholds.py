@@ -56,6 +56,14 @@ BEHIND_CALLS = 2
 """One call may have ended at a peer a moment before it ends here."""
 HELD_UP_SECONDS = 60.0
 """A rank alone that stands still for so long while the others wait is told for certain."""
+SLOW_SAMPLES = 12
+"""Of a job; of fewer, chance alone may show one rank outside of a collective most of the time."""
+SLOW_SHARE = 0.65
+"""Share of samples in which a slow rank is awaited, or stopped."""
+FAST_SHARE = 0.1
+"""The same of each other rank at most: where two are awaited in turns, none is the slow one."""
+SLOW_STEPS = 2
+"""Times that the others must have come out of a collective meanwhile: one may be a long step."""
 HOT_PATH_LOOKS = 3
 """At a process that computes, however long they take: fewer have anything in common by chance."""
 

@@ -1,5 +1,7 @@
 """What lies under some paths, and what its readers returned."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -76,3 +78,16 @@ class Result:
     reading: Reading
     document: Mapping[str, Any] | None
     why: str | None
+
+
+@record
+class Used:
+    """One file, and what became of it."""
+
+    path: str
+    kind: str
+    belongs: bool | None
+    """False: of another job or an earlier attempt; None: nothing says."""
+    used: bool
+    why: str | None
+    verdict: str | None = None

@@ -25,16 +25,32 @@ def how_it_ended(logs: RankLogs) -> str:
     """Return the verdict where nothing failed as far as the logs tell."""
     unended = unended_words(logs)
     if unended or logs.flights or _ended_well(logs):
-        return "no failure in these logs" + (f"; {unended}" if unended else "")
+        said = unended or _own_end(logs)
+        return "no failure in these logs" + (f"; {said}" if said else "")
     if not logs.files and logs.stacks is not None:
         return f"no log was given: these are stacks; {_standing(logs.stacks)}"
+    if over := _own_end(logs):
+        return f"the logs report no failure; {over}"
     said = "the logs report no failure, and do not say how the job ended"
     near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
     if near is not None:
         return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
-    words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
-    return said + words
+    if last is None:
+        return said
+    words = f"{last.line}: {clip(last.text.strip(), 120)}"
+    if last.file.endswith(".ipynb"):
+        return f"no error stands in the outputs of the notebook; the last of them is line {words}"
+    return f"{said}; the last line is {words}"
+
+
+def _own_end(logs: RankLogs) -> str:
+    """Return ``line 17 says that it is done: …`` where nothing else follows; else nothing."""
+    newest = max(logs.last_lines, key=lambda one: one.last.line, default=None)
+    over = (newest.ended or newest.done) if newest is not None else None
+    if over is None:
+        return ""
+    return f"line {over.line} says that it is done: {clip(over.text.strip(), 120)}"
 
 
 def _standing(stacks: StackClasses) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.incident import Judged, ranks_of
-from postmortem.present.triage.used import Used
+from postmortem.facts.inventory import Used
 from postmortem.present.triage.words import restart, would_decide
 from postmortem.report.contract import fill
 from postmortem.report.contract import triage as shapes

@@ -7,10 +7,10 @@ from typing import Any
 from postmortem.diagnose.incident.common import root_of
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.incident import Judged
+from postmortem.facts.inventory import Used
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.incident import headline
 from postmortem.present.triage.card import triage_highlights
-from postmortem.present.triage.used import Used
 from postmortem.present.triage.words import chain, next_steps, restart, step_words, would_decide
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered

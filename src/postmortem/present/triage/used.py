@@ -1,25 +1,15 @@
 """What became of each file that lay there."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 
 from postmortem.diagnose.incident.incident import Judged
 from postmortem.errors import EvidenceError
-from postmortem.facts.inventory import OF_RANKS, Inventory, Result
+from postmortem.facts.inventory import OF_RANKS, Inventory, Result, Used
 from postmortem.facts.source import Problem
-from postmortem.records import record, replace
+from postmortem.records import replace
 from postmortem.text import counted
-
-
-@record
-class Used:
-    """One file, and what became of it."""
-
-    path: str
-    kind: str
-    belongs: bool | None
-    used: bool
-    why: str | None
-    verdict: str | None = None
 
 
 def used(

@@ -210,15 +210,16 @@ class Assembly:
                         failure, writer=whose, lines_after=0, resumed=False, source="quoted"
                     )
                 yield failure
-        for failure in without_echoes(self._endings(position, writer, kept)):
+        for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
             rank = rank_named(failure, self._known) if shared else None
-            process = process_named(failure) if shared else None
+            process = process_named(failure, self._known) if shared else None
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             elif process is not None:
                 pid, host = process
-                named = self._named(Writer(f"process {pid} on {host}", host=host))
+                words = f"process {pid}" + (f" on {host}" if host else "")
+                named = self._named(Writer(words, host=host))
                 failure = replace(failure, writer=named)
             yield failure
 

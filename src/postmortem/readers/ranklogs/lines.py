@@ -44,6 +44,7 @@ class Line:
     """It stands in the frame that is drawn around an exception group."""
 
 
+TRACEBACK = b"Traceback (most recent call last):"
 _FRAME = Pattern(
     r'^(?P<indent> *)File "(?P<file>[^"]*)", line (?P<line>\d{1,9})(?:,? in (?P<function>.+))?$'
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from postmortem.facts.confidence import Confidence
+from postmortem.facts.inventory import Used
 from postmortem.report.contract import Shape
-from postmortem.report.contract.envelope import Evidence
+from postmortem.report.model import Evidence
 
 
 class Root(Shape):
@@ -50,16 +51,6 @@ class Restart(Shape):
     advice: Literal["stop", "restart"]
     """stop: the same will happen again"""
     why: str
-
-
-class Used(Shape):
-    path: str
-    kind: str
-    belongs: bool | None
-    """false: of another job or an earlier attempt; null: nothing says"""
-    used: bool
-    why: str | None
-    verdict: str | None
 
 
 class Triage(Shape):

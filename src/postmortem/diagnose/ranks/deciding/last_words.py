@@ -35,7 +35,8 @@ def said_last(case: Case) -> Attribution | None:
             wrong[0].plain,
             form=wrong[0].form,
             above=above.text.strip() if above is not None else "",
-            whole=all(one.whole for one in ends),
+            first=all(one.first for one in wrong),
+            known=wrong[0].known,
             memory=_memory(case.logs, said),
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
@@ -57,7 +58,9 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             return Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-        return Attribution(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
+        known = next(one.known for one in ends if one.nearest is near[0])
+        cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
+        return Attribution(cause, evidence=evidence)
     return None
 
 
