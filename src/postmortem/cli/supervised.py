@@ -53,8 +53,8 @@ def _supervised() -> int | None:
         if path is None or tries > MOST_TRIES:
             return _unfinished(ending)
         if child.page.consumed:
-            what = f"{path}: {ending.why}, and pipes cannot be read or written again without it"
-            return _complain(what, "put what comes or goes through pipes into files")
+            what = f"{path}: {ending.why}, and what was read or written cannot be had again"
+            return _complain(what, "keep what comes or goes through pipes in files")
         leave_out(path, ending)
 
 
