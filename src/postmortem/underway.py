@@ -81,6 +81,11 @@ def reading(path: str) -> None:
     _turn(READING)
 
 
+def path() -> str | None:
+    """Return the file that is being read."""
+    return _path_in(_page)
+
+
 def thinking() -> None:
     """Say that files are read, and what follows is our own doing."""
     _turn(THINKING)
@@ -167,10 +172,7 @@ class Page:
     @property
     def path(self) -> str | None:
         """The file that it reads, None in every other state."""
-        if self.state != READING:
-            return None
-        size = min(int.from_bytes(self._page[_LENGTH:_PATH], "little"), _LONGEST - _PATH)
-        return self._page[_PATH : _PATH + size].decode("utf-8", "surrogateescape")
+        return _path_in(self._page)
 
     @property
     def consumed(self) -> bool:
@@ -211,3 +213,10 @@ class Page:
 
 def _seconds(milliseconds: int | None) -> float | None:
     return milliseconds and milliseconds / 1000
+
+
+def _path_in(page: mmap | bytearray) -> str | None:
+    if page[_STATE] != READING:
+        return None
+    size = min(int.from_bytes(page[_LENGTH:_PATH], "little"), _LONGEST - _PATH)
+    return page[_PATH : _PATH + size].decode("utf-8", "surrogateescape")

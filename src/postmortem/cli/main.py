@@ -99,7 +99,8 @@ def _run(words: list[str], *, contained: bool) -> int:
         complain(str(error), error.hint, words)
     except OSError as error:
         what = error.strerror or str(error)
-        complain(f"{error.filename}: {what}" if error.filename else what, None, words)
+        where = error.filename or underway.path()  # a read that fails names no file
+        complain(f"{where}: {what}" if where else what, None, words)
     except MemoryError:
         underway.out_of_memory()
         if not contained:  # else who watches us tells it
