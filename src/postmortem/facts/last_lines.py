@@ -10,6 +10,9 @@ class LastLine:
     text: str
     file: str
     line: int
+    since: int = 0
+    """The first line of its form, where its writer had printed that before and something has moved
+    on since: it tells of work. Else 0."""
 
     @property
     def where(self) -> str:

@@ -11,7 +11,7 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
 from postmortem.present.ranks.attempts import attempts_said
-from postmortem.present.ranks.ended import how_it_ended
+from postmortem.present.ranks.ended import how_it_ended, survived
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.model import Diagnosis, Role
 
@@ -44,9 +44,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             return "the job recovered"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
-            count = len(handled)
-            noun = "error was" if count == 1 else "errors were"
-            return f"no rank failed; {count} {noun} printed, and the program went on"
+            return survived(view.logs, handled)
         return how_it_ended(view.logs)
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)

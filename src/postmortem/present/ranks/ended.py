@@ -1,10 +1,12 @@
 """How a job ended of which no log tells a failure: well, or nobody knows."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
+from postmortem.diagnose.ranks.deciding.last_words import ended_well
 from postmortem.diagnose.stacks.activity import where
-from postmortem.facts.last_lines import LastLines
-from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView
@@ -16,15 +18,34 @@ def settled(view: RankLogsView, best: Diagnosis | None) -> Outcome | None:
     cause = view.blame.cause
     if isinstance(cause, OtherText) or (isinstance(cause, SaidLast) and not cause.plain):
         return Outcome.UNKNOWN
-    if best is None and _ended_well(view.logs):
+    if best is None and _is_well(view.logs):
         return Outcome.HEALTHY
     return None
+
+
+def _is_well(logs: RankLogs) -> bool:
+    if logs.flights and not logs.exits and not logs.last_lines:
+        return unended_words(logs) is None
+    return ended_well(logs)
+
+
+def survived(logs: RankLogs, printed: Sequence[LogFailure]) -> str:
+    """Return the verdict where all errors that were printed were survived, with what tells that."""
+    errors = "1 error was" if len(printed) == 1 else f"{len(printed)} errors were"
+    said = f"no rank failed; {errors} printed, and "
+    work = max((f.work for f in printed if f.work), key=lambda one: one.line, default=None)
+    if work is not None:
+        return f"{said}the program went on: {clip(work.text.strip(), 100)} (line {work.line:,})"
+    ends = [one.ended for one in logs.last_lines if one.ended is not None]
+    if logs.exits or not ends:
+        return f"{said}the launcher says that all ended with 0"
+    return f"{said}the program came to its end: {clip(ends[-1].text.strip(), 100)}"
 
 
 def how_it_ended(logs: RankLogs) -> str:
     """Return the verdict where nothing failed as far as the logs tell."""
     unended = unended_words(logs)
-    if unended or logs.flights or _ended_well(logs):
+    if unended or logs.flights or ended_well(logs):
         said = unended or _own_end(logs)
         return "no failure in these logs" + (f"; {said}" if said else "")
     if not logs.files and logs.stacks is not None:
@@ -61,19 +82,3 @@ def _standing(stacks: StackClasses) -> str:
     if count == 1:
         return f"the process stands in {place}"
     return f"{len(most.members)} of {count} processes stand in {place}"
-
-
-def _ended_well(logs: RankLogs) -> bool:
-    """Whether the launcher says that all ended with 0, or each writer that it is done."""
-    if logs.exits:
-        return not any(end.code or end.signal for end in logs.exits)
-    if logs.flights and not logs.last_lines:
-        return unended_words(logs) is None
-    latest: dict[str, LastLines] = {}
-    for one in logs.last_lines:
-        if one.errors:
-            return False
-        before = latest.setdefault(one.last.file, one)
-        if one.last.line > before.last.line:
-            latest[one.last.file] = one
-    return bool(latest) and all(one.ended for one in latest.values())

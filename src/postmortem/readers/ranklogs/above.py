@@ -93,4 +93,5 @@ def _lines_before(stream: BinaryIO, line: int) -> list[bytes]:
 def _nameless(lines: list[bytes]) -> list[tuple[int, str]]:
     """Return the last of the lines that no prefix gives to anybody, with their numbers."""
     pieces = iter((b"\n".join(lines),))
-    return [*_native.read_ranklog(lambda: next(pieces, b""), [])["labels"][0]["tail"]]
+    tail = _native.read_ranklog(lambda: next(pieces, b""), [])["labels"][0]["tail"]
+    return [(number, text) for number, text, *_ in tail]

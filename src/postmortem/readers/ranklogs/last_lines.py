@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
@@ -35,7 +35,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
 
-Rows = Sequence[tuple[int, str]]
+Row: TypeAlias = tuple[int, str, int, int]
+Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
@@ -72,7 +73,7 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
             [row for row in map(_bare_row, rows) if _SAYS.search(row[1])] for rows, _, _ in some
         ]
         found = iter(
-            Signatures.load("last line").matches(text for rows in bare for _, text in rows)
+            Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
         for rows, (whole, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
@@ -87,19 +88,19 @@ def _read(
     if not rows:
         return None
     if not any(_tells(match) for row in found for match in row):
-        number, text = rows[-1]
+        number, text, since, _ = rows[-1]
         names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(_with_next(text, ()), file, number),
+            LastLine(_with_next(text, ()), file, number, since),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
-        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
-        for i, (number, text) in enumerate(rows)
+        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, since)
+        for i, (number, text, since, _) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
@@ -234,9 +235,9 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     return replace(found, nearest=earlier, nearest_counts=idle)
 
 
-def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
+def _bare_row(row: Row) -> Row:
     stamped = _STAMP.match(row[1])
-    return (row[0], stamped["rest"]) if stamped else row
+    return (row[0], stamped["rest"], *row[2:]) if stamped else row
 
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:

@@ -53,6 +53,17 @@ class Restart(Shape):
     why: str
 
 
+class Run(Shape):
+    name: str
+    files: list[str]
+    outcome: str
+    verdict: str
+    again: bool
+    """a later run of its series began after its end"""
+    judged: bool
+    """the roots and the chain are those of this run"""
+
+
 class Triage(Shape):
     roots: list[Root]
     """failing events that nothing explains, the one that explains most first. Several roots are
@@ -69,3 +80,5 @@ class Triage(Shape):
     """whether to start the job again; null where nothing failed"""
     evidence: list[Used]
     """every file"""
+    runs: list[Run]
+    """in the order of their ends; filled where the logs are of several runs or jobs"""

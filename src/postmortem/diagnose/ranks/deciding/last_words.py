@@ -85,6 +85,27 @@ def _memory(logs: RankLogs, said: LastLine) -> str:
     return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 
+def left_open(case: Case) -> Attribution | None:
+    """Return the last error behind which lines stand that tell of no work, nor of a good end."""
+    found = [f for s in case.all for f in s.survived if f.work is None]
+    if not found or ended_well(case.logs):
+        return None
+    last = max(found, key=lambda f: f.line)
+    said = last.said.words
+    evidence = ((f"{last.file}:{last.line}", clip(said, 300)),)
+    return Attribution(SaidLast(said, plain=False, behind=True), evidence=evidence)
+
+
+def ended_well(logs: RankLogs) -> bool:
+    """Return whether launchers say that all ended with 0, or each writer that it is done."""
+    if logs.exits:
+        return _all_ended_with_0(logs)
+    if any(one.errors for one in logs.last_lines):
+        return False
+    latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
+    return bool(latest) and all(one.ended for one in latest.values())
+
+
 def outlived(case: Case, blame: Attribution) -> Attribution:
     """Return a blame as less sure where the log ends, far behind it, with errors of its own.
 
