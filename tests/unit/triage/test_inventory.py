@@ -3,6 +3,7 @@
 import io
 import os
 import socket
+import subprocess
 import tarfile
 import zipfile
 from collections import Counter
@@ -248,3 +249,18 @@ def test_headers_of_gigabytes_are_not_read(tmp_path: Path) -> None:
     assert [p.what for p in problems] == [
         "cannot be unpacked whole: a header of 1,073,741,824 bytes"
     ]
+
+
+def test_folders_in_folders_are_read_to_a_depth(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(TRACE)
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1_500):  # a path of all of them would be too long
+        os.mkdir("x", dir_fd=here)
+        below_it = os.open("x", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below_it
+    os.close(here)
+    found = take_inventory([str(tmp_path)])
+    assert [Path(item.path).name for item in found.items] == ["job.log"]
+    assert ["levels below" in problem.what for problem in found.problems] == [True]
+    subprocess.run(["rm", "-rf", str(tmp_path / "x")], check=True)  # shutil's recurses
