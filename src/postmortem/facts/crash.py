@@ -84,6 +84,8 @@ class Fault:
     """The file under the fault address, if a file was mapped there."""
     stack_limit: int | None = None
     """RLIMIT_STACK of the process as far as known, in bytes."""
+    handler_stack: tuple[int, int] | None = None
+    """Start and size of the alternate stack (sigaltstack) on which the thread ran a handler."""
 
 
 @record
@@ -125,7 +127,7 @@ class CppException:
 
     tid: int
     type: str
-    """Demangled."""
+    """Demangled; ``"(unknown type)"`` where the library that defines it is not at hand."""
     what: str | None
     """Its message; None when the type's layout is not known."""
     found_by: str
