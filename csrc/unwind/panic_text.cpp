@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <set>
 #include <string_view>
 
 namespace pm::unwind {
@@ -176,21 +178,23 @@ std::string utf8_of(const std::vector<std::uint16_t>& units) {
   return text;
 }
 
+// What a stack pointer has around it: also what functions that have returned left below.
+Bytes stack_around(const Memory& memory, std::uint64_t sp) {
+  const elfcore::Segment* const segment = memory.core().segment_at(sp);
+  if (!segment || segment->start > sp) return {};
+  const std::uint64_t from = sp < kSearched ? 0 : (sp - kSearched) & ~std::uint64_t{7};
+  const std::uint64_t start = std::max(from, segment->start);
+  return clip(memory.core().dumped_at(start), 0, sp + kSearched - start);
+}
+
 // DefaultCatchHandler() prints an exception as its ToString() gives it, "TYPE: MESSAGE\n   at
 // METHOD…" in UTF-16 (vm/excep.cpp), from buffers on the stack of the thread that threw: below the
 // frames that are left, as the functions that used them have returned.
 std::optional<std::string> dotnet_exception(const Memory& memory, std::uint64_t sp) {
   constexpr std::u16string_view kMark = u"\n   at ";
-  const std::uint64_t from = sp < kSearched ? 0 : (sp - kSearched) & ~std::uint64_t{7};
-  const elfcore::Segment* const segment = memory.core().segment_at(sp);
-  if (!segment || segment->start > sp) return std::nullopt;
-  const std::uint64_t start = std::max(from, segment->start);
-  const std::uint64_t stop = std::min(sp + kSearched, segment->end());
-  if (stop <= start) return std::nullopt;
-  std::vector<std::uint16_t> units((stop - start) / 2);
-  if (!memory.read(start, {reinterpret_cast<std::uint8_t*>(units.data()), units.size() * 2})) {
-    return std::nullopt;
-  }
+  const Bytes stack = stack_around(memory, sp);
+  std::vector<std::uint16_t> units(stack.size() / 2);
+  std::memcpy(units.data(), stack.data(), units.size() * 2);
   const auto is_end = [](std::uint16_t unit) {
     return (unit < 32 && unit != '\n' && unit != '\t' && unit != '\r') || unit == 0xffff;
   };
@@ -210,6 +214,72 @@ std::optional<std::string> dotnet_exception(const Memory& memory, std::uint64_t 
     if (is_type && text.size() > best.size()) best = std::move(text);
   }
   return best.empty() ? std::nullopt : std::optional(best);
+}
+
+// A one-byte string of V8: the tagged word of its map, its hash, its length, the characters
+// (src/objects/string.h). Isolate::CreateMessageOrAbort() makes one of the exception.
+std::optional<std::string> v8_string(const Memory& memory, std::uint64_t at, Bytes rest) {
+  const auto map = memory.word(at - 16);
+  const auto length = memory.get<std::uint32_t>(at - 4);
+  if (!map || (*map & 3) != 1 || !length || *length > std::min(rest.size(), kLongest)) {
+    return std::nullopt;
+  }
+  const std::string_view text(reinterpret_cast<const char*>(rest.data()), *length);
+  return is_text(text) ? std::optional(std::string(text)) : std::nullopt;
+}
+
+// The one in the parts of the heap that the thread's stack points to.
+std::optional<std::string> v8_message(const Memory& memory, Bytes stack) {
+  constexpr std::string_view kHead = "Uncaught ";
+  constexpr std::size_t kMost = 256 << 20, kMostPlaces = 4096;
+  std::set<const elfcore::Segment*> heap;
+  for (std::size_t at = 0; at + 8 <= stack.size(); at += 8) {
+    const std::uint64_t word = *load<std::uint64_t>(stack, at);
+    const elfcore::Segment* const segment =
+        (word & 3) == 1 ? memory.core().segment_at(word) : nullptr;
+    if (segment && (segment->flags & PF_W)) heap.insert(segment);
+  }
+  std::optional<std::string> found;
+  std::size_t left = kMost, places = 0;
+  for (const elfcore::Segment* const segment : heap) {
+    const Bytes bytes = clip(memory.core().dumped_at(segment->start), 0, left);
+    left -= bytes.size();
+    const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (std::size_t at = view.find(kHead); at != view.npos; at = view.find(kHead, at + 1)) {
+      if (++places > kMostPlaces) return std::nullopt;
+      if (at < 16) continue;
+      auto text = v8_string(memory, segment->start + at, clip(bytes, at, kLongest));
+      if (!text || text->size() == kHead.size() || text == found) continue;
+      if (found) return std::nullopt;  // two that differ: nobody knows which
+      found = std::move(text);
+    }
+  }
+  return found;
+}
+
+// Lines "FUNCTION (FILE:LINE:COLUMN)", which were printed last: libc prints to standard error by
+// way of a buffer on the stack.
+std::string v8_stack(Bytes stack) {
+  const std::string_view all(reinterpret_cast<const char*>(stack.data()), stack.size());
+  std::string_view best;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t end = std::min(all.find('\0', at), all.size());
+    const std::string_view run = all.substr(at, end - at);
+    at = end + 1;
+    if (run.size() <= best.size() || run.size() > kLongest || !is_text(run)) continue;
+    const std::string_view line = run.substr(0, run.find('\n'));
+    const std::size_t open = line.find(" (");
+    if (line.ends_with(')') && open != line.npos && has(line.substr(open), ":")) best = run;
+  }
+  return std::string(best);
+}
+
+std::optional<std::string> v8_exception(const Memory& memory, std::uint64_t sp) {
+  const Bytes stack = stack_around(memory, sp);
+  auto text = v8_message(memory, stack);
+  if (!text) return std::nullopt;
+  const std::string frames = v8_stack(stack);
+  return frames.empty() ? text : std::optional(*text + '\n' + frames);
 }
 
 // Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
@@ -240,6 +310,9 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
       return found("Rust", rust_message(memory, stack, names));
+    }
+    if (name.starts_with("v8::internal::Isolate::CreateMessageOrAbort")) {
+      return found("JavaScript", v8_exception(memory, thread->registers.sp()));
     }
     if (name.starts_with("UnwindManagedExceptionPass1") ||
         name.starts_with("DispatchManagedException")) {

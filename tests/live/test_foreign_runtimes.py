@@ -115,7 +115,7 @@ def test_rusts_panic_has_the_words_that_it_formatted(tmp_path: Path) -> None:
     ("flags", "program", "title"),
     [
         ("--max-old-space-size=50", "const a=[];for(;;)a.push(Array(1e5).fill(1))", "is full"),
-        ("--abort-on-uncaught-exception", "({}).shard.header", "would have caught"),
+        ("--abort-on-uncaught-exception", "({}).shard.header", "JavaScript exception"),
         ("--no-warnings", "process.abort()", "process.abort() was called"),
     ],
 )
@@ -124,6 +124,21 @@ def test_node_says_how_it_ended(tmp_path: Path, flags: str, program: str, title:
     found = next(d for d in report.diagnoses if d.id == "node_end")
     assert title in found.title
     assert report.diagnoses[0] is found
+    said = report.body["panic"]
+    if title != "JavaScript exception":
+        assert said is None
+    elif said is not None:  # V8's layout of strings, without compressed pointers
+        assert said["text"].startswith("Uncaught TypeError: Cannot read properties of undefined")
+        assert "Cannot read properties of undefined" in found.title
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
+def test_of_two_javascript_exceptions_in_memory_none_is_told(tmp_path: Path) -> None:
+    kept = "globalThis.s='Uncaught RangeError: '+String(Date.now()); /x/.test(s);"
+    program = f"{kept} throw new Error('the last one')"
+    report = crash(tmp_path / "run", "node", "--abort-on-uncaught-exception", "-e", program)
+    said = report.body["panic"]
+    assert said is None or said["text"].startswith("Uncaught Error: the last one")
 
 
 @pytest.fixture(scope="module")

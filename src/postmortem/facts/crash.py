@@ -111,9 +111,9 @@ class Panic:
     """What a language's run-time said when it ended the process, as its memory still has it."""
 
     language: str
-    """``"Go"``, ``"Rust"``, ``".NET"``."""
+    """``"Go"``, ``"Rust"``, ``".NET"``, ``"JavaScript"``."""
     text: str
-    """May have several lines: .NET puts the methods behind the message."""
+    """May have several lines: .NET and V8 put the methods behind the message."""
 
     @property
     def head(self) -> str:

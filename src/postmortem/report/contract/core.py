@@ -69,7 +69,7 @@ class FatalPythonError(Shape):
 
 class Panic(Shape):
     language: str
-    """Go, Rust or .NET"""
+    """Go, Rust, .NET or JavaScript"""
     text: str
 
 
