@@ -132,15 +132,6 @@ def test_node_says_how_it_ended(tmp_path: Path, flags: str, program: str, title:
         assert "Cannot read properties of undefined" in found.title
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
-def test_of_two_javascript_exceptions_in_memory_none_is_told(tmp_path: Path) -> None:
-    kept = "globalThis.s='Uncaught RangeError: '+String(Date.now()); /x/.test(s);"
-    program = f"{kept} throw new Error('the last one')"
-    report = crash(tmp_path / "run", "node", "--abort-on-uncaught-exception", "-e", program)
-    said = report.body["panic"]
-    assert said is None or said["text"].startswith("Uncaught Error: the last one")
-
-
 @pytest.fixture(scope="module")
 def dotnet(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     host, compiler = shutil.which("dotnet"), shutil.which("mcs")
