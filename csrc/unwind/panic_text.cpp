@@ -55,9 +55,29 @@ std::optional<std::string> counted_text(const Memory& memory, std::uint64_t poin
   return text;
 }
 
+// A message without arguments is a constant of the program, handed on as `&mut dyn PanicPayload`:
+// a place on the stack that holds pointer and length (StaticStrPayload; Payload<&str>), and a table
+// of functions that begins with a destructor, this size and this alignment.
+std::optional<std::string> rust_constant(const Memory& memory, std::uint64_t from,
+                                         std::uint64_t to) {
+  std::optional<std::string> found;
+  for (std::uint64_t at = from; at + 16 <= to; at += 8) {
+    const auto payload = memory.word(at), table = memory.word(at + 8);
+    if (!payload || !table || *payload <= at || *payload >= to || *table < 65536) continue;
+    if (memory.word(*table + 8) != 16 || memory.word(*table + 16) != 8) continue;
+    const auto pointer = memory.word(*payload), length = memory.word(*payload + 8);
+    if (!pointer || !length) continue;
+    auto text = counted_text(memory, *pointer, *length);
+    if (!text || text == found) continue;
+    if (found) return std::nullopt;  // two that differ: nobody knows which
+    found = std::move(text);
+  }
+  return found;
+}
+
 // The frames of std::panicking keep the message that they made of the arguments, a String:
 // capacity, pointer, length (library/std/src/panicking.rs, FormatStringPayload; library/alloc
-// RawVec). A message without arguments is a constant of the program and stands nowhere else.
+// RawVec).
 std::optional<std::string> rust_message(const Memory& memory, const Stack& stack,
                                         const Symbolizer& names) {
   const std::size_t count = std::min(stack.frames.size(), kInnermost);
@@ -72,7 +92,8 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   if (first == count || last + 1 >= stack.frames.size()) return std::nullopt;
   const std::uint64_t from = stack.frames[first].sp, to = stack.frames[last + 1].sp;
   if (from % 8 != 0 || to <= from || to - from > kSearched) return std::nullopt;
-  std::optional<std::string> found;
+  auto found = rust_constant(memory, from, to);
+  if (found) return found;
   for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     std::array<std::uint64_t, 3> words;
     if (!memory.read(at, {reinterpret_cast<std::uint8_t*>(words.data()), sizeof words})) break;
