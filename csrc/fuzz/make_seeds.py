@@ -280,11 +280,15 @@ def panics() -> dict[str, bytes]:
     g = [words + 16, 0, stack, stack + 4096, 0, 0, stack + 32, 0, words + 16, 0]
     type_and_text = [0, 0, 24 << 56, 0, words + 256, 8]
     memory = struct.pack("<16Q", *g, *type_and_text).ljust(256, b"\0") + b"too many open files"
-    memory = (
-        memory.ljust(288, b"\0") + struct.pack("<QII", words + 1, 7, 19) + b"Uncaught Error: bad"
-    )
+    memory = memory.ljust(288, b"\0") + struct.pack("<QII", words + 1, 7, 19)
+    memory += b"Uncaught Error: bad"
+    # A System.Exception behind, whose message is a System.String: method table, length, UTF-16.
+    thrown = [code, 0, words + 512, *[0] * 11, 0x80131500E0434352]
+    memory = memory.ljust(384, b"\0") + struct.pack("<15Q", *thrown).ljust(128, b"\0")
+    memory += struct.pack("<QI", code, 3) + "bad\0".encode("utf-16-le")
     # Of the frame: a _panic at 32, a String {capacity, pointer, length}, a return address.
-    frame = [0, 0, 0, 0, 0, words + 80, words + 112, 64, words + 256, 8, code + 0x1110, words + 1]
+    frame = [0, 0, 0, 0, 0, words + 80, words + 112, 64, words + 256, 8, code + 0x1110]
+    frame += [words + 1, words + 384]
     said = "System.Exception: bad\n   at Job.Main()\0".encode("utf-16-le")
     said += b"load (job.js:1:8)\0"
     found = {}
