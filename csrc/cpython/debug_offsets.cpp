@@ -88,7 +88,7 @@ bool fill(Layout& layout, Bytes values, unsigned minor, bool free_threaded) {
   }
   groups.take({nullptr, &layout.iframe_previous, &layout.iframe_code, &layout.iframe_instr,
                &layout.iframe_locals, &layout.iframe_owner});
-  if (since_14) groups.take({nullptr, &layout.iframe_tlbc});  // stackpointer
+  if (since_14) groups.take({&layout.iframe_stack, &layout.iframe_tlbc});
   groups.take({nullptr, &layout.code_file, &layout.code_name, &layout.code_qualname,
                &layout.code_lines, &layout.code_first_line, nullptr, &layout.code_names,
                &layout.code_kinds, &layout.code_instructions});

@@ -101,11 +101,14 @@ FramePlace Frames::internal_place(std::uint64_t frame) const {
 }
 
 // A frame that Python code has not begun to run in: made for a generator, or for the bookkeeping
-// of a class's __init__ (3.12). Python leaves them out too (_PyFrame_IsIncomplete).
-bool Frames::incomplete(std::uint64_t, const FramePlace& place, std::uint8_t owner) const {
+// of a class's __init__ (3.12). Python leaves them out too (_PyFrame_IsIncomplete). The code of the
+// latter is a constant of the interpreter, which a core without the library does not hold.
+bool Frames::incomplete(const FramePlace& place, std::uint8_t owner) const {
   if (owner == 1) return false;  // FRAME_OWNED_BY_GENERATOR
   const auto first = heap_.field<std::int32_t>(place.code, heap_.layout().code_first_traceable);
-  return first && place.offset < std::int64_t{*first} * 2;
+  if (first) return place.offset < std::int64_t{*first} * 2;
+  const auto* const segment = heap_.memory().core().segment_at(place.code);
+  return segment && !(segment->flags & elfcore::kWrite);
 }
 
 Chain Frames::walk_internal(std::uint64_t frame) const {
@@ -132,7 +135,7 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
         chain.stopped = "the frame at " + elfcore::hex(frame) + " runs no code that can be read";
         return chain;
       }
-      if (!incomplete(frame, place, *owner)) chain.frames.push_back(place);
+      if (!incomplete(place, *owner)) chain.frames.push_back(place);
       entry = heap_.field<std::uint8_t>(frame, at.iframe_is_entry).value_or(0) != 0;
     }
     if (entry) {

@@ -43,7 +43,7 @@ class Frames {
   Chain walk_internal(std::uint64_t frame) const;
   FramePlace internal_place(std::uint64_t frame) const;
   std::uint64_t instructions_of(std::uint64_t frame, std::uint64_t code) const;
-  bool incomplete(std::uint64_t frame, const FramePlace& place, std::uint8_t owner) const;
+  bool incomplete(const FramePlace& place, std::uint8_t owner) const;
   bool is_shim(std::uint8_t owner) const noexcept;
   void add_locals(const FramePlace& place, Frame& frame) const;
 

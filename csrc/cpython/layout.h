@@ -45,7 +45,7 @@ struct Layout {
   std::int32_t frame_back = -1, frame_code = -1, frame_lasti = -1, frame_locals = -1,
                frame_iframe = -1;
   std::int32_t iframe_code = -1, iframe_previous = -1, iframe_instr = -1, iframe_locals = -1,
-               iframe_owner = -1, iframe_is_entry = -1, iframe_tlbc = -1;
+               iframe_owner = -1, iframe_is_entry = -1, iframe_tlbc = -1, iframe_stack = -1;
   std::int32_t code_file = -1, code_name = -1, code_qualname = -1, code_first_line = -1,
                code_lines = -1, code_instructions = -1, code_names = -1, code_kinds = -1,
                code_cells = -1, code_free = -1, code_first_traceable = -1, code_slots = -1,

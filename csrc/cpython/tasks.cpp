@@ -14,12 +14,15 @@ constexpr std::size_t kMaxName = 200;
 constexpr std::size_t kMaxChildren = 1000;
 constexpr std::uint64_t kMaxWords = 64;  // of a task
 constexpr std::int32_t kMaxStack = 1 << 16;
+constexpr std::uint64_t kMaxModuleData = 4u << 20;  // of a module's writable data
 
 }  // namespace
 
 // 3.11 has one weak set; since 3.12 tasks that started eagerly stand in a plain one until they
-// wait for the first time, when they come into the weak one.
-std::vector<std::uint64_t> Tasks::all(std::uint64_t interpreter) const {
+// wait for the first time, when they come into the weak one. Since 3.14 tasks of asyncio's own
+// class stand in a list of their thread, or of the interpreter when that has ended.
+std::vector<std::uint64_t> Tasks::all(std::uint64_t interpreter,
+                                      const std::vector<ThreadState>& threads) const {
   std::vector<std::uint64_t> found;
   const std::uint64_t modules = heap_.pointer(interpreter, heap_.layout().interp_modules);
   // A module's dict is its first field (PyModuleObject.md_dict).
@@ -34,7 +37,75 @@ std::vector<std::uint64_t> Tasks::all(std::uint64_t interpreter) const {
       return found.size() <= kMaxTasks;
     });
   }
+  if (!names || !heap_.features().tagged_references) return found;
+  if (const auto at = lists(heap_.lookup(names, "Task"))) {
+    for (const ThreadState& thread : threads) {
+      if (thread.interpreter != interpreter) continue;
+      add_listed(thread.address + at->of_thread, at->node, found);
+    }
+    add_listed(interpreter + at->of_interpreter, at->node, found);
+  }
   return found;
+}
+
+// By the section `.AsyncioDebug` of the extension module, or of an interpreter that has it built
+// in; without the file by content, as a core holds the module's writable data.
+std::optional<Tasks::Lists> Tasks::lists(std::uint64_t task_type) const {
+  const auto size = heap_.field<std::uint64_t>(task_type, heap_.layout().type_basic_size);
+  if (!size) return std::nullopt;
+  for (const elfcore::Module& module : heap_.memory().modules().all()) {
+    const std::string_view name = module.name();
+    if (!name.starts_with("_asyncio") && !name.starts_with("python") &&
+        !name.starts_with("libpython")) {
+      continue;
+    }
+    if (module.image) {
+      const auto section = module.image->section(".AsyncioDebug");
+      if (!section) continue;
+      if (const auto found = lists_at(module.bias + section->address, *size)) return found;
+    }
+    for (const elfcore::Segment& segment : heap_.memory().core().segments()) {
+      if (!(segment.flags & elfcore::kWrite) || segment.start < module.start ||
+          segment.start >= module.end) {
+        continue;
+      }
+      const Bytes data = clip(heap_.memory().core().dumped_at(segment.start), 0, kMaxModuleData);
+      for (std::uint64_t offset = 0; offset + 8 <= data.size(); offset += 8) {
+        if (load<std::uint64_t>(data, offset) != size) continue;
+        if (const auto found = lists_at(segment.start + offset, *size)) return found;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Of the task: its size, name, awaited_by, is_task, awaited_by_is_set, coroutine, node; of the
+// interpreter: size, head; of the thread: size, running loop, running task, head.
+std::optional<Tasks::Lists> Tasks::lists_at(std::uint64_t address, std::uint64_t task_size) const {
+  std::array<std::uint64_t, 13> words{};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = heap_.get<std::uint64_t>(address + 8 * i).value_or(0);
+  }
+  if (words[0] != task_size) return std::nullopt;
+  for (std::size_t i = 1; i < 7; ++i) {
+    if (words[i] < 16 || words[i] >= words[0]) return std::nullopt;
+  }
+  const Lists found{words[6], words[8], words[12]};
+  const bool aligned = (found.node | found.of_interpreter | found.of_thread) % 8 == 0;
+  // The head is the last of what a thread knows of asyncio: loop, task, list.
+  const bool neighbours = words[11] == words[10] + 8 && words[12] == words[11] + 8;
+  const bool inside = found.of_interpreter < words[7] && found.of_thread < words[9];
+  return aligned && neighbours && inside ? std::optional(found) : std::nullopt;
+}
+
+// A `struct llist_node`: next, previous. An empty list, and the end of one, lead back to the head.
+void Tasks::add_listed(std::uint64_t head, std::uint64_t node,
+                       std::vector<std::uint64_t>& found) const {
+  std::uint64_t at = heap_.get<std::uint64_t>(head).value_or(0);
+  for (std::size_t steps = 0; at && at != head && steps <= kMaxTasks; ++steps) {
+    found.push_back(at - node);
+    at = heap_.get<std::uint64_t>(at).value_or(0);
+  }
 }
 
 bool Tasks::is_generator(const Type& type) const {
@@ -74,13 +145,18 @@ std::uint64_t Tasks::frame_in(std::uint64_t generator, const Type& type) const {
   return generator + static_cast<std::uint64_t>(*size - at.iframe_locals);
 }
 
-// What `await` left on top of a frame's value stack, whose depth (`stacktop`) stands right before
-// the variables; 0: the frame runs, or has not begun.
+// What `await` left on top of a frame's value stack; 0: the frame runs, or has not begun. Since
+// 3.14 the frame has a pointer behind the top, and references have tags; before, the depth
+// (`stacktop`) stands right before the variables.
 std::uint64_t Tasks::awaited_by(std::uint64_t frame) const {
-  const std::int32_t locals = heap_.layout().iframe_locals;
-  const auto depth = heap_.field<std::int32_t>(frame, locals - 8);
+  const Layout& at = heap_.layout();
+  if (at.iframe_stack >= 0) {
+    const std::uint64_t top = heap_.pointer(frame, at.iframe_stack);
+    return top ? heap_.pointer(top - 8, 0) & ~std::uint64_t{3} : 0;
+  }
+  const auto depth = heap_.field<std::int32_t>(frame, at.iframe_locals - 8);
   if (!depth || *depth <= 0 || *depth > kMaxStack) return 0;
-  return heap_.pointer(frame, locals + 8 * (*depth - 1));
+  return heap_.pointer(frame, at.iframe_locals + 8 * (*depth - 1));
 }
 
 // From the task's own coroutine to the innermost one, which comes first.
@@ -125,9 +201,9 @@ std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
                                    const std::vector<ThreadState>& threads,
                                    Problems& problems) const {
   std::vector<AsyncTask> result;
-  if (heap_.features().frame_objects || heap_.features().tagged_references) return result;
+  if (heap_.features().frame_objects || heap_.features().base_frame) return result;
   std::unordered_set<std::uint64_t> seen;
-  for (const std::uint64_t object : all(interpreter)) {
+  for (const std::uint64_t object : all(interpreter, threads)) {
     if (result.size() >= kMaxTasks) {
       problems.add("asyncio", "more than " + std::to_string(kMaxTasks) + " tasks: the first ones");
       break;

@@ -11,8 +11,8 @@
 
 namespace pm::cpython {
 
-// CPython 3.11 to 3.13, where asyncio keeps a weak set of its tasks. Up to 3.10 frames of
-// coroutines are of another kind, and since 3.14 tasks stand in lists of the interpreter.
+// CPython 3.11 to 3.14. Up to 3.10 frames of coroutines are of another kind, and 3.15 numbers
+// their states anew.
 class Tasks {
  public:
   Tasks(const Heap& heap, const Frames& frames, const Options& options)
@@ -26,7 +26,16 @@ class Tasks {
   struct Parts {
     std::uint64_t coroutine = 0, waiter = 0, name = 0, loop = 0;
   };
-  std::vector<std::uint64_t> all(std::uint64_t interpreter) const;
+  // Where asyncio's C module says that its lists are (`Py_AsyncioModuleDebugOffsets`, since 3.14),
+  // in bytes: from a task to its node, from an interpreter and from a thread to the head.
+  struct Lists {
+    std::uint64_t node = 0, of_interpreter = 0, of_thread = 0;
+  };
+  std::vector<std::uint64_t> all(std::uint64_t interpreter,
+                                 const std::vector<ThreadState>& threads) const;
+  std::optional<Lists> lists(std::uint64_t task_type) const;
+  std::optional<Lists> lists_at(std::uint64_t address, std::uint64_t task_size) const;
+  void add_listed(std::uint64_t head, std::uint64_t node, std::vector<std::uint64_t>& found) const;
   Parts parts_of(std::uint64_t task) const;
   bool is_generator(const Type& type) const;
   std::uint64_t frame_in(std::uint64_t generator, const Type& type) const;

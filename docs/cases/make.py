@@ -1,4 +1,4 @@
-"""Makes what the case studies show: python docs/cases/make.py (with gcc and gdb).
+"""Makes what the case studies show: python docs/cases/make.py (with gcc, gdb, PyTorch).
 
 Each fenced block after ``<!-- run: COMMAND -->`` becomes what the command writes now, in a folder
 with the programs and recordings that the pages name. ``crash.svg`` is the card of the crash as a
@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -47,19 +50,48 @@ def prepare(folder: Path) -> None:
     with tarfile.open(RUNS / "ho_key3.tar.xz") as packed:
         packed.extractall(folder / "job", filter="data")
     shutil.copy(ROOT / "corpus/strace/ckpt_enospc.strace.zst", folder / "strace.txt.zst")
+    with tarfile.open(ROOT / "corpus/incidents/runs/disk_full_strace.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    (folder / "disk_full_strace").rename(folder / "job-4712")
+    subprocess.run(
+        [sys.executable, "diverges.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
 
 
-def said(command: str, folder: Path, *options: str) -> str:
-    """Return what one of our commands writes in the folder."""
-    words = [sys.executable, "-m", *command.split(), *options]
-    done = subprocess.run(words, cwd=folder, env=_environment(), capture_output=True, text=True)
+def said(command: str, folder: Path) -> str:
+    """Return what a command line writes in the folder."""
+    (folder / "bin").mkdir(exist_ok=True)
+    own = folder / "bin" / "postmortem"
+    own.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m postmortem "$@"\n')
+    own.chmod(0o755)
+    path = f"{own.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100", "PAGER": "cat"}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=env, capture_output=True, text=True
+    )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command}: {done.stderr}")
     return done.stdout.rstrip().replace(f"{folder}/", "")
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "PAGER": "cat"}
+@contextmanager
+def stuck(folder: Path) -> Iterator[None]:
+    """Have a job that does not get on, for as long as its page is made."""
+    os.mkfifo(folder / "feed")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    command += ["--rdzv-id", "job-4711", "stuck.py"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as job:
+        try:
+            assert job.stdout is not None
+            while job.stdout.readline() != "step 10\n":
+                pass
+            time.sleep(5)
+            yield
+        finally:
+            job.terminate()
 
 
 def picture(ansi: str, command: str) -> str:
@@ -88,9 +120,10 @@ def main() -> None:
                 command = found["command"]
                 return f"{found['mark']}```text\n$ {command}\n{said(command, folder)}\n```\n"
 
-            page.write_text(_BLOCK.sub(fill, text))
+            with stuck(folder) if page.stem == "hang" else nullcontext():
+                page.write_text(_BLOCK.sub(fill, text))
             print(page.name)
-        coloured = said("postmortem core core", folder, "--color", "always", "--width", "98")
+        coloured = said("postmortem core core --color always --width 98", folder)
         (HERE / "crash.svg").write_text(picture(coloured, "postmortem core core"))
 
 

@@ -38,6 +38,10 @@ CAUGHT_LINES_OF_FAILED = 200
 """The same for a process that ended badly: it may have cleaned up."""
 CAUGHT_LINES_OF_SHARED = 40
 """The same in a file that several ranks write: the lines may be the others'."""
+WORK_OF_OTHERS = 10
+"""Lines of work behind an error that may be of others: more than they print until they wait."""
+WORK_ALIKE = 20
+"""Lines of one form, with something that moves on, that are work where none was above an error."""
 END_LINES = 500
 """Lines of a file between a failure and what is no part of its end."""
 AT_ONCE_SECONDS = 2.0
@@ -56,6 +60,14 @@ BEHIND_CALLS = 2
 """One call may have ended at a peer a moment before it ends here."""
 HELD_UP_SECONDS = 60.0
 """A rank alone that stands still for so long while the others wait is told for certain."""
+SLOW_SAMPLES = 12
+"""Of a job; of fewer, chance alone may show one rank outside of a collective most of the time."""
+SLOW_SHARE = 0.65
+"""Share of samples in which a slow rank is awaited, or stopped."""
+FAST_SHARE = 0.1
+"""The same of each other rank at most: where two are awaited in turns, none is the slow one."""
+SLOW_STEPS = 2
+"""Times that the others must have come out of a collective meanwhile: one may be a long step."""
 HOT_PATH_LOOKS = 3
 """At a process that computes, however long they take: fewer have anything in common by chance."""
 

@@ -15,14 +15,14 @@ from builders.schema import validate
 
 pytestmark = pytest.mark.cores
 PROGRAM = Path(__file__).parents[1] / "programs" / "hang" / "event_loop.py"
-_ASK = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))"
+_ASK = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))"
 
 
 def interpreters() -> list[str]:
     """Return this interpreter and others whose tasks are read, one of each version."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [sys.executable]
-    for minor in (11, 12, 13):
+    for minor in (11, 12, 13, 14):
         found += [str(path) for path in sorted(versions.glob(f"3.{minor}.*/bin/python"))[:1]]
         if system := shutil.which(f"python3.{minor}", path="/usr/bin:/usr/local/bin"):
             found.append(system)

@@ -320,6 +320,35 @@ def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
     assert "rank 1 failed first: it was killed by SIGKILL" in done.stderr
 
 
+@pytest.mark.torch
+@pytest.mark.slow
+def test_slow_rank_of_torchrun_is_named(place: Path) -> None:
+    pytest.importorskip("torch")
+    (place / "job.py").write_text(
+        "import time, torch, torch.distributed as dist\n"
+        'dist.init_process_group("gloo")\n'
+        "while True:\n"
+        "    dist.all_reduce(torch.ones(4))\n"
+        "    time.sleep(0.1)\n"
+    )
+    fault = [*EMULATE, "slow", "1", "--factor", "40", "--after", "25", "--"]
+    job = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "job.py"]
+    subprocess.run(
+        [*POSTMORTEM, "run", "--timeout", "45", "--", *fault, *job],
+        stderr=subprocess.DEVNULL,
+        timeout=300,
+        check=False,
+    )
+    (folder,) = place.glob("postmortem-*")
+    done = subprocess.run(
+        [*POSTMORTEM, "triage", str(folder), "--json"], capture_output=True, text=True, check=False
+    )
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [(one["type"], one["ranks"]) for one in report["roots"]] == [("slow", [1])]
+    assert "a signal stops it again and again" in report["verdict"]
+
+
 # --- the command is as it was
 
 

@@ -8,6 +8,7 @@ from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.hang.holding import deadlocks, holder_up, worth_following
 from postmortem.diagnose.hang.hot_path import busy_ranks, hot_paths
+from postmortem.diagnose.hang.pace import paces
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
@@ -109,6 +110,7 @@ def read_job(
         samples=options.samples,
         gap_seconds=options.gap_seconds,
         motions=motions,
+        paces=paces(samples.stacks, motions),
         hot_paths=hot_paths(looks),
         missing_local_ranks=missing_local_ranks(samples.ranks),
         zombies=tuple(one.pid for one in members.zombies),

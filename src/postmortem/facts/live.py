@@ -1,8 +1,11 @@
 """Live processes of a job: where their threads stand, and what the kernel has them wait for."""
 
+from __future__ import annotations
+
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record
+from postmortem.text import Pointer
 
 
 @record
@@ -44,7 +47,7 @@ class SystemCall:
     """The call that a thread is blocked in."""
 
     name: str
-    arguments: tuple[int, ...] = ()
+    arguments: tuple[Pointer, ...] = ()
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     fds: tuple[int, ...] = ()
@@ -123,6 +126,16 @@ class LiveProcess:
 
 
 @record
+class Gap:
+    """What a main thread did between one sample and the next, when nothing was stopped."""
+
+    seconds: float
+    cpu_seconds: float
+    switches: int
+    """How often it went to sleep or was taken off the processor."""
+
+
+@record
 class Motion:
     """What a rank's main thread did between two samples, when nothing was stopped."""
 
@@ -135,6 +148,8 @@ class Motion:
     """It was in another place of its code."""
     ran_always: bool = False
     """It was on a processor, or ready for one, in every sample."""
+    gaps: tuple[Gap, ...] = ()
+    """The same in parts: one for each two samples that follow one another."""
 
     @property
     def is_busy(self) -> bool:
@@ -180,6 +195,26 @@ class HotPath:
 
 
 @record
+class Pace:
+    """How a rank kept up with the others, over many samples."""
+
+    label: str
+    samples: int
+    stopped: int
+    """Samples in which a signal had stopped it."""
+    awaited: int
+    """Samples in which it was in no collective, and half of all ranks waited in one."""
+    steps: int
+    """Gaps between two of those in which the others came out of a collective, to wait again."""
+    went_on: int
+    """Gaps between samples in which it did one thing after the other."""
+    frame: Frame | None = None
+    """Where its own code was seen most often while it was awaited."""
+    ran: int = 0
+    """Samples in which it was awaited and had a processor, or was ready for one."""
+
+
+@record
 class NcclRas:
     """What NCCL's RAS threads find amiss, in their words."""
 
@@ -201,6 +236,8 @@ class LiveJob:
     gap_seconds: float = 0.0
     motions: tuple[Motion, ...] = ()
     """Empty after one sample."""
+    paces: tuple[Pace, ...] = ()
+    """Of all ranks, where each was read every time."""
     hot_paths: tuple[HotPath, ...] = ()
     """Of ranks that wait for no other one and were seen to compute."""
     missing_local_ranks: tuple[int, ...] = ()

@@ -51,6 +51,8 @@ class RankStack:
     tool: str = ""
     is_running: bool | None = None
     """None where the tool does not tell."""
+    is_stopped: bool = False
+    """By a signal; a debugger's stops do not count."""
 
 
 class Doing(StrEnum):

@@ -225,7 +225,10 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
     frame = next((one for one in reversed(raised.frames) if not one.library), frame)
     place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
     shown = with_source(Highlights(places=(place,), headline=verdict))
-    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True, highlights=shown)
+    # A rule that knows why, as where the numerics monitor raised it, says more than the raise.
+    known = any(one.role is Role.ROOT and one.id != "rank_raised" for one in report.diagnoses)
+    diagnoses = report.diagnoses if known else (diagnosis,)
+    return replace(report, verdict=verdict, diagnoses=diagnoses, failed=True, highlights=shown)
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:

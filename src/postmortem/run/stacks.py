@@ -14,6 +14,9 @@ from pathlib import Path
 from postmortem.records import record
 
 LIMIT_SECONDS = 3.0
+TIMEOUT_SAMPLES = 12
+"""Of a job that is out of time: they tell who is slow from who is stuck."""
+_GAP_SECONDS = 0.5
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 
 
@@ -68,7 +71,11 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
             return
         reading = ReadOptions(engine="native", deadline_seconds=LIMIT_SECONDS - 0.5)
         options = HangOptions(
-            pids=(shot.command,), without=shot.without, reading=reading, samples=shot.samples
+            pids=(shot.command,),
+            without=shot.without,
+            reading=reading,
+            samples=shot.samples,
+            gap_seconds=_GAP_SECONDS,
         )
         read = read_job(options)
         _let_go(held)

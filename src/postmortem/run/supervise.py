@@ -22,6 +22,7 @@ from postmortem.run.relay import Relay
 from postmortem.run.scratch import Scratch
 from postmortem.run.sentinel import PASSED_ON, Sentinel
 from postmortem.run.shots import Shots
+from postmortem.run.stacks import TIMEOUT_SAMPLES
 from postmortem.run.start import start
 
 _PRELOAD_SECONDS = 0.5
@@ -365,7 +366,7 @@ class Supervisor:
         assert self._timeout is not None
         words = f"ran for {self._timeout:g} s, as long as it may"
         self._events.append(Event(time.time(), "timeout", self._pid, words))
-        self._shots.take(name="timeout.json", samples=3)
+        self._shots.take(name="timeout.json", samples=TIMEOUT_SAMPLES)
         while self._shots.reading and self._status is None:
             self._turn(max(0.0, self._next() - time.monotonic()))
         self._stopped_by = signal.SIGTERM

@@ -64,11 +64,13 @@ def test_several_checkpoints_are_told_apart(tmp_path: Path) -> None:
     assert text.startswith(f"NaN in w (1 of 2 values); {series}")
     for step in (100, 200, 300):
         assert sum(f"step-{step}/" in line for line in lines) >= 1
+    (found,) = json.loads(run("--json", tmp_path / "run").stdout)["diagnoses"]
+    assert str(tmp_path / "run/step-100/model.safetensors") in found["next_steps"][0]
     (tmp_path / "run/step-100/model.safetensors").write_bytes(
         safetensors({"w": ("F32", [2], floats(math.inf, 2))})
     )
     text = " ".join(run(tmp_path / "run").stdout.splitlines()[:3])
-    assert "w and 1 more; first bad: step-100, the oldest of 3, clean again: step-300" in text
+    assert "w (1 of 2 values); first bad: step-100, the oldest of 3, clean again: step-300" in text
 
 
 def test_a_file_without_tensors(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ class EventType(StrEnum):
     NOT_IN_COLLECTIVE = "not in the collective"
     CALLED_OTHER = "called another collective"
     STUCK = "stuck"
+    SLOW = "slow"
     NEVER_JOINED = "never joined"
     COULD_NOT_START = "could not start"
     STORAGE = "storage failed"

@@ -1,5 +1,7 @@
 """Several checkpoints of one model: which is the last clean one, and where the bad values begin."""
 
+from __future__ import annotations
+
 from postmortem import thresholds
 from postmortem.facts.tensors import Tensors
 from postmortem.patterns import Pattern
@@ -39,6 +41,14 @@ def series(tensors: Tensors) -> Series | None:
     place = files.index(first)
     later = next((file for file in files[place + 1 :] if file not in bad), None)
     return Series(files, files[place - 1] if place else None, first, later)
+
+
+def where_it_began(tensors: Tensors) -> Tensors:
+    """Return the tensors of a series' first bad checkpoint; all where that is not a question."""
+    found = series(tensors)
+    if found is None or found.first_bad is None:
+        return tensors
+    return Tensors(tuple(one for one in tensors if one.file == found.first_bad))
 
 
 def _of_one_model(names: list[set[str]]) -> bool:

@@ -1,5 +1,6 @@
 """What a scan puts on its card: the worst tensors, counted."""
 
+from postmortem.diagnose.tensors.series import where_it_began
 from postmortem.facts.tensors import Tensors
 from postmortem.present.tensors.body import worst_first
 from postmortem.report.card import Highlights
@@ -9,10 +10,10 @@ _MOST = 6
 
 
 def scan_highlights(tensors: Tensors) -> Highlights:
-    """Return the tensors with NaN or Inf, the worst first."""
-    if not tensors.bad:
+    """Return the tensors with NaN or Inf, the worst first; of a series, where they begin."""
+    bad = [tensor for tensor in worst_first(where_it_began(tensors)) if tensor.bad_count]
+    if not bad:
         return Highlights()
-    bad = [tensor for tensor in worst_first(tensors) if tensor.bad_count]
     rows = []
     for one in bad[:_MOST]:
         said = [f"{one.nan_count:,} NaN"] if one.nan_count else []

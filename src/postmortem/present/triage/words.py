@@ -22,6 +22,7 @@ VERBS = {
     EventType.NOT_IN_COLLECTIVE: "did not come to the collective:",
     EventType.CALLED_OTHER: "called another collective:",
     EventType.STUCK: "is stuck:",
+    EventType.SLOW: "is slow:",
     EventType.NEVER_JOINED: "never joined:",
     EventType.COULD_NOT_START: "could not start:",
     EventType.STORAGE: "could not use storage:",
@@ -83,6 +84,7 @@ _AGAIN = frozenset(
         EventType.NON_FINITE,
         EventType.KILLED_FOR_MEMORY,
         EventType.STUCK,
+        EventType.SLOW,
     }
 )
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from postmortem import thresholds
-from postmortem.facts.live import LiveProcess, Motion
+from postmortem.facts.live import Gap, LiveProcess, Motion
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
@@ -22,6 +22,7 @@ _SETTLE_SECONDS = 0.3
 _MOST_LOOK_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
 """Between two looks at a busy process: its time is its own for most of the while."""
+_GOLDEN = 0.618
 _SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
 
 
@@ -38,8 +39,8 @@ class Samples:
     """Labels of ranks that were in another place of the user's code each time."""
     running: tuple[str, ...]
     """Labels of ranks that ran in every sample."""
-    activity: Mapping[int, tuple[float, float, int]]
-    """By pid: seconds between the samples, of these on the processor, switches."""
+    activity: Mapping[int, tuple[Gap, ...]]
+    """By pid: what its main thread did between the samples."""
     workers: tuple[LiveProcess, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -47,10 +48,14 @@ class Samples:
         """Return how ranks moved between the samples."""
         rows = []
         for one in self.ranks:
-            seconds, cpu, switches = self.activity.get(one.pid, (0.0, 0.0, 0))
+            gaps = self.activity.get(one.pid, ())
+            seconds = sum(gap.seconds for gap in gaps)
             if seconds > 0:
+                cpu = sum(gap.cpu_seconds for gap in gaps)
+                switches = sum(gap.switches for gap in gaps)
                 moved, runs = one.label in self.moved, one.label in self.running
-                rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved, runs))
+                share = min(1.0, cpu / seconds)
+                rows.append(Motion(one.label, share, switches, moved, runs, gaps))
         return tuple(rows)
 
 
@@ -67,7 +72,7 @@ def watch(
     stacks: list[RankStack] = []
     ranks: dict[int, LiveProcess] = {}
     leaders = {one.status.pid: one for one in members.leaders}
-    moved: dict[int, tuple[float, float, int]] = {}
+    gaps: dict[int, tuple[Gap, ...]] = {}
     for number in range(samples):
         before: dict[int, tuple[float, int]] = {}
         if number:
@@ -76,10 +81,16 @@ def watch(
             began = time.monotonic()
             if progress is not None:
                 progress(f"sample {number} of {samples} taken; waiting {gap_seconds:g} s")
-            time.sleep(gap_seconds)
-            _add_activity(moved, before, time.monotonic() - began)
+            # Not quite evenly: what comes round as often must not be met in one phase alone.
+            time.sleep(gap_seconds * (0.75 + number * _GOLDEN % 0.5))
+            _add_activity(gaps, before, time.monotonic() - began)
         is_last = number == samples - 1
-        found = read_members(leaders, options, problems if is_last else [])
+        # Who is read first stands still while the others go on: each is that as often as another.
+        order = reversed(leaders) if number % 2 else leaders
+        found = read_members(
+            {pid: leaders[pid] for pid in order}, options, problems if is_last else []
+        )
+        found = {pid: found[pid] for pid in leaders if pid in found}
         if number == 0:
             found, leaders = _by_rank(found, leaders, options, problems)
         found = _labelled(found)
@@ -91,7 +102,7 @@ def watch(
         stacks=tuple(stacks),
         moved=_moved(stacks),
         running=_running(stacks),
-        activity=moved,
+        activity=gaps,
         problems=tuple(dict.fromkeys(problems)),
     )
 
@@ -301,21 +312,15 @@ def _stack(one: LiveProcess) -> RankStack:
         thread=thread,
         tool=one.reading.way,
         is_running=task.state == "R" if task is not None else None,
+        is_stopped=task is not None and task.state == "T",
     )
 
 
 def _add_activity(
-    moved: dict[int, tuple[float, float, int]],
-    before: Mapping[int, tuple[float, int]],
-    seconds: float,
+    gaps: dict[int, tuple[Gap, ...]], before: Mapping[int, tuple[float, int]], seconds: float
 ) -> None:
     for pid, (cpu, switches) in before.items():
         now = activity(pid)
-        if now is None:
-            continue
-        all_seconds, all_cpu, all_switches = moved.get(pid, (0.0, 0.0, 0))
-        moved[pid] = (
-            all_seconds + seconds,
-            all_cpu + now[0] - cpu,
-            all_switches + now[1] - switches,
-        )
+        if now is not None:
+            found = Gap(seconds, now[0] - cpu, now[1] - switches)
+            gaps[pid] = (*gaps.get(pid, ()), found)

@@ -12,6 +12,7 @@ from postmortem.facts.live import (
     LiveJob,
     LiveProcess,
     Motion,
+    Pace,
     Reading,
     SystemCall,
     Task,
@@ -19,7 +20,7 @@ from postmortem.facts.live import (
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
 from postmortem.records import replace
-from postmortem.report.model import Diagnosis
+from postmortem.report.model import Diagnosis, Subject
 
 RULES = load("hang")
 COLLECTIVE = (
@@ -123,6 +124,33 @@ def test_a_collective_that_goes_on_is_no_wait() -> None:
 def test_process_stopped() -> None:
     assert "process_stopped" in diagnosed(job(process(0, COLLECTIVE, state="T")))
     assert "process_stopped" not in diagnosed(job(process(0, COLLECTIVE)))
+
+
+def test_a_process_that_goes_on_between_its_stops_is_not_told_to_do_nothing() -> None:
+    moves = Motion("rank 0", 0.1, 30, moved=True)
+    one = diagnosed(job(process(0, COLLECTIVE, state="T"), motions=(moves,)))["process_stopped"]
+    assert "does nothing" not in one.title
+    assert "nothing has continued it" not in one.cause
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({"awaited": 9, "ran": 8}, "rank 2 is slow: it computes, mostly in save (train.py:52)"),
+        ({"awaited": 9, "ran": 0}, "rank 2 is slow: it waits for no rank, mostly in save"),
+        ({"stopped": 12, "awaited": 3}, "rank 2 is slow: a signal stops it again and again"),
+    ],
+)
+def test_rank_slow(seen: dict[str, int], words: str) -> None:
+    known = {"samples": 12, "stopped": 0, "awaited": 0, "steps": 4, "went_on": 9}
+    slow = Pace("rank 2", **known | seen, frame=ELSEWHERE[0])
+    rest = [Pace(f"rank {rank}", **known) for rank in (0, 1, 3)]
+    rows = [*WAITING, process(2, ELSEWHERE, state="T" if "stopped" in seen else "S")]
+    found = diagnosed(job(*rows, paces=(slow, *rest)))
+    assert found["rank_slow"].title.startswith(words)
+    assert found["rank_slow"].about == Subject(pid=102, rank=2)
+    assert "process_stopped" not in found
+    assert "rank_slow" not in diagnosed(job(*rows))
 
 
 def test_uninterruptible_wait() -> None:

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 
 _INNERMOST = 24
 _ENDS = (FaultKind.ABORT, FaultKind.BREAKPOINT, FaultKind.COMPILER_TRAP)
@@ -62,8 +62,7 @@ _REASONS = (
 
 
 @rule("https://nodejs.org/api/cli.html")
-def node_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def node_end(kind: FaultKind, crashed: Thread | None, panic: Panic | None) -> Findings:
     if crashed is None or kind not in _ENDS:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]

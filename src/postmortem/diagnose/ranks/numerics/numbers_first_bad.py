@@ -20,7 +20,7 @@ from postmortem.diagnose.rule import Finding, Findings, rule
 
 _SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
 _OF_A_MODULE = (
-    "look at the frames below: how did the extremes of that module's inputs grow?",
+    "look at the module's last frames (-v): how did the extremes of that module's inputs grow?",
     "run that module with autocast off, or in bfloat16 in place of float16",
     "postmortem scan the last checkpoints: are weights bad already?",
 )

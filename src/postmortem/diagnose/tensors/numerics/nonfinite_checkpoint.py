@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.diagnose.tensors.series import series
+from postmortem.diagnose.tensors.series import Series, series, where_it_began
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
 
@@ -36,10 +36,12 @@ _MOST_CITED = 6
     "https://huggingface.co/docs/transformers/debugging",
 )
 def nonfinite_checkpoint(tensors: Tensors) -> Findings:
-    bad = tensors.bad
-    if not bad:
+    if not tensors.bad:
         return
-    floats = [t for t in tensors if t.is_floating and t.numel]
+    order = series(tensors)
+    told = where_it_began(tensors)
+    bad = told.bad
+    floats = [t for t in told if t.is_floating and t.numel]
     whole = [t for t in bad if t.bad_count >= t.numel]
     state = [t for t in bad if _OPTIMIZER.search(t.name)]
     if all(_is_meant(tensor) for tensor in bad):
@@ -56,10 +58,10 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
         )
         return
     yield Finding(
-        title=clip(_title(bad, floats, whole, state) + _where(bad, tensors), 120),
+        title=clip(_title(bad, floats, whole, state) + _where(bad, told), 120),
         cause=_cause(bad, floats, whole, state),
         confidence=Confidence.CERTAIN,
-        next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state),
+        next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state, order),
         evidence=_cited(bad),
     )
 
@@ -76,12 +78,20 @@ def _is_array(tensor: ScannedTensor) -> bool:
     return tensor.file.endswith((".npy", ".npz"))
 
 
-def _steps(state: Sequence[ScannedTensor]) -> tuple[str, ...]:
-    return (
-        "postmortem scan OLDER-CHECKPOINTS: the last one without bad values is where to go on",
-        "do not resume from this one: bad optimizer state alone is enough to spoil the weights"
+def _steps(state: Sequence[ScannedTensor], order: Series | None) -> tuple[str, ...]:
+    spoils = (
+        "bad optimizer state alone is enough to spoil the weights"
         if state
-        else "do not resume from this one: a bad weight spoils all others within a step",
+        else "a bad weight spoils all others within a step"
+    )
+    back = [
+        "postmortem scan OLDER-CHECKPOINTS: the last one without bad values is where to go on",
+        f"do not resume from this one: {spoils}",
+    ]
+    if order is not None and order.last_clean is not None:
+        back = [f"go on from {order.last_clean}, not from a later one: {spoils}"]
+    return (
+        *back,
         "from there, find the first bad module: postmortem.NumericsMonitor(model); then perhaps "
         "bfloat16 in place of float16, or a lower learning rate",
     )
@@ -155,12 +165,7 @@ def _cause(
 
 
 def _where(bad: Sequence[ScannedTensor], tensors: Tensors) -> str:
-    """Return which of several checkpoints are bad, where each is in a folder of its own.
-
-    Of a series of one model the verdict says where the bad values begin.
-    """
-    if series(tensors) is not None:
-        return ""
+    """Return which of several checkpoints are bad, where each is in a folder of its own."""
     folders = {tensor.file.rpartition("/")[0] for tensor in tensors}
     spoilt = {tensor.file.rpartition("/")[0] for tensor in bad}
     if len(folders) == len(spoilt):
