@@ -95,3 +95,27 @@ def test_an_exception_whose_library_is_gone_is_told_without_its_type(
     assert [(one.type, one.what, one.state) for one in cut] == [
         ("(unknown type)", None, "uncaught")
     ]
+
+
+@pytest.mark.parametrize(
+    ("thrown", "what"),
+    [
+        ("std::out_of_range(std::string(3, 'x') + \" of shard 7\")", "xxx of shard 7"),
+        ('std::system_error(28, std::generic_category(), "ckpt")', "ckpt: No space left on device"),
+        ("std::bad_alloc()", None),
+    ],
+)
+def test_the_message_of_a_standard_exception_needs_no_library(
+    tmp_path: Path, crash: Callable[..., Any], thrown: str, what: str | None
+) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    source, program, elsewhere = tmp_path / "load.cpp", tmp_path / "load", tmp_path / "elsewhere"
+    headers = "".join(f"#include <{name}>\n" for name in ("new", "stdexcept", "system_error"))
+    source.write_text(f"{headers}int main() {{ throw {thrown}; }}")
+    subprocess.run([compiler, "-o", program, source], check=True, timeout=60)
+    elsewhere.mkdir()
+    core = crash([str(program)]).core
+    (found,) = read_core(str(core), sysroot=str(elsewhere)).cpp_exceptions
+    assert (found.type, found.what) == ("(unknown type)", what)
