@@ -99,13 +99,19 @@ std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view s
 // as {type, data}. fatalpanic() has replaced errors and Stringers by their text (preprintpanics).
 constexpr std::uint64_t kPanicOfG = 32, kMOfG = 48, kWordsOfM = 48;
 constexpr std::uint64_t kKindOfType = 23;
-constexpr std::uint8_t kKindMask = 31, kStringKind = 24;
+constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind = 24;
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
   if (!type || !data || *type < 4096) return std::nullopt;
   const auto kind = memory.get<std::uint8_t>(*type + kKindOfType);
-  if (!kind || (*kind & kKindMask) != kStringKind) return std::nullopt;
+  if (!kind) return std::nullopt;
+  const auto is = static_cast<std::uint8_t>(*kind & kKindMask);
+  if (is == kIntKind || is == kInt64Kind) {
+    const auto number = memory.get<std::int64_t>(*data);
+    return number ? std::optional(std::to_string(*number)) : std::nullopt;
+  }
+  if (is != kStringKind) return std::nullopt;
   const auto pointer = memory.word(*data), length = memory.word(*data + 8);
   if (!pointer || !length) return std::nullopt;
   return counted_text(memory, *pointer, *length);

@@ -25,6 +25,7 @@ func load(how string) int {
 	case "error": panic(errors.New("checksum of shard 7 differs"))
 	case "deadlock": <-make(chan int)
 	case "number": panic(42)
+	case "other": panic([]int{42})
 	}
 	return []int{1, 2, 3}[len(os.Args)+5]
 }
@@ -81,7 +82,8 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("error", "checksum of shard 7 differs"),
         ("index", "runtime error: index out of range [7] with length 3"),
         ("deadlock", "fatal error: all goroutines are asleep - deadlock!"),
-        ("number", None),  # a value that is no text is not guessed at
+        ("number", "42"),
+        ("other", None),  # a value that is neither text nor a whole number is not guessed at
     ],
 )
 def test_gos_panic_has_its_words(go: Path, tmp_path: Path, how: str, text: str | None) -> None:
