@@ -310,6 +310,8 @@ class RawCore(TypedDict):
     operand: RawAddress | None
     instruction: RawInstruction | None
     caught: RawCaught | None
+    handler_stack: tuple[int, int] | None
+    """Start and size of the alternate stack that the crashed thread ran a handler on."""
     mapped_bytes: int
     dumped_bytes: int
     memory_by_kind: tuple[tuple[str, int, int], ...]
