@@ -23,8 +23,10 @@ inline std::vector<std::string_view> prefix_names(const ranklogs::Grammar& gramm
 }
 
 template <>
-inline constexpr auto kFields<ranklogs::LastLine> =
-    std::tuple(field("line", &ranklogs::LastLine::line), field("text", &ranklogs::LastLine::text));
+inline constexpr auto kFields<ranklogs::PlainLine> =
+    std::tuple(field("line", &ranklogs::PlainLine::line), field("text", &ranklogs::PlainLine::text),
+               field("since", [](const ranklogs::PlainLine& one) { return one.again.since; }),
+               field("times", [](const ranklogs::PlainLine& one) { return one.again.times; }));
 
 template <>
 inline constexpr auto kFields<ranklogs::Label> = std::tuple(
@@ -39,7 +41,8 @@ inline constexpr auto kFields<ranklogs::Label> = std::tuple(
     field("first_line", &ranklogs::Label::first_line),
     field("last_line", &ranklogs::Label::last_line), field("at_marks", &ranklogs::Label::at_marks),
     field("last_words", &ranklogs::Label::last_words),
-    field<Told::values>("tail", &ranklogs::Label::tail));
+    field<Told::values>("tail", &ranklogs::Label::tail),
+    field<Told::values>("work", &ranklogs::Label::work));
 
 template <>
 inline constexpr auto kFields<ranklogs::Row> =

@@ -8,6 +8,7 @@
 #include "ranklogs/prefix_cache.h"
 #include "ranklogs/region_store.h"
 #include "ranklogs/sections.h"
+#include "ranklogs/work.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -21,7 +22,6 @@ constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and tho
 // Of few writers more is kept: how a process ended is told by its last lines, if by anything.
 constexpr std::size_t kTail = 32;
 constexpr std::size_t kMostTails = 1024;
-constexpr std::ptrdiff_t kMostBefore = 9;
 constexpr std::size_t kLongestWords = 400;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
@@ -34,6 +34,17 @@ constexpr Kinds kOpens =
 // A job is seldom started so often; a log with more of such lines is none of restarts.
 constexpr std::size_t kMostMarks = 64;
 constexpr std::size_t kMostCounts = 4'000'000;
+// What work looks like is learned from the first lines of a writer, from some of the others, and
+// from those right above an error.
+constexpr std::uint64_t kLearned = 128;
+// Lines of work that are looked for behind an error, and lines among which they are.
+constexpr unsigned kWorkBehind = 12;
+constexpr unsigned kLookedAt = 4096;
+// So often a form that is new behind an error comes there before it tells of work too.
+constexpr std::uint64_t kSeries = 20;
+constexpr std::size_t kMostWork = 96;
+constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
+constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
 
 // No early exit: a compiler makes vectors of it, and most lines have none.
 bool has_controls(std::string_view line) noexcept {
@@ -53,27 +64,59 @@ bool is_binary(std::string_view line) noexcept {
   });
 }
 
+struct Held {
+  std::string text;
+  std::uint64_t line = 0;  // in the file
+  bool plain = false;      // it is nothing special, and no error is open above it
+};
+
 struct Writer {
   std::uint32_t index = 0;
   Label label;
   std::unique_ptr<Region> open;
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
-  std::vector<std::string> words;         // a ring
-  std::vector<std::uint64_t> word_lines;  // where each of them stands in the file
+  std::vector<Held> words;  // a ring
   std::size_t next_word = 0;
-  bool plain = true;                // its last line was nothing special
-  std::vector<std::string> before;  // its lines before the last that were not
-  std::string pending;              // text for the sink
+  std::size_t learned_words = 0;
+  unsigned work_wanted = 0;  // behind the last error
+  unsigned looked_at = 0;
+  std::uint64_t error_line = 0;
+  std::string pending;  // text for the sink
 };
 
-// Adds what a writer wrote before the line at hand.
-void words_before(const Writer& writer, std::vector<std::string>& to) {
-  if (writer.next_word < 2) return;
-  const std::size_t now = writer.next_word - 1;
-  for (std::size_t k = now - std::min(now, kLastWords); k < now; ++k) {
-    to.push_back(writer.words[k % writer.words.size()]);
+// The last lines of a writer that were nothing special, the oldest first.
+std::vector<std::string> plain_above(const Writer& writer) {
+  std::vector<std::string> above;
+  const std::size_t held = writer.words.size();
+  const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
+  for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
+    if (writer.words[k % held].plain) above.push_back(writer.words[k % held].text);
   }
+  std::reverse(above.begin(), above.end());
+  return above;
+}
+
+// Ray prints a line of several processes once, and how often it left it out.
+std::string_view without_count(std::string_view text) noexcept {
+  if (!text.ends_with("x across cluster]")) return text;
+  const std::size_t at = text.rfind(" [repeated ");
+  return at == std::string_view::npos ? text : text.substr(0, at);
+}
+
+// One line in sixteen, in no step with what is printed again and again.
+bool is_sample(std::uint64_t line) noexcept {
+  return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
+}
+
+// Every second one: the rest still stands behind each part of the log.
+void thin(std::vector<PlainLine>& work) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < work.size(); i += 2) {
+    if (i != kept) work[kept] = std::move(work[i]);
+    ++kept;
+  }
+  work.resize(kept);
 }
 
 class Reader {
@@ -100,6 +143,8 @@ class Reader {
   void close(Writer& writer);
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
+  void special(Writer& writer);
+  void look_at(Writer& writer, std::string_view text);
   void spill(std::uint32_t index);
   void hand_out(std::uint32_t index, std::string_view text);
 
@@ -112,6 +157,7 @@ class Reader {
   std::string key_, last_key_, clean_, joined_, docker_;
   std::uint32_t last_index_ = 0;
   char stream_ = 0;  // of the line at hand
+  Forms forms_;
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
@@ -298,26 +344,23 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   piece_ = text;
   plain_ = false;
   if (options_.sink) hand_out(index, text);
+  text = without_count(text);
+  const std::string_view whole = text;
+  Held* word = nullptr;
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
-    if (writer.words.size() < held) {
-      writer.words.resize(held);
-      writer.word_lines.resize(held);
-    }
-    const std::size_t slot = writer.next_word++ % held;
-    writer.words[slot].assign(text.substr(0, kLongestWords));
-    writer.word_lines[slot] = log_.lines;
+    if (writer.words.size() < held) writer.words.resize(held);
+    word = &writer.words[writer.next_word++ % held];
+    word->text.assign(text.substr(0, kLongestWords));
+    word->line = log_.lines;
+    word->plain = false;
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
-  if (kinds && writer.plain) {
-    auto& before = writer.before;
-    words_before(writer, before);
-    if (std::ssize(before) > kMostBefore) before.erase(before.begin(), before.end() - kMostBefore);
-  }
-  writer.plain = !kinds;
+  const bool plain = !kinds;
+  if (kinds & kErrors) special(writer);
   if (kinds & bit(Kind::kLink)) {
     links_.take(text, log_.lines);
     kinds &= ~bit(Kind::kLink);
@@ -345,16 +388,51 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     if (writer.quiet > kPatience) {
       close(writer);
     } else {
+      if (plain && writer.work_wanted) look_at(writer, whole);
       append(writer, text, kinds);
       return;
     }
   }
-  plain_ = writer.plain;
+  plain_ = plain;
+  if (plain && word) {
+    word->plain = true;
+    if (writer.work_wanted || label.lines <= kLearned || is_sample(label.lines)) {
+      look_at(writer, whole);
+    }
+  }
   if (!kinds) return;
   append(writer, text, kinds);
   writer.quiet = 0;
   // Remarks are one line each; what may go on stays open.
   if (!(kinds & kOpens)) close(writer);
+}
+
+// What stands right above an error is learned, and work is looked for behind it.
+void Reader::special(Writer& writer) {
+  const std::size_t held = writer.words.size();
+  std::size_t at = writer.next_word - std::min(writer.next_word, held);
+  for (at = std::max(at, writer.learned_words); at < writer.next_word; ++at) {
+    const Held& word = writer.words[at % held];
+    if (word.plain) forms_.learn(writer.index, word.text, word.line);
+  }
+  writer.learned_words = writer.next_word;
+  writer.work_wanted = kWorkBehind;
+  writer.looked_at = 0;
+  writer.error_line = log_.lines;
+}
+
+// A line away from errors, or still within the region of one, which is nothing to learn from.
+void Reader::look_at(Writer& writer, std::string_view text) {
+  text = text.substr(0, kLongestWords);
+  const Again again =
+      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, log_.lines);
+  if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
+  const bool wanted = writer.work_wanted && again.since && again.since < writer.error_line;
+  if (!wanted && again.times != kSeries) return;
+  if (wanted) --writer.work_wanted;
+  std::vector<PlainLine>& work = writer.label.work;
+  work.push_back({log_.lines, std::string(text), again});
+  if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
 }
 
 void Reader::mark(std::uint32_t index, std::string_view text) {
@@ -368,9 +446,8 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open = std::make_unique<Region>();
     writer.open->label = writer.index;
     writer.open_bytes = 0;
-    if (kinds & (bit(Kind::kTraceback) | bit(Kind::kFatal)) && writer.next_word > 1) {
-      writer.open->before = writer.before;
-      words_before(writer, writer.open->before);
+    if (kinds & (bit(Kind::kTraceback) | bit(Kind::kFatal))) {
+      writer.open->before = plain_above(writer);
     }
   }
   Region& region = *writer.open;
@@ -417,11 +494,14 @@ Log Reader::finish() {
     const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(writer.words[k % held]);
+      writer.label.last_words.push_back(writer.words[k % held].text);
     }
+    Forms above;
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
-      writer.label.tail.push_back({writer.word_lines[k % held], std::move(writer.words[k % held])});
+      Held& word = writer.words[k % held];
+      const Again again = word.plain ? forms_.find(i, word.text, word.line, above) : Again{};
+      writer.label.tail.push_back({word.line, std::move(word.text), again});
     }
     log_.labels.push_back(std::move(writer.label));
   }

@@ -13,6 +13,7 @@
 #include "ranklogs/lines.h"
 #include "ranklogs/links.h"
 #include "ranklogs/prefix.h"
+#include "ranklogs/work.h"
 
 namespace pm::ranklogs {
 
@@ -42,9 +43,10 @@ struct Mark {
   std::string text;
 };
 
-struct LastLine {
+struct PlainLine {
   std::uint64_t line = 0;  // in the file, from 1
   std::string text;
+  Again again;  // away from errors
 };
 
 // One writer: what its prefixes say.
@@ -56,7 +58,8 @@ struct Label {
   std::uint64_t last_line = 0;
   std::vector<std::uint64_t> at_marks;  // its lines before each mark, while there were any
   std::vector<std::string> last_words;  // its last lines that say anything, the oldest first
-  std::vector<LastLine> tail;           // more of them, of a log with few writers
+  std::vector<PlainLine> tail;          // more of them, of a log with few writers
+  std::vector<PlainLine> work;  // the first lines behind each error that go on with what was before
 };
 
 struct Options {

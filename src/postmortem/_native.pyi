@@ -766,8 +766,14 @@ class RawRankLabel(TypedDict):
     at_marks: tuple[int, ...]
     """Its lines before each of the log's marks."""
     last_words: tuple[str, ...]
-    tail: tuple[tuple[int, str], ...]
-    """More of its last lines that are not empty, each with where it stands, the oldest first."""
+    tail: tuple[RawPlainLine, ...]
+    """More of its last lines that are not empty, the oldest first."""
+    work: tuple[RawPlainLine, ...]
+    """The first lines behind each error that tell of work."""
+
+RawPlainLine = tuple[int, str, int, int]
+"""Where it stands and its text; of a form that its writer had printed before, in which something
+has moved on, the first line of that form and how often it was seen, else zeros."""
 
 RawRegion = tuple[int, int, bool, tuple[tuple[int, int, str], ...], tuple[str, ...], str]
 """Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what

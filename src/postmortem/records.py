@@ -21,8 +21,9 @@ else:
 
 
 def is_record(value: object) -> bool:
-    """Return whether a value is a record: `vars` of it are its fields."""
-    return isinstance(vars(type(value)).get("__dataclass_fields__"), _Fields)
+    """Return whether a value, or a type, is a record: `vars` of the value are its fields."""
+    kind = value if isinstance(value, type) else type(value)
+    return isinstance(vars(kind).get("__dataclass_fields__"), _Fields)
 
 
 @dataclass_transform(frozen_default=True)

@@ -41,6 +41,10 @@ _PLAIN = dict.fromkeys(
 )
 
 
+Pointer = int
+"""A place in memory: an integer in facts, ``"0x00007f1e2c0013a0"`` in JSON."""
+
+
 def address(value: int) -> str:
     """Return an address in the 16 digits that the JSON schema promises."""
     return f"0x{value:016x}"

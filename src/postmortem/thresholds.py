@@ -38,6 +38,10 @@ CAUGHT_LINES_OF_FAILED = 200
 """The same for a process that ended badly: it may have cleaned up."""
 CAUGHT_LINES_OF_SHARED = 40
 """The same in a file that several ranks write: the lines may be the others'."""
+WORK_OF_OTHERS = 10
+"""Lines of work behind an error that may be of others: more than they print until they wait."""
+WORK_ALIKE = 20
+"""Lines of one form, with something that moves on, that are work where none was above an error."""
 END_LINES = 500
 """Lines of a file between a failure and what is no part of its end."""
 AT_ONCE_SECONDS = 2.0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.facts.crash import (
     AbortMessage,
@@ -214,6 +215,10 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[CoreFile],  # type: ignore[arg-type]
         process,
     )
+    if threads is not None and threads.crashed is not None:
+        facts[Thread] = threads.crashed
+    if Signal in facts:
+        facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads)  # type: ignore[arg-type]
     return facts
 
 

@@ -34,6 +34,10 @@ def assert_answer(case: dict[str, Any], report: Report) -> None:
         assert found[name].role == role
     for words in case.get("verdict_has", ()):
         assert words in report.verdict, report.verdict
+    for words in case.get("cause_has", ()):
+        assert any(words in one.cause for one in report.diagnoses)
+    for words in case.get("evidence_has", ()):
+        assert any(words in row.what for one in report.diagnoses for row in one.evidence)
     for words in case.get("verdict_lacks", ()):
         assert words not in report.verdict, report.verdict
     for diagnosis in report.diagnoses:

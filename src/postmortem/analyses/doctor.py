@@ -1,6 +1,6 @@
 """``postmortem doctor``: what this machine lacks for good evidence."""
 
-from postmortem.diagnose.machine.check import CORE_CHECKS
+from postmortem.diagnose.machine.check import CORE_CHECKS, NEEDED_CHECKS
 from postmortem.diagnose.machine.checks import checks
 from postmortem.facts.machine import Machine
 from postmortem.present.doctor.report import doctor_blocks, doctor_highlights
@@ -20,13 +20,12 @@ def analyse(*, gdb: str | None = None) -> Report:
 def report_on(machine: Machine) -> Report:
     """Return the report on a machine's facts; failed if a crash leaves nothing to explain."""
     found = tuple(checks(machine))
-    fatal = any(check.fatal and check.status == "missing" for check in found)
-    nothing = any(check.name in CORE_CHECKS and check.status == "missing" for check in found)
+    names = (*CORE_CHECKS, *NEEDED_CHECKS)
     return Report(
         kind="doctor",
         inputs=(),
-        verdict=headline(found, fatal=fatal),
-        failed=fatal or nothing,
+        verdict=headline(found),
+        failed=any(check.name in names and check.status == "missing" for check in found),
         diagnoses=(),
         blocks=doctor_blocks(found),
         body=fill(Doctor, checks=found, snapshot=None, since=None, changes=()),

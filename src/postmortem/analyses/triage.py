@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from postmortem import underway
 from postmortem.diagnose.incident.incident import judge
+from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind, Reading, Result
 from postmortem.facts.source import Source
@@ -46,15 +47,19 @@ def analyse(
     if not documents:
         error = nothing(names, results, found, evidence.problems)
         raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
+    runs = runs_of(results)
+    told = without_others(results, runs)
+    documents = [result.document for result in told if result.document is not None]
     judged = judge(documents)
-    files = used(found, results, left, judged)
+    files = used(found, results, told, left, judged)
     apart = frozenset((*judged.foreign, *judged.apart))
     report = triage_report(
         judged,
         documents,
         tuple(files.values()),
         apart,
-        triage_body(judged, documents, tuple(files.values()), apart),
+        triage_body(judged, documents, tuple(files.values()), apart, runs),
+        runs,
         inputs=tuple(Source(i.path, i.size_bytes) for i in found.items if files[i.path].used),
         problems=(*evidence.problems, *problems_of(results, found)),
         verbose=options.verbose,

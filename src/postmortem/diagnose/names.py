@@ -57,10 +57,32 @@ _SPOKEN_TYPES = (
 )
 
 
+_SHORTEST_GAP = 60
+_TELLS = Pattern(
+    r"\b[A-Z]+_(?:ERROR|STATUS|ERR)_[A-Z_]{3,}|\b[A-Z]+_(?:EXHAUSTED|EXCEEDED|PRECONDITION|DENIED)\b"
+    r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b"
+)
+"""What a text comes to: a status by its name, how a command ended."""
+
+
 def clip(text: str, limit: int) -> str:
-    """Return text of at most `limit` characters, on one line, its end marked if cut."""
+    """Return text of at most `limit` characters, on one line, marked where it is cut.
+
+    That is at the end, or in the middle where what it comes to stands behind.
+    """
     text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    if len(text) <= limit:
+        return text
+    head = limit // 2
+    tells = _TELLS.search(text, head - 1) if limit >= _SHORTEST_GAP else None
+    if tells is None or tells.end() < limit:
+        return text[: limit - 1].rstrip() + "…"
+    room = limit - head - 3
+    begin = min(tells.start(), len(text) - room)
+    tail = text[begin:] if text[begin - 1] == " " else text[begin:].partition(" ")[2]
+    if len(tail) > room:
+        tail = tail[: room - 1].rstrip() + "…"
+    return f"{text[:head].rstrip()} … {tail.lstrip()}"
 
 
 def _without_templates(name: str) -> str:

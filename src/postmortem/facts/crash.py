@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.records import record
+from postmortem.text import Pointer
 
 CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"})
 """By which a program ends that did what it may not, or gave up; all leave a core (signal(7))."""
@@ -20,7 +21,7 @@ class Signal:
     code_number: int | None = None
     code: str | None = None
     """``"SEGV_MAPERR"``, ``"SI_TKILL"`` …; None if the core has no siginfo."""
-    address: int | None = None
+    address: Pointer | None = None
     """Only for faults, and never for SI_KERNEL, which has none. 0 is an address."""
     sender_pid: int | None = None
     sender_uid: int | None = None
@@ -42,14 +43,14 @@ _ZEROS = 4
 class Instruction:
     """The instruction that the crashed thread was at, decoded as far as a diagnosis needs it."""
 
-    pc: int
+    pc: Pointer
     code: bytes
     """Up to 16 bytes at `pc`; empty when they cannot be read."""
     text: str | None = None
     """gdb's disassembly."""
     operand: str | None = None
     """Its memory operand in words of registers, as ``"rax+0x10"``."""
-    operand_address: int | None = None
+    operand_address: Pointer | None = None
     access: str | None = None
     """``"read"``, ``"write"``, ``"execute"`` or None if not decoded."""
     feature: str | None = None

@@ -4,6 +4,8 @@
 in any order and in any groups, on any number of machines.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from postmortem.records import record

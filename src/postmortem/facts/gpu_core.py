@@ -1,7 +1,10 @@
 """What a core dump of a GPU says: what it ran, where its threads stood, what failed."""
 
+from __future__ import annotations
+
 from postmortem.facts.source import Problem
 from postmortem.records import record
+from postmortem.text import Pointer
 
 Three = tuple[int, int, int]
 
@@ -15,8 +18,7 @@ class GpuDevice:
     """``"sm_90"``."""
     bus: str
     """``"18:00"``: PCI bus and device."""
-    processors: int | None
-    """Streaming multiprocessors."""
+    multiprocessors: int | None
     exceptions: tuple[str, ...] = ()
     """What the driver of an AMD GPU noted of it."""
 
@@ -35,12 +37,13 @@ class GpuPlace:
 
 @record
 class GpuFrame:
-    """One frame of a thread; `places` are empty where the code is not in the dump."""
+    """One frame of a thread."""
 
-    pc: int
+    pc: Pointer
     offset: int | None = None
     """From the start of the function."""
     places: tuple[GpuPlace, ...] = ()
+    """The innermost first; empty where the code is not in the dump."""
 
 
 @record
@@ -49,7 +52,7 @@ class GpuThread:
 
     device: int
     """Place in `GpuCore.devices`."""
-    sm: int
+    multiprocessor: int
     warp: int
     lane: int
     grid: int
@@ -75,7 +78,7 @@ class GpuKernel:
     host_tid: int | None
     """Thread of the process that launched it."""
     blocking: bool
-    """Launched with CUDA_LAUNCH_BLOCKING=1."""
+    """The launch waited for it (CUDA_LAUNCH_BLOCKING=1)."""
 
 
 @record
@@ -86,7 +89,7 @@ class GpuFault:
     """Who says it: ``"lane"``, ``"warp"``, ``"sm"`` (all its warps had left) or ``"trap"``."""
     code: int
     """CUDBGException_t; 0 for a trap."""
-    pc: int | None
+    pc: Pointer | None
     first: GpuThread
     has_thread: bool
     """False: only the multiprocessor in `first` is known."""
@@ -121,7 +124,7 @@ class GpuStand:
 class GpuMemory:
     """Shared memory of a block, or local memory of a thread."""
 
-    address: int
+    address: Pointer
     size: int
     data: bytes
     """As much of its begin as was asked for."""
@@ -190,7 +193,7 @@ class GpuCore:
     vendor: str = "NVIDIA"
     queues: tuple[GpuQueue, ...] = ()
     """Of AMD's GPUs, of whose waves nothing else is read."""
-    code_objects: tuple[int, ...] = ()
+    code_objects: tuple[Pointer, ...] = ()
     """Addresses of the code of AMD's GPUs that is in the dump."""
     problems: tuple[Problem, ...] = ()
 

@@ -1,5 +1,7 @@
 """What PyTorch's allocator of GPU memory held, and who asked for it: one snapshot of a process."""
 
+from __future__ import annotations
+
 from postmortem.facts.threads import Frame, Thread, own_frames
 from postmortem.records import record
 

@@ -1,5 +1,7 @@
 """Counters and states of a host and its GPUs that tell of failing hardware, at one moment."""
 
+from __future__ import annotations
+
 from postmortem.facts.source import Problem
 from postmortem.records import record
 

@@ -1,5 +1,7 @@
 """What came of importing a module in a process of its own."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 

@@ -1,5 +1,7 @@
 """What lies under some paths, and what its readers returned."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -61,12 +63,30 @@ class Inventory:
 
 
 @record
+class Run:
+    """The logs of one of several runs that lie in one place."""
+
+    name: str
+    """A path: of its folder, of its only log, or what the names of its logs begin with."""
+    paths: tuple[str, ...]
+    series: str
+    """Runs of one series are of one program."""
+    sweep: bool
+    """Its series is a sweep or an array: none of the runs repeats another."""
+    began: float | None
+    """Seconds since the epoch; None where nothing tells."""
+    ended: float
+
+
+@record
 class Reading:
     """One run of a command on some files."""
 
     kind: str
     words: tuple[str, ...]
     paths: tuple[str, ...]
+    run: Run | None = None
+    """Where the logs of several runs are read apart."""
 
 
 @record
@@ -76,3 +96,16 @@ class Result:
     reading: Reading
     document: Mapping[str, Any] | None
     why: str | None
+
+
+@record
+class Used:
+    """One file, and what became of it."""
+
+    path: str
+    kind: str
+    belongs: bool | None
+    """False: of another job or an earlier attempt; None: nothing says."""
+    used: bool
+    why: str | None
+    verdict: str | None = None

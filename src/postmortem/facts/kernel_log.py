@@ -1,5 +1,7 @@
 """What the kernel of a host wrote about faults: of processes, of GPUs, of the machine itself."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 from postmortem.records import record

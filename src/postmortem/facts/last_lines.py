@@ -10,6 +10,9 @@ class LastLine:
     text: str
     file: str
     line: int
+    since: int = 0
+    """The first line of its form, where its writer had printed that before and something has moved
+    on since: it tells of work. Else 0."""
 
     @property
     def where(self) -> str:
@@ -32,9 +35,11 @@ class LastLines:
     """What the first of them is, where that says more: ``"usage"``, a command line that was
     refused, ``"code"``, the code with which something ended and nothing else."""
     above: LastLine | None = None
-    """Of a code alone, the line right above: what ended may have written it."""
-    whole: bool = False
-    """No line stands above the last ones."""
+    """The line right above these errors: what ended may have written it."""
+    first: bool = False
+    """No line stands above these errors."""
+    known: str = ""
+    """Of what the line that tells the most holds, the message that says why, by its id."""
     about_peer: bool = False
     """The first of these errors, or the nearest one, only says that a peer is gone."""
     nearest: LastLine | None = None
@@ -43,6 +48,8 @@ class LastLines:
     """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
+    done: LastLine | None = None
+    """Its word that something came to its end, with neither an error nor work behind it."""
     worked: bool = False
     """They tell of work."""
     stopped: LastLine | None = None

@@ -1,8 +1,11 @@
 """Live processes of a job: where their threads stand, and what the kernel has them wait for."""
 
+from __future__ import annotations
+
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record
+from postmortem.text import Pointer
 
 
 @record
@@ -44,7 +47,7 @@ class SystemCall:
     """The call that a thread is blocked in."""
 
     name: str
-    arguments: tuple[int, ...] = ()
+    arguments: tuple[Pointer, ...] = ()
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     fds: tuple[int, ...] = ()

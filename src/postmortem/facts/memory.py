@@ -1,11 +1,14 @@
 """Address space: modules, single addresses, totals."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Literal
 
 from postmortem.records import record
+from postmortem.text import Pointer
 
 ModuleStatus = Literal["ok", "missing", "mismatch", "unverified"]
 
@@ -19,8 +22,8 @@ class Module:
     """
 
     path: str
-    start: int
-    end: int
+    start: Pointer
+    end: Pointer
     status: ModuleStatus
     build_id: str | None = None
     disk_build_id: str | None = None
@@ -78,20 +81,20 @@ class Address:
     Permissions are as of `mmap`: ``"r-x"``. Distances are in bytes.
     """
 
-    value: int
+    value: Pointer
     mapped: bool
-    start: int | None = None
-    end: int | None = None
+    start: Pointer | None = None
+    end: Pointer | None = None
     permissions: str | None = None
     kind: str | None = None
     """``"stack"``, ``"thread stack"``, ``"heap"``, ``"anonymous"``, ``"file"``, ``"module"``,
     ``"shared memory"``, ``"device"``, ``"vdso"``."""
     path: str | None = None
     file_offset: int | None = None
-    above_start: int | None = None
+    above_start: Pointer | None = None
     """Start of the nearest mapping above, when the address itself is not mapped."""
     above_kind: str | None = None
-    below_end: int | None = None
+    below_end: Pointer | None = None
     """End of the nearest mapping below, when the address itself is not mapped."""
 
 

@@ -1,5 +1,7 @@
 """What NCCL's own lines say: versions, networks, transports, peers, ways back from errors."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 

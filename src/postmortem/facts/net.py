@@ -1,5 +1,7 @@
 """What nodes saw of each other: names, interfaces, ports, pairs, speeds, collectives."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 from postmortem.records import record

@@ -1,5 +1,7 @@
 """The process that died: who it was, how it was started, which rank of which job."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 

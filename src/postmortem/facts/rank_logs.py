@@ -110,8 +110,9 @@ class LogFailure:
     begin_line: int = 0
     lines_after: int = 0
     """Lines that the writer wrote after it, without those of other failures."""
-    resumed: bool = False
-    """Lines like those before it come behind it: its process went on with its work."""
+    work: LastLine | None = None
+    """A line behind it by which its process went on with its work: one of a form that it had
+    printed before, with something that moved on."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"

@@ -105,6 +105,7 @@ WHERE = (
     "line",  # what readers look for in the lines that are kept of rank logs
     "last line",  # how the last lines of a log read: too general to look for in all of it
     "run begin",  # where a program says that it starts
+    "run sign",  # of which programs a log is
     "log",  # what programs and launchers print
     "process text",  # what rules over cores read: the text of an exception, of abort()
     "error message",  # what an exception says: too general to look for in all of a log

@@ -1,5 +1,7 @@
 """Where a fact comes from, and what could not be read."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 

@@ -1,5 +1,7 @@
 """What a system-call log adds up or lists of all its calls."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 
@@ -39,6 +41,22 @@ class FileCount:
     errors: int
     reads: int = 0
     writes: int = 0
+
+
+@record
+class Mount:
+    """What was done below one prefix."""
+
+    prefix: str
+    files: int
+    opens: int
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    errors: int
+    lookups: int
+    lookup_errors: int
 
 
 @record

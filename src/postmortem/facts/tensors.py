@@ -1,5 +1,7 @@
 """Tensors in files, and what one pass over each of them found."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from postmortem.records import record

@@ -9,6 +9,7 @@ from typing import Literal
 
 from postmortem.facts.crash import Signal
 from postmortem.records import record
+from postmortem.text import Pointer
 
 
 class Trust(StrEnum):
@@ -34,10 +35,10 @@ class Frame:
     function: str
     """Demangled, unshortened; ``"??"`` when no name is known."""
     kind: Literal["native", "python"] = "native"
-    pc: int | None = None
+    pc: Pointer | None = None
     module: str | None = None
     """Path of the module as the process mapped it."""
-    module_offset: int | None = None
+    module_offset: Pointer | None = None
     """`pc` relative to the module's link-time addresses, as addr2line takes it."""
     file: str | None = None
     line: int | None = None
@@ -102,7 +103,7 @@ class Wait:
     """What a thread waits for, and who holds it where that can be known."""
 
     what: str
-    address: int
+    address: Pointer
     holder: int | None = None
     """Thread that holds it, or whose end a join waits for; None where that is not known."""
     kind: str = "lock"

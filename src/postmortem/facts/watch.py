@@ -1,5 +1,7 @@
 """What processes held over time: memory, descriptors, threads, and the limit above them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from postmortem.records import record

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from postmortem.diagnose.names import clip
 from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.report.card import Card, Highlights
@@ -12,6 +13,7 @@ from postmortem.text import counted, shell_word
 
 _MOST_STEPS = 3
 _MOST_SEEN = 3
+_LONGEST_SEEN = 150
 _LONGEST_WHY = 260
 _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
@@ -84,7 +86,10 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 
 
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
-    return tuple((last_part(one.where), one.what) for one in diagnosis.evidence[:_MOST_SEEN])
+    return tuple(
+        (last_part(one.where), clip(one.what, _LONGEST_SEEN))
+        for one in diagnosis.evidence[:_MOST_SEEN]
+    )
 
 
 def last_part(where: str) -> str:
@@ -94,7 +99,7 @@ def last_part(where: str) -> str:
 
 def _why(best: Diagnosis, headline: str) -> str:
     """Return one sentence, two where the first is short; never what the headline says."""
-    if not _is_said(best.title, headline):
+    if not _is_said(best.title[len(best.lead) :], headline):
         return best.title
     said = ""
     for sentence in _SENTENCE.split(best.cause):

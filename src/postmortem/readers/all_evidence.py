@@ -11,11 +11,16 @@ from postmortem.facts.inventory import OF_RANKS, Inventory, Item, Kind, Reading
 from postmortem.facts.source import Problem
 from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
+from postmortem.readers.job_runs import runs_apart
 from postmortem.records import record
 from postmortem.text import shell_word
 
 _MOST_RINGS = 64
 _MOST_CORES = 64
+_MOST_RUNS = 64
+"""Runs of which the logs are read, the last ones."""
+_MOST_NAMED = 2_000
+"""Logs of a run that are named to its reader, where runs lie in one folder."""
 _MOST_SCANNED = 8 << 30
 """Bytes of checkpoints that are read whole without being asked for."""
 _NESTED = 2
@@ -80,7 +85,14 @@ def plan(
     shared = [] if redact else ["--no-redact"]
     left: dict[str, str] = {}
     readings: list[Reading] = []
-    ranks = found.of(*OF_RANKS)
+    size = ["--world-size", str(world_size)] if world_size else []
+    runs = runs_apart(found)
+    for run in runs[:-_MOST_RUNS]:
+        left |= dict.fromkeys(run.paths, f"of a run before the last {_MOST_RUNS}")
+    for run in runs[-_MOST_RUNS:]:
+        words = ("logs", *run.paths[:_MOST_NAMED], *size, *shared)
+        readings.append(Reading("logs", words, run.paths, run))
+    ranks = () if runs else found.of(*OF_RANKS)
     if ranks:
         folders = {f"{name.rstrip('/')}/": name for name in roots if Path(name).is_dir()}
         named = [item.path for item in ranks if not item.path.startswith(tuple(folders))]
@@ -89,7 +101,6 @@ def plan(
             for inside, name in folders.items()
             if any(item.path.startswith(inside) for item in ranks)
         ]
-        size = ["--world-size", str(world_size)] if world_size else []
         paths = tuple(item.path for item in ranks)
         readings.append(Reading("logs", ("logs", *kept, *named, *size, *shared), paths))
     strace = tuple(item.path for item in found.of(Kind.STRACE))

@@ -130,7 +130,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
                 name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
                 architecture=_target(row[5]),
                 bus=f"{row[2] >> 8 & 0xFF:02x}:{row[2] >> 3 & 0x1F:02x}",
-                processors=None,
+                multiprocessors=None,
                 exceptions=_exceptions(row[0]),
             )
             for row in raw["agents"]
@@ -183,7 +183,7 @@ def _device(row: RawGpuDevice) -> GpuDevice:
         name=row["name"] or row["chip"] or "a GPU without a name",
         architecture=row["sm_type"] or f"sm_{row['sm_major']}{row['sm_minor']}",
         bus=f"{row['pci_bus']:02x}:{row['pci_device']:02x}",
-        processors=row["sms"],
+        multiprocessors=row["sms"],
     )
 
 

@@ -1,11 +1,10 @@
 """What lies under some paths, by content: which file is evidence of which kind, and what is none.
 
-Only heads of regular files are read. Links are not followed into folders, and the walk ends at a
-number of files: what it did not look at is said.
+Only heads of regular files are read.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from postmortem import underway
@@ -13,16 +12,16 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Inventory, Item, Kind
 from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
+from postmortem.readers.below import files_below
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
-from postmortem.readers.ranklogs.sources import may_be_log
+from postmortem.readers.ranklogs.sources import has_name_of_log, may_be_log
 from postmortem.readers.regular import open_regular
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring
 
-MOST_FILES = 200_000
 _MOST_UNREADABLE = 50
 _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".npy", ".npz", ".gguf", ".distcp", ".ckpt", ".pt2")
 _OWN = b'"schema": "postmortem/1"'
@@ -43,29 +42,17 @@ def take_inventory(names: Sequence[str]) -> Inventory:
     for name in names:
         if not os.path.lexists(name):
             raise EvidenceError(name, "no such file or folder")
-        if Path(name).is_dir():
-            paths: Iterable[str] = _files_below(name, problems)
-        else:
-            paths = (name,)
-        for path in paths:
-            if len(items) >= MOST_FILES:
-                what = f"holds more than {MOST_FILES:,} files; the rest was not looked at"
-                problems.append(Problem(name, what, "name the folders with the evidence"))
-                return Inventory(tuple(items.values()), tuple(problems))
-            items.setdefault(path, _item(path, problems))
+        below = Path(name).is_dir()
+        for path in files_below(name, problems, _matters) if below else (name,):
+            if path not in items:
+                items[path] = _item(path, problems)
     return Inventory(tuple(items.values()), tuple(problems))
 
 
-def _files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
-    def unreadable(error: OSError) -> None:
-        if len(problems) < _MOST_UNREADABLE:
-            what = f"cannot be listed: {error.strerror}"
-            problems.append(Problem(str(error.filename), what))
-
-    for base, folders, files in os.walk(folder, onerror=unreadable):
-        folders.sort()
-        for file in sorted(files):
-            yield os.path.join(base, file)  # noqa: PTH118  a million Paths take seconds
+def _matters(path: str) -> bool:
+    """Return whether a file of a large sort is evidence: a text of no log's name is none."""
+    kind = _item(path, []).kind
+    return kind is not Kind.OTHER and (kind is not Kind.LOG or has_name_of_log(path))
 
 
 def _item(path: str, problems: list[Problem]) -> Item:

@@ -1,5 +1,7 @@
 """Diagnoses and the report that carries them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from postmortem.facts.confidence import Confidence as Confidence
@@ -38,9 +40,12 @@ class Diagnosis:
     """A conclusion with its evidence; the title would do as the subject of an e-mail."""
 
     id: str
+    """For `postmortem rules ID`."""
     title: str
     role: Role
+    """`cascade`: died because something else did."""
     confidence: Confidence
+    """The evidence states it, one known cause fits, or it is one of several."""
     cause: str
     next_steps: tuple[str, ...]
     evidence: tuple[Evidence, ...]
@@ -50,6 +55,7 @@ class Diagnosis:
     verdict: str | None = None
     """The whole verdict, where this is the best and its title cannot be put into a sentence."""
     about: Subject | None = None
+    """Whom and what it is about, where the evidence names them."""
     topic: Topic = Topic.FAILURE
 
 

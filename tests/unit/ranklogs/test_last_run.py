@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.ranklogs.later_runs import last_run
 from postmortem.report.model import Outcome, Report
 
 _HEAD = "loading the tokenizer of the model\nthe data loader has started its workers\n"
@@ -107,3 +110,21 @@ def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> N
     ranks = "".join(f"[rank1]: step {n} of 40\n" for n in range(20))
     text = ranks + _program("train.py", "ValueError: first") + ranks
     assert _report(tmp_path, text).problems == ()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"\x00\x01\xff\xfe (?P<a>[b\\ " * 2, b"one line that goes on and on " * 400, b"\xff" * 30],
+    ids=["no text", "long", "not UTF-8"],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_any_line_may_be_the_head_that_comes_again(head: bytes, end: bytes) -> None:
+    steps = b"2026-01-02 0%d:00:00 step 1 loss 2.1"
+    runs = [
+        end.join([head, b"the data loader has started", steps % hour, b"ValueError: 3", b""])
+        for hour in (3, 4)
+    ]
+    run = last_run(b"".join(runs))
+    assert run is not None
+    assert run.begin == len(runs[0])
+    assert run.before == "ValueError: 3"

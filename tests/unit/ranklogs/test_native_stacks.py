@@ -150,7 +150,7 @@ FAULTHANDLER = """\
 ENDS = {
     "c10": (C10, "torch.distributed.DistBackendError", "c10::Error::Error", 2),
     "terminate": (TERMINATE, "c10::Error", "c10::Error::Error", 1),
-    "open mpi": (OPEN_MPI, "abort", "??", 1),
+    "open mpi": (OPEN_MPI, "SIGSEGV", "??", 1),
     "asan": (ASAN, "AddressSanitizer", "fill(int*, int)", 1),
     "panic": (PANIC, "panic", "rust_begin_unwind", 1),
     "check": (CHECK, "Check failed", "google::LogMessage::Fail()", 1),

@@ -5,15 +5,17 @@ import os
 import socket
 import tarfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind
-from postmortem.readers import inventory
+from postmortem.readers import below, inventory
 from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
+from postmortem.readers.ranklogs.sources import find_rank_logs
 
 TRACE = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nValueError: x\n'
 STRACE = '7 openat(AT_FDCWD, "/a", O_RDONLY) = -1 ENOENT (No such file)\n' * 4
@@ -65,9 +67,9 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_no_more_is_opened_than_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten times the files cost no more: of all paths together, and said once."""
+    """Ten times the files cost no more, nor does the same folder twice, and it is said once."""
     opened = []
-    monkeypatch.setattr(inventory, "MOST_FILES", 30)
+    monkeypatch.setattr(below, "MOST_FILES", 30)
     real = inventory.open_regular
     monkeypatch.setattr(
         inventory, "open_regular", lambda path: (opened.append(path), real(path))[1]
@@ -80,13 +82,33 @@ def test_no_more_is_opened_than_the_limit_says(
             (folder / f"{index:03}.bin").write_bytes(b"\0")
         (folder / "loop").symlink_to(tmp_path)
         opened.clear()
-        found = take_inventory([str(folder), str(folder), *(str(p) for p in folder.iterdir())])
+        found = take_inventory([str(folder)])
         counts.append(len(opened))
         assert len(found.items) == 30
         assert [problem.what for problem in found.problems] == [
-            "holds more than 30 files; the rest was not looked at"
+            f"holds too many files: 30 were looked at, up to {folder / '030.bin'}"
         ]
     assert counts == [30, 30]
+
+
+def test_of_many_files_of_one_sort_a_sample_decides(tmp_path: Path) -> None:
+    """Captions of a data set are text and no logs; two thousand tasks write logs."""
+    for folder, name in (("captions", "{:05}.txt"), ("tasks", "task_{:05}.txt")):
+        (tmp_path / folder).mkdir()
+        for index in range(1_001):
+            (tmp_path / folder / name.format(index)).write_text(f"row {index} runs\n")
+    (tmp_path / "captions" / "job.log").write_text("ValueError: bad row\n")
+    found = take_inventory([str(tmp_path)])
+    assert Counter(Path(item.path).parent.name for item in found.items) == {
+        "captions": 1,
+        "tasks": 1_001,
+    }
+    (problem,) = found.problems
+    assert problem.where == str(tmp_path / "captions")
+    assert "1,001 files like 00000.txt" in problem.what
+    logs = find_rank_logs([str(tmp_path)])
+    assert len(logs.logs) == 1_002
+    assert problem in logs.problems
 
 
 def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import at_failure
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.facts.core import CoreFacts
@@ -62,9 +63,11 @@ class CoreCase:
         facts, crashed = self.facts, self.threads.crashed
         values = (
             self.kind,
+            self.signal and Crash(self.kind, self.signal, self.fault, self.threads),
             facts.core,
             facts.process,
             self.threads,
+            crashed,
             facts.modules,
             facts.memory,
             self.signal,

@@ -1,26 +1,16 @@
 """Evidence as a diagnosis cites it."""
 
-from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion
 from postmortem.diagnose.core.stacks import python_index
 from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.report.model import Confidence, Evidence
 
 TEXT_LIMIT = 600
 """Characters of a message that evidence quotes; c10 errors carry whole backtraces."""
-
-
-def cite_signal(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Evidence:
-    """Return what siginfo says."""
-    code = f" {signal.code}" if signal.code else ""
-    return Evidence(f"signal {signal.name}{code}", explain(kind, signal, fault, threads))
 
 
 def cite_frame(thread: Thread, index: int) -> Evidence:

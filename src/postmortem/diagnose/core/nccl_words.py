@@ -4,7 +4,6 @@ import re
 
 from postmortem.diagnose.names import clip
 from postmortem.knowledge.messages import Wording
-from postmortem.patterns import Pattern
 from postmortem.records import record
 
 _TIMEOUT = Wording("pgnccl-work-ran")
@@ -13,7 +12,7 @@ _VERSION = Wording("nccl-version")
 _LAST = Wording("nccl-last-error")
 _CUDA = Wording("gpu-error")
 _CUDA_FAILURE = Wording("nccl-cuda-failure")
-_SEQUENCE = Pattern(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
+_SEQUENCE = Wording("collective-sequence")
 
 
 @record
@@ -141,7 +140,7 @@ def _details(text: str) -> str:
     parts = []
     sequence = _SEQUENCE.search(text)
     if sequence is not None and "SeqNum" not in text:
-        parts.append(f"sequence {sequence.group(1)}")
+        parts.append(f"sequence {sequence['seq']}")
     version = _VERSION.search(text)
     if version is not None:
         parts.append(f"NCCL {version['version']}")

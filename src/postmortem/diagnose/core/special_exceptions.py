@@ -16,10 +16,7 @@ EXCEPTION_RULES = (
 )
 """Rules that read the exception of the crashed thread, and say more of it than its words."""
 
-CUDA_ERROR = Pattern(
-    r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
-    r"(?P<words>[^\n]+)"
-)
+_CUDA_ERROR = Wording("gpu-error")
 _OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
 _OUT_OF_MEMORY_TEXT = Wording("memory-short")
 _NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
@@ -103,7 +100,7 @@ def cuda_words(exception: CppException | None) -> str | None:
     """Return what CUDA said in an exception: ``"an illegal memory access was encountered"``."""
     if exception is None:
         return None
-    found = CUDA_ERROR.search(exception.what or "")
+    found = _CUDA_ERROR.search(exception.what or "")
     if found is not None:
         return clip(found["words"], 200)
     return "" if "AcceleratorError" in exception.type else None

@@ -68,7 +68,7 @@ def _finding(core: GpuCore, fault: GpuFault, what: CudaException, *, first: bool
 
 def _who(fault: GpuFault, what: CudaException) -> str:
     if not fault.has_thread:
-        return f", on multiprocessor {fault.first.sm}"
+        return f", on multiprocessor {fault.first.multiprocessor}"
     block, thread = triple(fault.first.block), triple(fault.first.thread)
     if fault.threads == 1 or what.exact == "lane":
         return f", in block {block}, thread {thread}"

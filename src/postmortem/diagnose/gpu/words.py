@@ -79,7 +79,7 @@ def cite_fault(core: GpuCore, fault: GpuFault, what: str) -> tuple[Evidence, ...
         rows.append(
             Evidence(
                 f"block {triple(one.block)}, thread {triple(one.thread)}",
-                f"multiprocessor {one.sm}, warp {one.warp}, lane {one.lane}; in all "
+                f"multiprocessor {one.multiprocessor}, warp {one.warp}, lane {one.lane}; in all "
                 f"{counted(fault.threads, 'thread')} of {counted(fault.warps, 'warp')} in "
                 f"{counted(fault.blocks, 'block')} failed there",
             )

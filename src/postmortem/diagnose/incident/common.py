@@ -1,7 +1,7 @@
 """What all reports have: their best diagnoses, with confidence and evidence."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from postmortem.report.model import Confidence, Evidence
 
@@ -24,9 +24,28 @@ def root_of(document: Document) -> Mapping[str, Any] | None:
     return next(iter(roots_of(document)), None)
 
 
-def confidence(diagnosis: Mapping[str, Any]) -> Confidence:
-    """Return how sure a diagnosis is."""
-    return Confidence(diagnosis["confidence"])
+class Told(TypedDict):
+    """What an event takes from a diagnosis as it stands."""
+
+    confidence: Confidence
+    evidence: tuple[Evidence, ...]
+    next_steps: tuple[str, ...]
+    cause: str
+
+
+def told_by(diagnosis: Mapping[str, Any]) -> Told:
+    """Return what a diagnosis says of its event; of its evidence the first rows."""
+    return {
+        "confidence": Confidence(diagnosis["confidence"]),
+        "evidence": evidence(diagnosis),
+        "next_steps": tuple(diagnosis["next_steps"]),
+        "cause": str(diagnosis["cause"]),
+    }
+
+
+def alone(rank: int | None) -> tuple[int, ...]:
+    """Return one rank as the ranks of an event; none where it is not known."""
+    return () if rank is None else (rank,)
 
 
 def evidence(diagnosis: Mapping[str, Any], most: int = 4) -> tuple[Evidence, ...]:

@@ -10,22 +10,12 @@ from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.knowledge.messages import Wording
-from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
-# How an error that a kernel caused is told; others of CUDA (no memory, no device) are not.
-_CUDA_ERROR = Pattern(
-    r"CUDA (?:error|failure|exception)|CUDA_ERROR_|CUDA kernel errors|illegal memory access|"
-    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was"
-)
-
-# How CUDA and NCCL tell of hardware; an illegal access is mostly the program's own.
-_GPU_BROKE = Pattern(
-    r"(?i)uncorrectable|\bECC\b|fallen off the bus|GPU is lost|hardware stack error|"
-    r"CUDA error: (?:unknown error|unspecified launch failure)|nvlink"
-)
-_FABRIC_BROKE = Pattern(r"IBV_WC_|ibv_|NET/IB|ncclRemoteError|ncclSystemError")
+_CUDA_ERROR = Wording("gpu-kernel-error")
+_GPU_BROKE = Wording("gpu-broke")
+_FABRIC_BROKE = Wording("fabric-broke")
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 _OUT_OF_MEMORY = Wording("gpu-memory-short")

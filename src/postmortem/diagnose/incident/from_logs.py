@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from postmortem.diagnose.incident.common import best, confidence, evidence, root_of
+from postmortem.diagnose.incident.common import alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.patterns import Pattern
@@ -56,7 +56,7 @@ def of_logs(document: Document) -> Iterator[Event]:
             EventType.RAISED,
             str(row["why"]),
             "logs",
-            ranks=(row["rank"],) if row["rank"] is not None else (),
+            ranks=alone(row["rank"]),
             host=row["host"],
             label=str(row["label"]) if row["rank"] is None else None,
             errnos=tuple(worded(str(row["why"]))),
@@ -86,10 +86,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
             kind or EventType.FAILED,
             str(root["title"]),
             "logs",
-            confidence=confidence(root),
-            evidence=evidence(root),
-            next_steps=tuple(root["next_steps"]),
-            cause=str(root["cause"]),
+            **told_by(root),
             errnos=tuple(worded(str(root["title"]))),
             belongs=True,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from postmortem.diagnose.incident.common import best, confidence, evidence, roots_of
+from postmortem.diagnose.incident.common import alone, best, evidence, roots_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.report.model import Confidence, Evidence
 
@@ -22,7 +22,6 @@ def of_core(document: Document) -> Iterator[Event]:
     """Yield how a core's process ended, or where the process of a snapshot is stuck."""
     process, signal = document["process"], document["signal"]
     top, name = best(document), signal["name"] if signal else None
-    rank = process["rank"]
     snapshot = name is None
     if snapshot and (top is None or top["role"] != "root"):
         return
@@ -38,12 +37,12 @@ def of_core(document: Document) -> Iterator[Event]:
         EventType.WATCHDOG if cascade else kind,
         str(document["verdict"]),
         "core",
-        ranks=(rank,) if rank is not None else (),
+        ranks=alone(process["rank"]),
         host=process["hostname"],
         pid=process["pid"] or None,
         role=process.get("role"),
         signal=name,
-        confidence=confidence(top) if top is not None else Confidence.POSSIBLE,
+        confidence=Confidence(top["confidence"]) if top is not None else Confidence.POSSIBLE,
         evidence=(Evidence(where, str(document["verdict"])), *(evidence(top) if top else ())),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
@@ -65,10 +64,7 @@ def of_gpu_core(document: Document) -> Iterator[Event]:
             host=process["hostname"],
             pid=process["pid"],
             says="".join(str(one["logs"] or "") for one in failed),
-            confidence=confidence(row),
-            evidence=evidence(row),
-            next_steps=tuple(row["next_steps"]),
-            cause=str(row["cause"]),
+            **told_by(row),
             order=order,
         )
 
@@ -79,20 +75,16 @@ def of_strace(document: Document) -> Iterator[Event]:
     for order, row in enumerate(roots_of(document)):
         about = row.get("about") or {}
         pid, errno = about.get("pid"), about.get("errno")
-        rank = ranks.get(pid)
         yield Event(
             _strace_type(str(row["id"]), errno, about.get("signal")),
             str(row["title"]),
             "strace",
-            ranks=(rank,) if rank is not None else (),
+            ranks=alone(ranks.get(pid)),
             pid=pid,
             path=about.get("path"),
             errnos=(errno,) if errno else (),
             signal=about.get("signal"),
-            confidence=confidence(row),
-            evidence=evidence(row),
-            next_steps=tuple(row["next_steps"]),
-            cause=str(row["cause"]),
+            **told_by(row),
             order=order,
         )
 
@@ -128,19 +120,15 @@ def of_hang(document: Document) -> Iterator[Event]:
         why = str(top["title"]).removeprefix(f"{one['label']} is slow: ")
         rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
-        rank = row["rank"]
         yield Event(
             kind,
             str(row["why"]),
             "hang",
-            ranks=(rank,) if rank is not None else (),
+            ranks=alone(row["rank"]),
             host=hosts.get(row["pid"]),
             pid=row["pid"],
             label=str(row["label"]),
-            confidence=confidence(top),
-            evidence=evidence(top),
-            next_steps=tuple(top["next_steps"]),
-            cause=str(top["cause"]),
+            **told_by(top),
             order=order,
         )
 
@@ -158,10 +146,7 @@ def of_scan(document: Document) -> Iterator[Event]:
         "scan",
         path=str(bad[0]["file"]),
         names=names,
-        confidence=confidence(top),
-        evidence=evidence(top),
-        next_steps=tuple(top["next_steps"]),
-        cause=str(top["cause"]),
+        **told_by(top),
     )
 
 
@@ -171,18 +156,14 @@ def of_watch(document: Document) -> Iterator[Event]:
         about = row.get("about") or {}
         if row["id"] != "memory_ran_out":
             continue
-        rank = about.get("rank")
         yield Event(
             EventType.KILLED_FOR_MEMORY,
             str(row["title"]),
             "watch",
-            ranks=(rank,) if rank is not None else (),
+            ranks=alone(about.get("rank")),
             pid=about.get("pid"),
             signal="SIGKILL",
-            confidence=confidence(row),
-            evidence=evidence(row),
-            next_steps=tuple(row["next_steps"]),
-            cause=str(row["cause"]),
+            **told_by(row),
             order=order,
         )
 
@@ -190,15 +171,11 @@ def of_watch(document: Document) -> Iterator[Event]:
 def of_gpu_memory(document: Document) -> Iterator[Event]:
     """Yield whose request for GPU memory failed."""
     for order, row in enumerate(roots_of(document)):
-        rank = (row.get("about") or {}).get("rank")
         yield Event(
             EventType.GPU_MEMORY,
             str(row["title"]),
             "gpu_memory",
-            ranks=(rank,) if rank is not None else (),
-            confidence=confidence(row),
-            evidence=evidence(row),
-            next_steps=tuple(row["next_steps"]),
-            cause=str(row["cause"]),
+            ranks=alone((row.get("about") or {}).get("rank")),
+            **told_by(row),
             order=order,
         )

@@ -1,5 +1,7 @@
 """Who holds up a job that hangs, as its flight recorders show it; each cause a type of its own."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 from postmortem.facts.confidence import Confidence

@@ -1,5 +1,7 @@
 """What a check is: what is there, why it matters, and the command that mends it."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 from postmortem.records import record
@@ -7,6 +9,8 @@ from postmortem.records import record
 State = Literal["ok", "warning", "missing", "failed"]
 CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
 """Where "missing" means that no core, or none with a stack, comes into our hands."""
+NEEDED_CHECKS = ("native reader",)
+"""Where "missing" means that `postmortem core` cannot work."""
 
 
 @record
@@ -18,7 +22,5 @@ class Check:
     found: str
     why: str
     fix: str | None = None
-    fatal: bool = False
-    """Without it `postmortem core` cannot work."""
     command: str | None = None
     """Shows the same to people."""

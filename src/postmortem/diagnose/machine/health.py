@@ -1,5 +1,7 @@
 """What the numbers of a host and its GPUs mean, alone and beside those of an earlier moment."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import cache
 
@@ -38,6 +40,7 @@ class Change:
     after: int
     state: State
     breaks: str | None
+    """What it can break: ``memory``, ``gpu``, ``disk``, ``network``, ``host``."""
     command: str
 
 

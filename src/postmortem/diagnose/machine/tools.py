@@ -10,7 +10,7 @@ def native(machine: Machine) -> Check:
     if machine.native_module is None:
         return Check("native reader", "ok", "loaded", why)
     fix = "pip install --force-reinstall torch-postmortem"
-    return Check("native reader", "missing", machine.native_module, why, fix, fatal=True)
+    return Check("native reader", "missing", machine.native_module, why, fix)
 
 
 def gdb(machine: Machine) -> Check:

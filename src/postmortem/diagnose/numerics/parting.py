@@ -4,6 +4,8 @@ Only what the monitor keeps is compared: extremes and counts, not values. Two te
 extremes are the same here.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +25,9 @@ class Difference:
     """One tensor that is not the same in both."""
 
     batch: int
+    """In A."""
     phase: str
+    """``forward``, ``backward``, ``optimizer`` or ``batch``."""
     module: str
     class_name: str
     kind: str

@@ -160,8 +160,6 @@ class ExitedSilently:
     how = CauseKind.SILENT_EXIT
     heard: bool = False
     """Lines of its own are there, and none of them is an error."""
-    near: str = ""
-    """A line without a name right above the launcher's word, which may be its own."""
 
 
 @record
@@ -332,9 +330,11 @@ class SaidLast:
     form: str = ""
     """See `LastLines.form`."""
     above: str = ""
-    """Of a code alone, the line right above it."""
-    whole: bool = False
-    """Nothing stands above the lines that are cited."""
+    """The line right above them, if that may say why."""
+    first: bool = False
+    """Nothing stands above them."""
+    known: str = ""
+    """See `LastLines.known`."""
     memory: str = ""
     """Of a worker that is gone, the line that tells of a kill for memory."""
 

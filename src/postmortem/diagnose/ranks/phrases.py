@@ -1,9 +1,10 @@
 """What the rules over rank logs say alike: who, where, and which words of theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
@@ -11,6 +12,7 @@ from postmortem.facts.threads import of_c_library
 from postmortem.knowledge.messages import briefs, explained
 from postmortem.report.model import Confidence, Evidence
 
+_MOST_LABELS = 3
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 
 
@@ -20,13 +22,16 @@ def ranks_words(parties: Sequence[Suspect]) -> str:
         return parties[0].words
     ranks = sorted(p.rank for p in parties if p.rank is not None)
     if len(ranks) != len(parties):
-        return ", ".join(p.label for p in parties[:4]) + (" …" if len(parties) > 4 else "")
+        shown = len(parties) if len(parties) <= _MOST_LABELS else _MOST_LABELS - 1
+        more = f" and {len(parties) - shown} more" if shown < len(parties) else ""
+        return ", ".join(p.label for p in parties[:shown]) + more
     return f"ranks {rank_words(ranks)}"
 
 
-def cite(blame: Attribution) -> tuple[Evidence, ...]:
-    """Return the evidence of the decision; there is always some."""
-    rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
+def cite(blame: Attribution, above: Iterable[LastLine] = ()) -> tuple[Evidence, ...]:
+    """Return the evidence of the decision, with the lines `above` it; there is always some."""
+    lines = ((line.where, clip(line.text, 300)) for line in above)
+    rows = tuple(Evidence(_short(where), what) for where, what in (*blame.evidence, *lines))
     return rows or (Evidence("logs", "all lines together"),)
 
 

@@ -11,6 +11,8 @@ innermost calls of the crashed thread by name. What a name is taken from decides
   a cut stack, a deep one, and one of another thread fold with the rest.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.core.recursion import recursion

@@ -1,5 +1,7 @@
 """Several checkpoints of one model: which is the last clean one, and where the bad values begin."""
 
+from __future__ import annotations
+
 from postmortem import thresholds
 from postmortem.facts.tensors import Tensors
 from postmortem.patterns import Pattern

@@ -5,7 +5,7 @@ from postmortem.facts.crash import Fault
 from postmortem.present.core.thread_body import ThreadBodies, group_body
 from postmortem.present.core.view import CoreView
 from postmortem.report.contract import core as shapes
-from postmortem.report.contract import fill
+from postmortem.report.contract import fill, unknown
 from postmortem.text import address
 
 
@@ -38,7 +38,7 @@ def _signal(view: CoreView) -> dict[str, object]:
     """Return the signal; in a snapshot only the explanation, as no signal came."""
     failed = view.signal
     if failed is None:
-        return {**dict.fromkeys(shapes.Signal.__annotations__), "explanation": view.explanation}
+        return {**unknown(shapes.Signal), "explanation": view.explanation}
     caught = failed if failed.then is not None else None
     signal = failed
     if failed.then is not None and failed.then.number != failed.number:

@@ -3,6 +3,8 @@
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
 from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.contract import fill
+from postmortem.report.contract import fleet as shapes
 
 _MOST = 40
 
@@ -47,41 +49,17 @@ def blocks(seen: Fleet) -> tuple[Block, ...]:
 def body(seen: Fleet) -> dict[str, object]:
     """Return the fields of the JSON report."""
     part = seen.part
-    return {
-        "command": seen.command,
-        "engine": seen.engine,
-        "nodes_asked": seen.asked,
-        "nodes_answered": len(part.answered),
-        "silent": [{"node": one.node, "why": one.why} for one in part.silent],
-        "groups": [
-            {
-                "outcome": one.outcome,
-                "diagnoses": list(one.ids),
-                "verdict": one.verdict,
-                "nodes": list(one.nodes),
-            }
-            for one in part.groups
-        ],
-        "standing": [
-            {
-                "frames": list(one.frames),
-                "doing": one.doing,
-                "ranks": list(one.ranks),
-                "processes": one.count,
-                "nodes": list(one.nodes),
-            }
-            for one in part.standing
-        ],
-        "crashes": [
-            {
-                "hash": one.hash,
-                "summary": one.summary,
-                "count": one.count,
-                "ranks": list(one.ranks),
-                "nodes": list(one.nodes),
-                "example": {"node": one.example[0], "path": one.example[1]},
-            }
+    return fill(
+        shapes.Fleet,
+        seen,
+        nodes_asked=seen.asked,
+        nodes_answered=len(part.answered),
+        silent=part.silent,
+        groups=[fill(shapes.Group, one, diagnoses=list(one.ids)) for one in part.groups],
+        standing=[fill(shapes.Standing, one, processes=one.count) for one in part.standing],
+        crashes=[
+            fill(shapes.Crash, one, example=dict(zip(("node", "path"), one.example, strict=True)))
             for one in part.crashes
         ],
-        "kept": [{"hash": a, "path": b, "size_bytes": c} for a, b, c in seen.kept],
-    }
+        kept=[{"hash": a, "path": b, "size_bytes": c} for a, b, c in seen.kept],
+    )

@@ -45,8 +45,8 @@ def _facts(core: GpuCore) -> Iterator[tuple[str, str]]:
         yield "process", f"pid {core.pid}{host} (by the file's name)"
     for number, one in enumerate(core.devices):
         words = f"{one.name}, {one.architecture}, PCI {one.bus}"
-        if one.processors is not None:
-            words += ", " + counted(one.processors, "multiprocessor")
+        if one.multiprocessors is not None:
+            words += ", " + counted(one.multiprocessors, "multiprocessor")
         yield f"GPU {number}", "; ".join([words, *one.exceptions])
     if core.driver or core.cuda:
         yield "driver", (core.driver or "not said") + (f", CUDA {core.cuda}" if core.cuda else "")
@@ -72,7 +72,7 @@ def _facts(core: GpuCore) -> Iterator[tuple[str, str]]:
         yield (
             "thread",
             f"block {triple(first.block)}, thread {triple(first.thread)}: GPU {first.device}, "
-            f"multiprocessor {first.sm}, warp {first.warp}, lane {first.lane}",
+            f"multiprocessor {first.multiprocessor}, warp {first.warp}, lane {first.lane}",
         )
     yield (
         "on the GPU",
@@ -115,7 +115,16 @@ def _faults(core: GpuCore, most: int) -> Table:
         where = line_of(one.frames[0]) if one.frames else None
         who = f"{triple(one.first.block)} {triple(one.first.thread)}" if one.has_thread else "–"
         pc = f"0x{one.pc:x}" if one.pc is not None else "–"
-        rows.append((name, str(one.threads), str(one.warps), str(one.first.sm), who, where or pc))
+        rows.append(
+            (
+                name,
+                str(one.threads),
+                str(one.warps),
+                str(one.first.multiprocessor),
+                who,
+                where or pc,
+            )
+        )
     columns = ("exception", "threads", "warps", "sm", "first block and thread", "where")
     return Table(columns, tuple(rows), title="all that failed", right_aligned=(1, 2, 3))
 

@@ -1,13 +1,6 @@
 """The fields of ``kind gpu_core``."""
 
-from postmortem.facts.gpu_core import (
-    GpuCore,
-    GpuFault,
-    GpuMemory,
-    GpuRegisters,
-    GpuStand,
-    GpuThread,
-)
+from postmortem.facts.gpu_core import GpuCore, GpuFault, GpuMemory, GpuRegisters, GpuStand
 from postmortem.knowledge.cuda_exceptions import cuda_exception
 from postmortem.report.contract import fill
 from postmortem.report.contract import gpu_core as shapes
@@ -19,7 +12,6 @@ def gpu_body(core: GpuCore) -> dict[str, object]:
         shapes.GpuCore,
         core,
         process=fill(shapes.Process, core),
-        devices=[fill(shapes.Device, one, multiprocessors=one.processors) for one in core.devices],
         contexts=[
             fill(shapes.Context, device=device, tid=tid or None) for device, tid in core.contexts
         ],
@@ -49,24 +41,15 @@ def _fault(core: GpuCore, one: GpuFault) -> dict[str, object]:
         exact=what.exact if what is not None else "warp",
         logs=(what.logs or None) if what is not None else None,
         device=one.first.device,
-        multiprocessor=one.first.sm,
+        multiprocessor=one.first.multiprocessor,
         kernel=kernel.name if kernel is not None else None,
-        first=_thread(one.first) if one.has_thread else None,
+        first=one.first if one.has_thread else None,
     )
 
 
 def _stand(core: GpuCore, one: GpuStand) -> dict[str, object]:
     kernel = core.kernel_of(one.device, one.grid)
-    return fill(
-        shapes.Stand,
-        one,
-        kernel=kernel.name if kernel is not None else None,
-        some=[_thread(thread) for thread in one.some],
-    )
-
-
-def _thread(one: GpuThread) -> dict[str, object]:
-    return fill(shapes.Thread, one, multiprocessor=one.sm)
+    return fill(shapes.Stand, one, kernel=kernel.name if kernel is not None else None)
 
 
 def _registers(one: GpuRegisters) -> dict[str, object]:

@@ -25,6 +25,7 @@ MEANINGS = {
     "st-headertoolarge": "a file is not a checkpoint",
     "enospc-log": "the disk is full",
     "library-missing": "a library is missing",
+    "cpp-bad-alloc": "memory that it asked for could not be had",
     "loss-nonfinite": "the loss is NaN or Inf",
 }
 """Ids of known messages to what they mean, in words that need no manual."""

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.machine.check import CORE_CHECKS, Check
+from postmortem.diagnose.machine.check import CORE_CHECKS, NEEDED_CHECKS, Check
 
 
-def headline(found: Sequence[Check], *, fatal: bool) -> str:
-    """Return what is lacking, the worst first; `fatal`: no core can be explained at all."""
+def headline(found: Sequence[Check]) -> str:
+    """Return what is lacking, the worst first."""
     missing = [check.name for check in found if check.status == "missing"]
     warnings = [check.name for check in found if check.status == "warning"]
-    if fatal:
-        needed = [check.name for check in found if check.fatal and check.status == "missing"]
+    if needed := [name for name in missing if name in NEEDED_CHECKS]:
         return f"postmortem core cannot work here without: {', '.join(needed)}"
     if stopped := [name for name in missing if name in CORE_CHECKS]:
         others = [name for name in missing if name not in CORE_CHECKS]

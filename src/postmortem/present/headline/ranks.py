@@ -11,7 +11,7 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
 from postmortem.present.ranks.attempts import attempts_said
-from postmortem.present.ranks.ended import how_it_ended
+from postmortem.present.ranks.ended import how_it_ended, survived
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.model import Diagnosis, Role
 
@@ -44,9 +44,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             return "the job recovered"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
-            count = len(handled)
-            noun = "error was" if count == 1 else "errors were"
-            return f"no rank failed; {count} {noun} printed, and the program went on"
+            return survived(view.logs, handled)
         return how_it_ended(view.logs)
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
@@ -60,7 +58,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             words = clip(failure.said.words, 200)
             if not placed:  # a card has room for what it means
-                words = _meaning(failure) + words
+                known = _meaning(failure)
+                words = f"{known}: {words}" if known else words
             at = at_frame(failure) if placed else ""
             if blame.first[0].rank is None and len(view.logs.writers) == 1:
                 return f"{words}{at}"
@@ -68,6 +67,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         it = "it" if len(blame.first) == 1 else "they"
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
+        known = _meaning(blame.first[0].failure)
+        said += f" ({known})" if known else ""
         if blame.how is CauseKind.NUMBERS:
             first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
@@ -79,10 +80,9 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     return best.verdict or best.title
 
 
-def _meaning(failure: LogFailure) -> str:
+def _meaning(failure: LogFailure | None) -> str | None:
     known = known_cause(failure)
-    meaning = MEANINGS.get(known.id) if known is not None else None
-    return f"{meaning}: " if meaning is not None else ""
+    return MEANINGS.get(known.id) if known is not None else None
 
 
 def _jam_verdict(blame: Attribution, jam: Jam) -> str:

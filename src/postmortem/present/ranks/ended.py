@@ -1,10 +1,12 @@
 """How a job ended of which no log tells a failure: well, or nobody knows."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
+from postmortem.diagnose.ranks.deciding.last_words import ended_well
 from postmortem.diagnose.stacks.activity import where
-from postmortem.facts.last_lines import LastLines
-from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView
@@ -16,25 +18,60 @@ def settled(view: RankLogsView, best: Diagnosis | None) -> Outcome | None:
     cause = view.blame.cause
     if isinstance(cause, OtherText) or (isinstance(cause, SaidLast) and not cause.plain):
         return Outcome.UNKNOWN
-    if best is None and _ended_well(view.logs):
+    if best is None and _is_well(view.logs):
         return Outcome.HEALTHY
     return None
+
+
+def _is_well(logs: RankLogs) -> bool:
+    if logs.flights and not logs.exits and not logs.last_lines:
+        return unended_words(logs) is None
+    return ended_well(logs)
+
+
+def survived(logs: RankLogs, printed: Sequence[LogFailure]) -> str:
+    """Return the verdict where all errors that were printed were survived, with what tells that."""
+    errors = "1 error was" if len(printed) == 1 else f"{len(printed)} errors were"
+    said = f"no rank failed; {errors} printed, and "
+    work = max((f.work for f in printed if f.work), key=lambda one: one.line, default=None)
+    if work is not None:
+        return f"{said}the program went on: {clip(work.text.strip(), 100)} (line {work.line:,})"
+    ends = [one.ended for one in logs.last_lines if one.ended is not None]
+    if logs.exits or not ends:
+        return f"{said}the launcher says that all ended with 0"
+    return f"{said}the program came to its end: {clip(ends[-1].text.strip(), 100)}"
 
 
 def how_it_ended(logs: RankLogs) -> str:
     """Return the verdict where nothing failed as far as the logs tell."""
     unended = unended_words(logs)
-    if unended or logs.flights or _ended_well(logs):
-        return "no failure in these logs" + (f"; {unended}" if unended else "")
+    if unended or logs.flights or ended_well(logs):
+        said = unended or _own_end(logs)
+        return "no failure in these logs" + (f"; {said}" if said else "")
     if not logs.files and logs.stacks is not None:
         return f"no log was given: these are stacks; {_standing(logs.stacks)}"
+    if over := _own_end(logs):
+        return f"the logs report no failure; {over}"
     said = "the logs report no failure, and do not say how the job ended"
     near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
     if near is not None:
         return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
-    words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
-    return said + words
+    if last is None:
+        return said
+    words = f"{last.line}: {clip(last.text.strip(), 120)}"
+    if last.file.endswith(".ipynb"):
+        return f"no error stands in the outputs of the notebook; the last of them is line {words}"
+    return f"{said}; the last line is {words}"
+
+
+def _own_end(logs: RankLogs) -> str:
+    """Return ``line 17 says that it is done: …`` where nothing else follows; else nothing."""
+    newest = max(logs.last_lines, key=lambda one: one.last.line, default=None)
+    over = (newest.ended or newest.done) if newest is not None else None
+    if over is None:
+        return ""
+    return f"line {over.line} says that it is done: {clip(over.text.strip(), 120)}"
 
 
 def _standing(stacks: StackClasses) -> str:
@@ -45,19 +82,3 @@ def _standing(stacks: StackClasses) -> str:
     if count == 1:
         return f"the process stands in {place}"
     return f"{len(most.members)} of {count} processes stand in {place}"
-
-
-def _ended_well(logs: RankLogs) -> bool:
-    """Whether the launcher says that all ended with 0, or each writer that it is done."""
-    if logs.exits:
-        return not any(end.code or end.signal for end in logs.exits)
-    if logs.flights and not logs.last_lines:
-        return unended_words(logs) is None
-    latest: dict[str, LastLines] = {}
-    for one in logs.last_lines:
-        if one.errors:
-            return False
-        before = latest.setdefault(one.last.file, one)
-        if one.last.line > before.last.line:
-            latest[one.last.file] = one
-    return bool(latest) and all(one.ended for one in latest.values())

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from postmortem.facts.syscall_totals import FileCount
 from postmortem.facts.syscalls import Blocked, Match, SystemCalls, Target, Task
 from postmortem.present.strace.summary_body import SUMMARY_FIELDS, summary_fields
 from postmortem.present.strace.view import Found, StraceView
@@ -118,4 +119,4 @@ def _files(logs: tuple[SystemCalls, ...]) -> list[dict[str, object]]:
         (row for log in logs for row in log.files),
         key=lambda row: (-(row.read_bytes + row.written_bytes), -row.opens, row.path),
     )
-    return [fill(shapes.FileCount, row) for row in rows[:_MOST_FILES]]
+    return [fill(FileCount, row) for row in rows[:_MOST_FILES]]

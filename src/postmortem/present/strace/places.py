@@ -1,9 +1,11 @@
 """Where a log's files lie: totals by prefix, and folders in which very much was looked up."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from postmortem.facts.syscall_totals import FileCount, FolderCount
+from postmortem.facts.syscall_totals import FileCount, FolderCount, Mount
 from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -57,22 +59,6 @@ def shared_prefix(paths: Iterable[str]) -> str | None:
     """Return the prefix that several paths share, or None."""
     found = {prefix_of(path) for path in paths}
     return found.pop() if len(found) == 1 else None
-
-
-@record
-class Mount:
-    """What was done below one prefix."""
-
-    prefix: str
-    files: int
-    opens: int
-    reads: int
-    writes: int
-    read_bytes: int
-    written_bytes: int
-    errors: int
-    lookups: int
-    lookup_errors: int
 
 
 def mounts(logs: Iterable[SystemCalls]) -> tuple[Mount, ...]:

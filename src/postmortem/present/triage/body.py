@@ -5,7 +5,8 @@ from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.incident import Judged, ranks_of
-from postmortem.present.triage.used import Used
+from postmortem.diagnose.incident.runs import Runs
+from postmortem.facts.inventory import Used
 from postmortem.present.triage.words import restart, would_decide
 from postmortem.report.contract import fill
 from postmortem.report.contract import triage as shapes
@@ -14,7 +15,11 @@ Document = Mapping[str, Any]
 
 
 def triage_body(
-    judged: Judged, documents: Sequence[Document], files: Sequence[Used], apart: frozenset[int]
+    judged: Judged,
+    documents: Sequence[Document],
+    files: Sequence[Used],
+    apart: frozenset[int],
+    runs: Runs,
 ) -> dict[str, object]:
     """Return roots, chain, victims and candidates, and what was read and what not."""
     incident = judged.incident
@@ -53,6 +58,9 @@ def triage_body(
         would_decide=[] if roots else list(would_decide(documents)),
         restart=None if advice is None else fill(shapes.Restart, advice=advice[0], why=advice[1]),
         evidence=files,
+        runs=[
+            fill(shapes.Run, end, name=end.run.name, files=list(end.run.paths)) for end in runs.ends
+        ],
     )
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
+from postmortem.diagnose.incident.runs import Runs
 from postmortem.present.card import last_part
 from postmortem.present.headline.incident import first_step
+from postmortem.present.triage.runs import before_verdict, card_rows
 from postmortem.present.triage.words import Document, chain, restart, step_words
 from postmortem.report.card import Highlights
 
@@ -14,14 +16,16 @@ _MOST_ROOTS = 3
 _MOST_CANDIDATES = 4
 
 
-def triage_highlights(incident: Incident[Event], documents: Sequence[Document]) -> Highlights:
+def triage_highlights(
+    incident: Incident[Event], documents: Sequence[Document], runs: Runs
+) -> Highlights:
     """Return the steps of the chain, and whether to start the job again."""
-    rows = [*_chain(incident), *_candidates(incident, documents)]
+    rows = [*_chain(incident), *_candidates(incident, documents), *card_rows(runs)]
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
     several = incident.roots and len(documents) > 1
-    headline = first_step(incident, incident.roots[0]) if several else None
+    headline = before_verdict(runs) + first_step(incident, incident.roots[0]) if several else None
     return Highlights(rows=tuple(rows), headline=headline)
 
 

@@ -7,10 +7,12 @@ from typing import Any
 from postmortem.diagnose.incident.common import root_of
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.incident import Judged
+from postmortem.diagnose.incident.runs import Runs
+from postmortem.facts.inventory import Used
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.incident import headline
 from postmortem.present.triage.card import triage_highlights
-from postmortem.present.triage.used import Used
+from postmortem.present.triage.runs import before_verdict, runs_block
 from postmortem.present.triage.words import chain, next_steps, restart, step_words, would_decide
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
@@ -28,6 +30,7 @@ def triage_report(
     files: Sequence[Used],
     apart: frozenset[int],
     body: Mapping[str, object],
+    runs: Runs,
     *,
     inputs: tuple[Source, ...],
     problems: tuple[Problem, ...],
@@ -42,15 +45,15 @@ def triage_report(
     return Report(
         kind="triage",
         inputs=inputs,
-        verdict=headline(judged.incident, told),
+        verdict=before_verdict(runs) + headline(judged.incident, told),
         failed=failed,
         diagnoses=tuple(_diagnoses(judged, documents, apart)),
-        blocks=tuple(_blocks(judged, told, files, verbose=verbose)),
+        blocks=(*_blocks(judged, told, files, verbose=verbose), *runs_block(runs)),
         body=body,
         problems=whole,
         footer=_footer(files),
         settled=Outcome.HEALTHY if healthy else None,
-        highlights=triage_highlights(judged.incident, told),
+        highlights=triage_highlights(judged.incident, told, runs),
     )
 
 

@@ -1,31 +1,28 @@
 """What became of each file that lay there."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 
 from postmortem.diagnose.incident.incident import Judged
 from postmortem.errors import EvidenceError
-from postmortem.facts.inventory import OF_RANKS, Inventory, Result
+from postmortem.facts.inventory import OF_RANKS, Inventory, Result, Used
 from postmortem.facts.source import Problem
-from postmortem.records import record, replace
+from postmortem.records import replace
 from postmortem.text import counted
 
 
-@record
-class Used:
-    """One file, and what became of it."""
-
-    path: str
-    kind: str
-    belongs: bool | None
-    used: bool
-    why: str | None
-    verdict: str | None = None
-
-
 def used(
-    found: Inventory, results: Sequence[Result], left: Mapping[str, str], judged: Judged
+    found: Inventory,
+    results: Sequence[Result],
+    told: Sequence[Result],
+    left: Mapping[str, str],
+    judged: Judged,
 ) -> dict[str, Used]:
-    """Return what became of each file; `left` says by path why some were not read."""
+    """Return what became of each file; `left` says by path why some were not read.
+
+    `told` are the results without those of other runs.
+    """
     rows = {
         item.path: Used(item.path, item.kind.value, None, False, left.get(item.path, item.why))
         for item in found.items
@@ -39,7 +36,7 @@ def used(
                 why=result.why,
                 verdict=verdict if len(result.reading.paths) == 1 else None,
             )
-    read = [result for result in results if result.document is not None]
+    read = [result for result in told if result.document is not None]
     for index, why in judged.foreign.items():
         for path in read[index].reading.paths:
             rows[path] = replace(rows[path], belongs=False, used=False, why=why)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
@@ -33,7 +35,7 @@ from postmortem.readers.ranklogs.last_lines import (
     without_told,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
+from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
@@ -44,11 +46,13 @@ from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawRankLog, RawRegion
+    from postmortem._native import RawPlainLine, RawRankLog, RawRegion
 
 
-_FEWEST_ALIKE = 3
-"""Of the last lines of all, so many like those before an error tell that its program went on."""
+_VERY_LAST = 3
+_COUNTS = 3
+"""Times that a form was printed, each time with something else: a head that each run prints is two
+lines of two runs."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -71,6 +75,7 @@ class Assembly:
         self._found = found
         self._known = KnownLines(row[2] for one in read for r in one.raw["regions"] for row in r[3])
         self._labels: list[Label] = []
+        self._work_of: dict[int, list[RawPlainLine]] = {}
         self._first: list[int] = []
         """Position of each file's first label."""
         self._launchers: dict[int, Launchers] = {}
@@ -200,25 +205,26 @@ class Assembly:
                 remote = known.get("ray-remote")
                 if remote:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
-                    failure = replace(failure, writer=worker, lines_after=0, resumed=False)
+                    failure = replace(failure, writer=worker, lines_after=0, work=None)
                 dead = self._dead_worker(position, traceback)
                 if dead is not None:
-                    failure = replace(failure, writer=dead, lines_after=0, resumed=False)
+                    failure = replace(failure, writer=dead, lines_after=0, work=None)
                 if traceback.rank is not None:
                     whose = self._rank_writer(traceback.rank, label.file.path)
                     failure = replace(
-                        failure, writer=whose, lines_after=0, resumed=False, source="quoted"
+                        failure, writer=whose, lines_after=0, work=None, source="quoted"
                     )
                 yield failure
-        for failure in without_echoes(self._endings(position, writer, kept)):
+        for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
             rank = rank_named(failure, self._known) if shared else None
-            process = process_named(failure) if shared else None
+            process = process_named(failure, self._known) if shared else None
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             elif process is not None:
                 pid, host = process
-                named = self._named(Writer(f"process {pid} on {host}", host=host))
+                words = f"process {pid}" + (f" on {host}" if host else "")
+                named = self._named(Writer(words, host=host))
                 failure = replace(failure, writer=named)
             yield failure
 
@@ -235,15 +241,16 @@ class Assembly:
             for failure in endings(
                 region.raw, writer, self._labels[position].file.path, until, self._known
             ):
-                yield replace(failure, attempt=self._attempt(position, failure.line))
+                attempt = self._attempt(position, failure.line)
+                yield replace(failure, attempt=attempt, work=self._work(position, failure))
 
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows
     ) -> LogFailure:
         label = self._labels[position]
         until = self._lines_until(position, traceback.line)
-        after = until - traceback.ordinal
-        after -= kept.count(traceback.ordinal, until)
+        behind = until - traceback.ordinal
+        after = behind - kept.count(traceback.ordinal, until)
         region = kept.region(traceback.line)
         tree, text = None, traceback.text
         if region is not None and "Exception Group" in text:
@@ -254,7 +261,7 @@ class Assembly:
         below: list[str] = []
         if region is not None:
             native, below = native_below(region.rows, region.behind(traceback.ordinal))
-        return LogFailure(
+        failure = LogFailure(
             kind=traceback.kind,
             said=traceback.said,
             writer=writer,
@@ -268,9 +275,9 @@ class Assembly:
             text="\n".join([text, *below]),
             begin_line=traceback.begin,
             lines_after=max(0, after),
-            resumed=region is not None and self._resumed(traceback, position, writer, region),
             attempt=self._attempt(position, traceback.line),
         )
+        return replace(failure, work=self._work(position, failure, region, behind))
 
     def _worker(self, name: str, pid: int, host: str | None) -> int:
         """Return the writer that a process of Ray is, which may have written nothing itself."""
@@ -288,31 +295,45 @@ class Assembly:
         self._writers.writers.append(new)
         return len(self._writers.writers) - 1
 
-    def _resumed(
-        self, traceback: Traceback, position: int, writer: int, region: KeptRegion
-    ) -> bool:
-        """Return whether lines like those before a traceback come behind it too.
+    def _work(
+        self, position: int, failure: LogFailure, region: KeptRegion | None = None, behind: int = 0
+    ) -> LastLine | None:
+        """Return the last line that tells of work behind an error.
 
-        Where no prefix tells ranks apart only the last lines of all count, several of them unless
-        they are the very last.
+        Where no prefix tells ranks apart those that go on for a while may be the others, and what
+        a process printed before an exception that nothing caught may come through another pipe
+        behind it. Then there must be a good many such lines, or one of them ends the log.
         """
-        raw = self._labels[position].raw
-        until = self._lines_until(position, traceback.line)
-        whole = until >= raw["lines"]  # else a later attempt has the last lines
-        last = raw["last_words"] if whole else []
-        behind = until - traceback.ordinal
-        shared = self._writers.writers[writer].shared
-        if shared and behind < len(last):
-            return False
-        if still_in_flight(region, traceback.line, behind):
-            return False
-        before = region.raw[4]
-        if goes_on_as_before(before, last):
-            return True
-        tail = raw["tail"] if whole else []
-        if shared and behind > len(tail):
-            return goes_on_as_before(before, (text for _, text in tail), _FEWEST_ALIKE)
-        return not shared and region.works_on(shapes_of_work(before), traceback.line, until)
+        label = self._labels[position]
+        if region is not None and still_in_flight(region, failure.line, behind):
+            return None
+        attempt = self._attempt(position, failure.line)
+        rows = self._lines_of_work(position)
+        found: list[RawPlainLine] = []
+        for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
+            fewest = _COUNTS if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            goes_on = row[3] >= fewest
+            if goes_on and self._attempt(position, row[0]) == attempt:
+                found.append(row)
+                if len(found) == thresholds.WORK_OF_OTHERS:
+                    break
+        if not found:
+            return None
+        number, text, since, _ = found[0]
+        others = self._writers.writers[self._writers.index(position)].shared
+        others = others or any(frame.function == "<module>" for frame in failure.frames[:1])
+        if others and len(found) < thresholds.WORK_OF_OTHERS:
+            ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
+            if len(found) < _VERY_LAST or not ends:
+                return None
+        return LastLine(text, label.file.path, number, since)
+
+    def _lines_of_work(self, position: int) -> list[RawPlainLine]:
+        if position not in self._work_of:
+            raw = self._labels[position].raw
+            known = {row[0]: row for row in (*raw["tail"], *raw["work"]) if row[2]}
+            self._work_of[position] = [known[line] for line in sorted(known)]
+        return self._work_of[position]
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)

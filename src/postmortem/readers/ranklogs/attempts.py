@@ -100,7 +100,10 @@ class FileAttempts:
         rows = [row for region in self._raw["regions"] for row in region[3]]
         behind = [text for number, _, text in rows if number > line]
         behind += [
-            text for label in self._raw["labels"] for number, text in label["tail"] if number > line
+            text
+            for label in self._raw["labels"]
+            for number, text, *_ in label["tail"]
+            if number > line
         ]
         return any("launcher-frame" in self._known.of(text) for text in behind)
 

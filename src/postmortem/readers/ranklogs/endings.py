@@ -17,6 +17,7 @@ from postmortem.readers.ranklogs.native_stacks import (
     native_frame,
     rust_frames,
 )
+from postmortem.readers.ranklogs.statuses import signal_name
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
 def _told(message: Brief, match: Match, at: int) -> _End:
     """Return an end that one line tells of, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
+    if match["number"]:
+        name = signal_name(int(match["number"]))
     said = ExceptionText(name, match["what"])
     return _End(message.ending or "fatal", said, at, is_last=message.id in _LAST)
 
@@ -119,23 +122,35 @@ def _last(before: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(list(dict.fromkeys(reversed(before)))[:_BEFORE]))
 
 
-def without_echoes(failures: Iterable[LogFailure]) -> Iterator[LogFailure]:
-    """Yield the failures without faulthandler's word on an abort() that was told of before.
+def without_echoes(failures: Iterable[LogFailure], known: KnownLines) -> Iterator[LogFailure]:
+    """Yield the failures without the words of handlers on an abort() that was told of before.
 
-    The stack that it shows belongs to what said why: C++'s terminate, a watchdog, the C library.
+    The stack that they show, and the process that they name, belong to what said why: C++'s
+    terminate, a watchdog, the C library.
     """
     last: LogFailure | None = None
     for failure in failures:
-        echo = failure.said.exception == "Fatal Python error" and failure.said.message == "Aborted"
-        if echo and last is not None and failure.line - last.line <= _MOST_BETWEEN:
-            if not last.frames:
-                last = replace(last, frames=failure.frames, text=f"{last.text}\n{failure.text}")
+        if last is not None and _is_echo(failure, last, known):
+            text = f"{last.text}\n{failure.text}" if failure.text not in last.text else last.text
+            frames, native = last.frames or failure.frames, last.native or failure.native
+            last = replace(last, frames=frames, native=native, text=text)
             continue
         if last is not None:
             yield last
         last = failure
     if last is not None:
         yield last
+
+
+def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:
+    said = failure.said
+    if said.message != "Aborted" or failure.line - last.line > _MOST_BETWEEN:
+        return False
+    if said.exception == "Fatal Python error":
+        return True
+    before = process_named(last, known)
+    same = before is None or before == process_named(failure, known)
+    return said.exception == "SIGABRT" and same and last.kind != "exception"
 
 
 def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
@@ -161,10 +176,20 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
     dumped = found.get("glog-dumped")
     if dumped and not _told_before(rows, at, known):
         there = next((i for i in (at, at + 2) if _signal_at(rows, i, known)), at)
-        named = known.of(rows[there][2]).get("glog-dumped") or dumped
-        word = named["what"].removesuffix(" at")
-        return _End("fatal", ExceptionText(word, named["rest"].strip(" *;")[:200]), there)
+        return _dumped(rows, there, known.of(rows[there][2]).get("glog-dumped") or dumped, known)
     return None
+
+
+def _dumped(rows: Rows, at: int, said: Match, known: KnownLines) -> _End:
+    """Return what the handler of glog or absl says, and of which process, if Ray tells that."""
+    word = said["what"].removesuffix(" at")
+    if not said["when"]:
+        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;")[:200]), at)
+    for i in range(at, min(at + _MOST_FRAMES, len(rows))):
+        again = known.of(rows[i][2]).get("ray-dumped")
+        if again:
+            return _End("fatal", ExceptionText(word, f"received by process {again['pid']}"), i)
+    return _End("fatal", ExceptionText(word, "received"), at)
 
 
 def _signal_at(rows: Rows, at: int, known: KnownLines) -> bool:
@@ -209,7 +234,9 @@ def _terminate(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, i
     if not thrown:
         return ExceptionText("std::terminate", found["cpp-terminate"]["what"].strip()), at
     what = known.of(rows[at + 1][2]).get("cpp-what") if at + 1 < len(rows) else None
-    return ExceptionText(thrown["type"], what["what"] if what else ""), at + 1 if what else at
+    said = what["what"].strip() if what else ""
+    message = "" if said == thrown["type"] else said  # what() of the standard's own classes
+    return ExceptionText(thrown["type"], message), at + 1 if what else at
 
 
 def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...], int]:
@@ -234,14 +261,16 @@ def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...]
     return tuple(reversed(frames)), last
 
 
-_PROCESS = Pattern(r"^\[(?P<host>[A-Za-z][\w.-]*):0*(?P<pid>\d{2,10})(?: *:\d+:\d+)?\] ")
-"""As Open MPI's crash handler, PMIx and UCX begin their lines."""
+_OF_PROCESS = ("mpi-handler", "mpi-signal", "mpi-error", "ucx-signal", "ray-dumped")
+"""Messages whose lines name the process that they are of."""
 
 
-def process_named(failure: LogFailure) -> tuple[int, str] | None:
+def process_named(failure: LogFailure, known: KnownLines) -> tuple[int, str | None] | None:
     """Return the process, and its host, that a line says it is of: ``[node1:04711] ``."""
-    found = _PROCESS.match(failure.text)
-    return (int(found["pid"]), found["host"]) if found else None
+    lines = map(known.of, failure.text.split("\n"))
+    told = (found[name] for found in lines for name in _OF_PROCESS if name in found)
+    named = next((match for match in told if match["pid"]), None)
+    return (int(named["pid"]), named["host"] or None) if named is not None else None
 
 
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:

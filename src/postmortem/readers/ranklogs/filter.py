@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.demux import Traceback
 from postmortem.readers.ranklogs.rows import KeptRegion
@@ -77,12 +78,22 @@ _AGAIN = 3
 
 
 def survived_again(failures: Sequence[LogFailure], processes: Collection[int]) -> list[LogFailure]:
-    """Return failures; what one of the `processes` raised again and again, it survived."""
-    keys = [(f.writer, f.attempt, f.said.exception, f.frames[-1:]) for f in failures]
-    often = {key for key, count in Counter(keys).items() if count >= _AGAIN and key[0] in processes}
+    """Return failures; what one of the `processes` caught again and again, all of them catch.
+
+    A traceback begins where the exception is caught.
+    """
+    keys = [(f.attempt, f.frames[:1]) for f in failures]
+    own = [f.writer in processes for f in failures]
+    counts = Counter(
+        (f.writer, key) for f, key, mine in zip(failures, keys, own, strict=True) if mine
+    )
+    often = {key for (_, key), count in counts.items() if count >= _AGAIN}
+    last = dict(zip(keys, failures, strict=True))
     return [
-        replace(failure, resumed=True) if key in often else failure
-        for failure, key in zip(failures, keys, strict=True)
+        replace(f, work=f.work or LastLine(last[key].said.words, last[key].file, last[key].line))
+        if mine and key in often
+        else f
+        for f, key, mine in zip(failures, keys, own, strict=True)
     ]
 
 

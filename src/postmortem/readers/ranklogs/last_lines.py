@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
@@ -18,6 +18,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_words import (
     calm,
+    done,
     ends,
     form_of,
     has_level,
@@ -34,7 +35,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
 
-Rows = Sequence[tuple[int, str]]
+Row: TypeAlias = tuple[int, str, int, int]
+Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
@@ -71,7 +73,7 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
             [row for row in map(_bare_row, rows) if _SAYS.search(row[1])] for rows, _, _ in some
         ]
         found = iter(
-            Signatures.load("last line").matches(text for rows in bare for _, text in rows)
+            Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
         for rows, (whole, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
@@ -86,24 +88,29 @@ def _read(
     if not rows:
         return None
     if not any(_tells(match) for row in found for match in row):
-        number, text = rows[-1]
-        end = _ended(rows, [[match.id for match in row] for row in found])
+        number, text, since, _ = rows[-1]
+        names = [[match.id for match in row] for row in found]
+        end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(_with_next(text, ()), file, number),
+            LastLine(_with_next(text, ()), file, number, since),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
+            done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
-        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
-        for i, (number, text) in enumerate(rows)
+        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, since)
+        for i, (number, text, since, _) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
-    end = _ended(rows, ids) if not errors else None
+    end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
+    told = errors[0] if errors else nearest
+    texts = [] if told is None else [told.text]
+    messages = [m for row in Signatures.load("log", "error message").matches(texts) for m in row]
     bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
@@ -111,12 +118,14 @@ def _read(
         errors=errors,
         plain=plain,
         form=form,
-        above=_above(lines, ids, errors) if form == "code" else None,
-        whole=whole,
-        about_peer=_about_peer(errors, nearest, lines, ids),
+        above=_above(lines, ids, errors),
+        first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
+        known=_reason(messages),
+        about_peer=_about_peer(messages, [] if told is None else ids[lines.index(told)]),
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
+        done=None if over is None else lines[over],
         stopped=_stopped(lines, ids),
         not_a_number=bad[0],
         quantity=bad[1],
@@ -223,13 +232,12 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
-    said = replace(earlier, text=f"{earlier.text} (an earlier run)")
-    return replace(found, nearest=said, nearest_counts=idle)
+    return replace(found, nearest=earlier, nearest_counts=idle)
 
 
-def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
+def _bare_row(row: Row) -> Row:
     stamped = _STAMP.match(row[1])
-    return (row[0], stamped["rest"]) if stamped else row
+    return (row[0], stamped["rest"], *row[2:]) if stamped else row
 
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
@@ -252,29 +260,33 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
 def _above(
     lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
 ) -> LastLine | None:
-    """Return the line above all errors, which tells no more than how something ended."""
-    at = lines.index(min(errors, key=lambda line: line.line)) - 1
+    """Return the line above all errors, with what goes on with it, if it may say why."""
+    if not errors:
+        return None
+    last = at = lines.index(min(errors, key=_line_of)) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
     if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
-    return lines[at]
+    below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
+    return replace(lines[at], text=" ".join([lines[at].text, *below]))
 
 
-def _about_peer(
-    errors: tuple[LastLine, ...],
-    nearest: LastLine | None,
-    lines: list[LastLine],
-    ids: list[list[str]],
-) -> bool:
+def _line_of(line: LastLine) -> int:
+    return line.line
+
+
+def _reason(messages: Sequence[Match]) -> str:
+    """Return the id of the first message that is a fault of its own, as a log has it."""
+    table = briefs()
+    known = (table[match.id] for match in messages)
+    return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
+
+
+def _about_peer(messages: Sequence[Match], ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
-    said = errors[0] if errors else nearest
-    if said is None:
-        return False
-    if not set(_PEERS).isdisjoint(ids[lines.index(said)]):
-        return True
-    known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
-    return any(table[match.id].part in _OF_PEERS for match in known)
+    table = briefs()
+    return not set(_PEERS).isdisjoint(ids) or any(table[m.id].part in _OF_PEERS for m in messages)
 
 
 def _broken(text: str, names: list[str]) -> bool:
@@ -315,6 +327,16 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
         if ends(ids[place]):
             return place
         if not _goes_on(rows[place][1], ids[place]):
+            return None
+    return None
+
+
+def _done(ids: list[list[str]]) -> int | None:
+    """Return the place of the last word on an end behind which nothing tells of work or errors."""
+    for place in range(len(ids) - 1, -1, -1):
+        if done(ids[place]):
+            return place
+        if survived(ids[place]) or wrong(ids[place]):
             return None
     return None
 

@@ -14,6 +14,7 @@ _FAILED = ("last-error-failed", "last-error-state")
 _USAGE = "last-error-usage"
 _CALM = "last-calm"
 _END = "last-end"
+_DONE = ("last-done", "last-calm-end")
 _START = "last-start"
 _WORK = ("last-work", "last-loss", "last-norm", _END)
 
@@ -79,6 +80,11 @@ def works(ids: Iterable[str]) -> bool:
 def survived(ids: Iterable[str]) -> bool:
     """Return whether a line says that its program went on, at its work or with its start."""
     return any(name.startswith((*_WORK, _START)) for name in ids)
+
+
+def done(ids: Iterable[str]) -> bool:
+    """Return whether a line says that it came to its end, or that something is done."""
+    return any(name.startswith((_END, *_DONE)) for name in ids)
 
 
 def ends(ids: Iterable[str]) -> bool:

@@ -5,12 +5,14 @@ later by the clock), where somebody says that one does, or behind a program that
 ended while another one worked on. Ranks that write into one file side by side are one run.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
+from postmortem import _native
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, strong, wrong
+from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
@@ -22,6 +24,7 @@ _MASKED_BYTES = 8 << 20
 """Of logs that are searched once more for heads that differ in their numbers."""
 _HEAD_LINES = 64
 _SHORTEST = 20
+_LONGEST_HEAD = 1000
 _MOST_HEADS = 16
 _MOST_STARTS = 256
 """A line that comes more often is none of a head."""
@@ -39,20 +42,13 @@ _FEWEST_WORK = 5
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _NEXT = "run-next"
-_TRACEBACK = b"Traceback (most recent call last):"
-_PROGRAM = (
-    rb"Traceback \(most recent call last\):\r?\n"
-    rb'  File "([^"\n]{1,500})", line \d+, in <module>\r?\n'
-)
-_OF_OTHERS = (b"CalledProcessError", b"ChildFailedError", b"ProcessRaisedException")
-"""What a program raises because another one has ended."""
-_LAUNCHERS = (b"/torchrun", b"/accelerate", b"/deepspeed", b"<string>", b"<stdin>", b"/ray")
-_CHAINED = (b"During handling of", b"The above exception was", b"Traceback (")
-_RANKS = (
-    *(b"[rank", b"ChildFailedError", b"closing signal", b"srun: error", b"/distributed/run.py"),
-    *(b"launch.py:", b"mpirun", b"(raylet)", b"RayTaskError("),
-)
-"""What only logs of several processes hold, which write side by side."""
+_RESTARTS = "run-restarts"
+_WRITERS = "run-of-ranks"
+_LAUNCHER = "run-launcher-frame"
+_OF_OTHER = "run-of-other"
+_TRACKER = "run-tracker"
+_CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
+_LONGEST_FRAME = 1000
 
 
 @record
@@ -61,6 +57,8 @@ class LaterRun:
 
     begin: int
     """The byte at which it begins."""
+    another: bool = False
+    """What stands before it is of another program, which may have run beside it."""
     before: str = ""
     """What the run before it said last, if that reads like an error."""
     line: int = 0
@@ -69,68 +67,74 @@ class LaterRun:
 
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
-    if data.find(b"restart worker group") >= 0:
+    known, heads = Signatures.load("run begin"), _heads(data)
+    ids = [item.id for item in known.signatures]
+    places = _places(data, [*(item.pattern or "" for item in known.signatures), *_whole(heads)])
+    begins = dict(zip(ids, places, strict=False))
+    if begins[_RESTARTS]:
         return None  # the launcher's own attempts are told apart elsewhere
-    again = _head_again(data, data, wrong, _MOST_STARTS)
-    if not again and len(data) <= _MASKED_BYTES and _TRACEBACK in data:
-        again = _head_again(data, data.translate(_DIGITS), strong, _MOST_MASKED)
-    begin = max(again, _announced(data), _behind_program(data))
+    again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
+    if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
+        alike = data.translate(_DIGITS)
+        again = _head_again(data, _places(alike, _whole(_heads(alike))), strong, _MOST_MASKED)
+    told = max(again, _announced(data, begins))
+    behind = _behind_program(data)
+    begin = max(told, behind)
     if not begin:
         return None
-    error = _error_above(data, begin)
-    return LaterRun(begin, *error) if error else LaterRun(begin)
+    return LaterRun(begin, behind > told, *(_error_above(data, begin) or ()))
 
 
-def _head_again(data: bytes, alike: bytes, errors: Errors, most: int) -> int:
+def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
+    """Return where each pattern stands, in one pass over the text; one more than counts at most."""
+    compiled = _native.compile_signatures(patterns)
+    found: list[list[int]] = [[] for _ in patterns]
+    for number, begin, *_ in _native.scan_signatures(compiled, data, _MOST_STARTS + 1)[0]:
+        found[number].append(begin)
+    return found
+
+
+def _whole(lines: Iterable[bytes]) -> list[str]:
+    """Return patterns of whole lines; of long ones, of how they begin."""
+    return [
+        "^"
+        + "".join(f"\\x{byte:02x}" for byte in line[:_LONGEST_HEAD])
+        + ("$" if len(line) <= _LONGEST_HEAD else "")
+        for line in lines
+    ]
+
+
+def _heads(data: bytes) -> list[bytes]:
+    """Return lines of the head that say the same in each run, but for numbers."""
+    lines = data[:_NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
+    fit = (
+        line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
+    )
+    return [*islice(fit, _MOST_HEADS)]
+
+
+def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:
     """Return where the head of the file comes again behind an end; 0 where it does not.
 
-    Lines are compared as they stand in `alike`, where all numbers may be one.
+    `heads` are the places of each line of it, from its first on.
     """
-    heads = list(_heads(alike))
-    starts = {head: list(_places(alike, head, most)) for head in heads}
-    again = {head: places for head, places in starts.items() if 1 < len(places) <= most}
+    again = [places for places in heads if 1 < len(places) <= most]
     if len(again) < _FEWEST:
         return 0
-    first = min(again, key=lambda head: again[head][0])
-    for place in reversed(again[first][1:]):
-        near = sum(any(place <= p < place + _NEAR for p in places) for places in again.values())
+    first = min(again)
+    for place in reversed(first[1:]):
+        near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
             return place if _later(data, place) else 0
     return 0
 
 
-def _heads(data: bytes) -> Iterator[bytes]:
-    """Yield lines of the head that say the same in each run, but for numbers."""
-    lines = data[:_NEAR].split(b"\n")[:_HEAD_LINES]
-    fit = (
-        line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
-    )
-    for number, line in enumerate(fit):
-        if number >= _MOST_HEADS:
-            return
-        yield line
-
-
-def _places(data: bytes, head: bytes, most: int) -> Iterator[int]:
-    """Yield where a line stands, whole; one more than counts at most."""
-    whole, at = b"\n" + head + b"\n", 0
-    if data[: len(head) + 1] == head + b"\n":
-        yield 0
-    for _ in range(most):
-        at = data.find(whole, at)
-        if at < 0:
-            return
-        yield at + 1
-        at += 1
-
-
-def _announced(data: bytes) -> int:
+def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     """Return where the last run begins that somebody says begins; 0 where nobody does."""
-    known = Signatures.load("run begin")
-    rows = known.find(data, each=_MOST_STARTS)
-    for hit in sorted(rows, key=lambda hit: -hit.offset):
-        place = data.rfind(b"\n", 0, hit.offset) + 1
-        if place and (hit.id == _NEXT or _ended_above(data, place, strong)):
+    rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
+    for begin, name in sorted(rows, reverse=True):
+        place = data.rfind(b"\n", 0, begin) + 1
+        if place and (name == _NEXT or _ended_above(data, place, strong)):
             return place
     return 0
 
@@ -140,60 +144,64 @@ def _behind_program(data: bytes) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if _TRACEBACK not in data:
+    if TRACEBACK not in data:
         return 0
     ends = data[:_SAMPLE] + data[-_SAMPLE:]
-    if any(sign in ends for sign in _RANKS):
+    if _WRITERS in {hit.id for hit in Signatures.load("run sign").find(ends, each=1)}:
         return 0
-    raised = [one for one in _programs(data) if not one[1].endswith(_LAUNCHERS)]
+    raised = [*_programs(data)]
     if not raised:
         return 0
-    last = raised[-1]
-    said, end = _end_of(data, last.end())
+    begin, script = raised[-1]
+    said, end = _end_of(data, begin)
     if _goes_on(data[end:]):
         return end
-    if any(name in said for name in _OF_OTHERS) or all(one[1] == last[1] for one in raised):
+    if _OF_OTHER in _signs([said])[0] or all(one[1] == script for one in raised):
         return 0
-    return data.rfind(b"\n", 0, last.start()) + 1
+    return data.rfind(b"\n", 0, begin) + 1
 
 
-def _programs(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the heads of tracebacks whose outermost frame is a module's."""
-    form = re.compile(_PROGRAM)
-    at = data.find(_TRACEBACK)
+def _programs(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield tracebacks whose outermost frame is a module's, no launcher's: where, and its file."""
+    at = data.find(TRACEBACK)
     while at >= 0:
-        if found := form.match(data, at):
-            yield found
-        at = data.find(_TRACEBACK, at + 1)
+        below = data.find(b"\n", at) + 1
+        text = _text(data[below : below + _LONGEST_FRAME]).partition("\n")[0].rstrip("\r")
+        frame = shape_of(0, 0, text)
+        if below and frame.function == "<module>" and _LAUNCHER not in _signs([text])[0]:
+            yield at, frame.file or ""
+        at = data.find(TRACEBACK, at + 1)
 
 
-def _end_of(data: bytes, at: int) -> tuple[bytes, int]:
+def _end_of(data: bytes, at: int) -> tuple[str, int]:
     """Return the exception of a traceback, and where the lines of it end."""
-    said = b""
+    said = ""
+    at = data.find(b"\n", at) + 1 or len(data)
     while at < len(data):
         end = data.find(b"\n", at) + 1 or len(data)
-        line = data[at:end]
-        at = end
+        line, at = _text(data[at:end]), end
         if line[:1].isspace():
             continue
         said = line
-        below = data[at : at + 200].lstrip(b"\r\n")
-        if not any(text.startswith(_CHAINED) for text in (line, below)):
+        below = _text(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
+        if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
             break
     return said, at
 
 
 def _goes_on(data: bytes) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end."""
-    lines = [
-        line
-        for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:]
-        if line.strip() and not line.startswith("wandb:")
-    ]
+    lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
+    lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
     found = [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
     if len(lines) > _FEWEST and any(ends(ids) for ids in found):
         return True
     return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
+
+
+def _signs(lines: Iterable[str]) -> list[set[str]]:
+    rows = Signatures.load("run sign").matches(lines)
+    return [{match.id for match in row} for row in rows]
 
 
 def _ended_above(data: bytes, place: int, errors: Errors) -> bool:

@@ -1,6 +1,5 @@
 """Single lines of Python's tracebacks and of what stands around them."""
 
-from collections.abc import Iterable
 from enum import Enum
 
 from postmortem.patterns import Pattern
@@ -44,6 +43,7 @@ class Line:
     """It stands in the frame that is drawn around an exception group."""
 
 
+TRACEBACK = b"Traceback (most recent call last):"
 _FRAME = Pattern(
     r'^(?P<indent> *)File "(?P<file>[^"]*)", line (?P<line>\d{1,9})(?:,? in (?P<function>.+))?$'
 )
@@ -132,32 +132,3 @@ _LOG_LIKE = Pattern(
 def looks_like_log(text: str) -> bool:
     """Return whether a line begins as the lines of loggers do: it is no part of a message."""
     return bool(_LOG_LIKE.match(text))
-
-
-_NO_WORK = Pattern(
-    r"(?i)error|warn|traceback|exception|frame #|^\s*File \"|^\s|^\[?[WEF]\d{4} |closing signal"
-    r"|^(?:srun|slurmstepd|mpirun|prterun)\b"
-)
-_NUMBERS = Pattern(r"\d+")
-_WORD = Pattern(r"[A-Za-z]{3}|[^\x00-\x7f]{2}")
-_COMPARED = 160
-
-
-def goes_on_as_before(before: Iterable[str], after: Iterable[str], fewest: int = 1) -> bool:
-    """Return whether lines behind differ in their numbers only from one before: ``step 12 …``."""
-    shapes = shapes_of_work(before)
-    return bool(shapes) and sum(shape_of_work(text) in shapes for text in after) >= fewest
-
-
-def shapes_of_work(texts: Iterable[str]) -> set[str]:
-    """Return the lines of progress without their numbers."""
-    return {shape for text in texts if (shape := shape_of_work(text))}
-
-
-def shape_of_work(text: str) -> str | None:
-    """Return a line of progress without its numbers; None for lines that tell no progress."""
-    start = text[:_COMPARED]
-    if _NO_WORK.search(start) or not _WORD.search(start):
-        return None
-    shape = _NUMBERS.sub("#", start)
-    return shape if "#" in shape else None

@@ -157,11 +157,17 @@ def _of_last_run(
     if run is None:
         return source, None
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
-    what = f"holds several runs, one after the other: only the last one, from line {above + 1:,}"
-    before = LastLine(run.before, opened.name, run.line) if run.before else None
-    said = f"; the one before ended with line {run.line:,}: {run.before[:160]}" if before else ""
+    what = "holds several runs, one after the other: only the last one"
+    whose, said = "an earlier run", f"; the one before ended with line {run.line:,}"
+    if run.another:
+        what = "holds the output of several programs: only that of the last one"
+        whose, said = "another program", f"; another program ended with line {run.line:,}"
+    before = LastLine(f"{run.before} ({whose})", opened.name, run.line) if run.before else None
+    said = f"{said}: {run.before[:160]}" if run.before else ""
     remedy = "cut the file to see others"
-    problems.append(Problem(opened.name, f"{what} on, was judged{said}", remedy))
+    problems.append(
+        Problem(opened.name, f"{what}, from line {above + 1:,} on, was judged{said}", remedy)
+    )
     pieces = iter((b"\n" * above, rest))
     return lambda: next(pieces, b""), before
 

@@ -9,8 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from postmortem.readers.ranklogs.lines import shape_of_work
-
 if TYPE_CHECKING:
     from postmortem._native import RawRegion
 
@@ -22,7 +20,6 @@ class KeptRegion:
         self.raw = raw
         self.rows = raw[3]
         self._numbers = [row[0] for row in self.rows]
-        self._work: dict[str, list[int]] | None = None
 
     def index(self, line: int) -> int:
         """Return the index of the first row with a line's number, or with a larger one."""
@@ -35,22 +32,6 @@ class KeptRegion:
     def has_line(self, line: int) -> bool:
         at = self.index(line)
         return at < len(self._numbers) and self._numbers[at] == line
-
-    def works_on(self, shapes: set[str], line: int, until: int) -> bool:
-        """Return whether a row behind a line, up to an ordinal, is progress of one of `shapes`."""
-        if self._work is None:
-            self._work = {}
-            for at, row in enumerate(self.rows):
-                shape = shape_of_work(row[2])
-                if shape is not None:
-                    self._work.setdefault(shape, []).append(at)
-        first = bisect_right(self._numbers, line)
-        for shape in shapes:
-            places = self._work.get(shape, [])
-            at = bisect_left(places, first)
-            if at < len(places) and self.rows[places[at]][1] <= until:
-                return True
-        return False
 
 
 class KeptRows:

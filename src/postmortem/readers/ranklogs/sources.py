@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
+from postmortem.readers.below import files_below
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.log_heads import looks_like_binary, text_head
@@ -29,7 +28,6 @@ from postmortem.underway import Refused
 if TYPE_CHECKING:
     from re import Match
 
-_MOST_FILES = 200_000
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
@@ -54,6 +52,7 @@ _HOST_WORD = Pattern(
     r"(?i)^(node|host|gpu|dgx|hgx|compute|nid|cn|worker|server|machine|vm|instance|algo)|^ip-\d"
 )
 _NUMBER = Pattern(r"\d+")
+_LOG_NAME = Pattern(r"(?i)\.(?:log|out|err|stdout|stderr|[oe]\d+)(?:\.|$)|std(?:out|err)")
 # sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
 _SLURM_TASK = Pattern(
     r"^(?P<job>[A-Za-z][\w-]*?[-_.]\d+(?:\.\d+)?)(?:[-_.](?P<node>\w[\w-]*?))?[-_.](?P<task>\d{1,6})$"
@@ -107,10 +106,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             logs[name] = LogFile(name)
         elif path.is_dir():
             before = len(logs) + len(errors) + len(hung)
-            below = list(islice(_files_below(path), _MOST_FILES + 1))
-            if len(below) > _MOST_FILES:
-                what = f"holds more than {_MOST_FILES:,} files: those behind {below.pop()} are left"
-                problems.append(Problem(name, f"{what} out", "name the folders of one job"))
+            below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
             problems += said
             for file in below:
@@ -159,11 +155,18 @@ def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:
         yield Problem(paths[0], f"{why}: left out{more}")
 
 
-def _files_below(folder: Path) -> Iterator[str]:
-    for base, folders, files in os.walk(folder):
-        folders.sort()
-        for file in sorted(files):
-            yield str(Path(base) / file)
+def _matters(path: str) -> bool:
+    return kind_of_file(path) is not None or (has_name_of_log(path) and may_be_log(path))
+
+
+def has_name_of_log(path: str) -> bool:
+    """Return whether a file is called as logs are; others of text may be, where they are few."""
+    return _LOG_NAME.search(Path(path).name) is not None or names_a_rank(path)
+
+
+def names_a_rank(path: str) -> bool:
+    """Return whether the name of a file says which rank wrote it."""
+    return _RANK.search(Path(path).name) is not None
 
 
 def _sort_in(

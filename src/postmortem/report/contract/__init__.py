@@ -1,33 +1,55 @@
 """The JSON report as types: each object's fields in their order, their types, what they mean.
 
-This is the one place for a field. `fill` makes the object out of a fact with attributes of the same
-names; `python -m postmortem.report.contract` writes schema.json and the tables of
+This is the one place for a field. A fact whose fields are all told is its own shape; a `Shape` says
+where a report differs from its fact, or has none. `fill` makes the object out of attributes of the
+same names; `python -m postmortem.report.contract` writes schema.json and the tables of
 docs/report-schema.md from the same classes.
 
 Types are the few that JSON needs: ``str``, ``int``, ``float``, ``bool``, ``list[X]``,
-``dict[str, X]``, ``X | None``, `Address`, a `StrEnum`, a ``Literal`` or another `Shape`. A name
-that is a keyword of Python ends in an underscore here.
+``tuple[X, ...]``, ``dict[str, X]``, ``X | None``, `Pointer`, a `StrEnum`, a ``Literal``, a fact or
+a `Shape`; the module of a fact has ``from __future__ import annotations``. A name that is a keyword
+of Python ends in an underscore here.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from enum import Enum
 
+from postmortem.records import is_record
 from postmortem.text import address
 
 Make = Callable[..., object]
 
 
-class Address(str):
-    """A place in memory: an integer in facts, ``"0x00007f1e2c0013a0"`` in JSON."""
-
-
 class Shape:
-    """An object of the report; its annotations are the fields. None is ever made of one."""
+    """An object of the report; its annotations are the fields. None is ever made of one.
+
+    It has the fields of the fact that it is made `of` too, but for those in `without`; what it says
+    itself of one of them holds.
+    """
+
+    _base: tuple[type | None, tuple[str, ...]] = None, ()
+
+    def __init_subclass__(cls, of: type | None = None, without: tuple[str, ...] = ()) -> None:
+        cls._base = of, without
 
 
-def fill(shape: type[Shape], source: object = None, /, **given: object) -> dict[str, object]:
+def own_fields(shape: type) -> list[tuple[type, dict[str, str]]]:
+    """Return the classes that a shape or fact is made of, each with the fields taken from it."""
+    found: list[tuple[type, dict[str, str]]] = []
+    for base in reversed(shape.__mro__[:-1]):
+        if base is Shape:
+            continue
+        fact, without = vars(base).get("_base", (None, ()))
+        for part, fields in own_fields(fact) if fact is not None else ():
+            found.append((part, {n: kind for n, kind in fields.items() if n not in without}))
+        found.append((base, base.__annotations__))
+    return found
+
+
+def fill(shape: type, source: object = None, /, **given: object) -> dict[str, object]:
     """Return an object of the report: fields that are given, the others out of `source`.
 
     Tuples become lists, addresses text and facts objects, as the types say. A list is taken as it
@@ -36,7 +58,7 @@ def fill(shape: type[Shape], source: object = None, /, **given: object) -> dict[
     plan = _plans.get(shape) or _plan(shape)
     row: dict[str, object] = {}
     left = len(given)
-    for name, key, make in plan:
+    for name, (key, make) in plan.items():
         if name in given:
             value = given[name]
             left -= 1
@@ -44,37 +66,51 @@ def fill(shape: type[Shape], source: object = None, /, **given: object) -> dict[
             value = getattr(source, name)
         row[key] = value if value is None or make is None else make(value)
     if left:
-        unknown = given.keys() - {name for name, *_ in plan}
-        raise TypeError(f"{shape.__name__} has no field {', '.join(sorted(unknown))}")
+        unknown = ", ".join(sorted(given.keys() - plan.keys()))
+        raise TypeError(f"{shape.__name__} has no field {unknown}")
     return row
 
 
-_plans: dict[type[Shape], list[tuple[str, str, Make | None]]] = {}
+def unknown(shape: type) -> dict[str, object]:
+    """Return an object of the report of which the evidence says nothing."""
+    return dict.fromkeys(key for key, _ in _plan(shape).values())
 
 
-def _plan(shape: type[Shape]) -> list[tuple[str, str, Make | None]]:
-    """Return for each field its attribute, its key in JSON, and what makes its value."""
-    plan = _plans[shape] = []
-    for base in reversed(shape.__mro__[:-1]):
+_plans: dict[type, dict[str, tuple[str, Make | None]]] = {}
+
+
+def _plan(shape: type) -> dict[str, tuple[str, Make | None]]:
+    """Return for each field its key in JSON, and what makes its value."""
+    plan = _plans[shape] = {}
+    for base, fields in own_fields(shape):
         known = vars(sys.modules[base.__module__])
-        for name, kind in base.__annotations__.items():
-            plan.append((name, name.rstrip("_"), _maker(kind, known)))
+        for name, kind in fields.items():
+            plan[name] = name.rstrip("_"), _maker(kind, known)
     return plan
 
 
 def _maker(kind: str, known: Mapping[str, object]) -> Make | None:
     """Return what makes a value that is not None; None where it is JSON already."""
     kind = kind.removesuffix(" | None")
+    if kind in ("str", "int", "float", "bool") or kind.startswith("Literal["):
+        return None
     if kind.startswith("dict["):
         return dict
-    if kind.startswith("list["):
-        item = _maker(kind[5:-1], known)
+    if kind.startswith(("list[", "tuple[")):
+        item = _maker(kind.partition("[")[2].removesuffix("]").removesuffix(", ..."), known)
         if item is None:
             return list
         return lambda items: items if type(items) is list else [item(one) for one in items]
-    named = known.get(kind)
-    if named is Address:
+    if kind == "Pointer":
         return address
+    named = known.get(kind)
+    if isinstance(named, type) and issubclass(named, Enum):
+        return None
     if isinstance(named, type) and issubclass(named, Shape):
         return lambda value: value if type(value) is dict else fill(named, value)
-    return None
+    return _of_record
+
+
+def _of_record(value: object) -> object:
+    """Return the object of a fact, whose type may be one that no contract can import."""
+    return fill(type(value), value) if is_record(value) else value

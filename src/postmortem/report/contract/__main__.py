@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
-from postmortem.records import record
-from postmortem.report.contract import Address, Shape
+from postmortem.records import is_record, record
+from postmortem.report.contract import Shape, own_fields
 
 SCHEMA = Path(__file__).parents[1] / "schema.json"
 PAGE = Path(__file__).parents[4] / "docs" / "report-schema.md"
@@ -27,8 +27,9 @@ _KINDS = (
     "importing diff"
 ).split()
 _PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
-_BUILT_IN = {*_PLAIN, "list", "dict", "Literal"}
+_BUILT_IN = {*_PLAIN, "list", "tuple", "dict", "Literal", "Pointer"}
 _MOST_VALUES = 6
+_PROPER = ("Python", "Linux")
 
 Json = dict[str, Any]
 
@@ -57,39 +58,57 @@ class Field:
         nodes = (node for node in ast.walk(self.kind) if isinstance(node, ast.Name))
         return (self.named(node.id) for node in nodes if node.id not in _BUILT_IN)
 
-    def shapes(self) -> list[type[Shape]]:
+    def shapes(self) -> list[type]:
         """Return the shapes that its type names."""
-        return [one for one in self._names() if inspect.isclass(one) and issubclass(one, Shape)]
+        return [one for one in self._names() if _is_object(one)]
 
     def said(self) -> str:
         """Return what it means, and the values that it may have."""
         literals = (n.value for n in ast.walk(self.kind) if isinstance(n, ast.Constant))
-        values = [str(value) for value in literals if value is not None]
+        values = [value for value in literals if isinstance(value, str)]
         for one in self._names():
-            if not (inspect.isclass(one) and issubclass(one, Shape | Address)):
+            if not _is_object(one):
                 values += _values(one)
         told = ", ".join(f"`{value}`" for value in values[:_MOST_VALUES])
         more = ", …" if len(values) > _MOST_VALUES else ""
         return "; ".join(filter(None, (self.words, told + more)))
 
 
+def _is_object(named: Any) -> bool:
+    return inspect.isclass(named) and (issubclass(named, Shape) or is_record(named))
+
+
 def _values(named: Any) -> list[str]:
     """Return the texts of an enum, or of a name for a ``Literal``."""
     enum = inspect.isclass(named) and issubclass(named, StrEnum)
-    return [member.value for member in named] if enum else list(get_args(named))
+    values = [member.value for member in named] if enum else get_args(named)
+    return [value for value in values if isinstance(value, str)]
 
 
-def _fields(shape: type[Shape]) -> list[Field]:
-    """Return the fields of a shape in their order."""
-    found: list[Field] = []
-    for base in reversed(shape.__mro__[:-2]):
+def _fields(shape: type) -> list[Field]:
+    """Return the fields of a shape or fact in their order."""
+    found: dict[str, Field] = {}
+    for base, own in own_fields(shape):
         lines = ast.parse(inspect.getsource(base)).body[0].body  # type: ignore[attr-defined]
         for line, after in zip(lines, [*lines[1:], None], strict=True):
-            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-                words = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
-                key = line.target.id.rstrip("_")
-                found.append(Field(key, line.annotation, " ".join(words.split()), base.__module__))
-    return found
+            if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
+                continue
+            name = line.target.id
+            if name in own:
+                assert isinstance(own[name], str), f"{base.__module__} evaluates its annotations"
+                words = _words(ast.literal_eval(after.value)) if isinstance(after, ast.Expr) else ""
+                words = words or (found[name].words if name in found else "")
+                found[name] = Field(name.rstrip("_"), line.annotation, words, base.__module__)
+    return [*found.values()]
+
+
+def _words(docstring: str) -> str:
+    """Return what a field means as the page says it; facts say it to readers of Python."""
+    text = " ".join(docstring.split()).removesuffix(".").replace("``", "`").replace('`"', "`")
+    text = re.sub(r"\bNone\b", "null", re.sub(r"\bFalse:", "false:", text.replace('"`', "`")))
+    first = text.partition(" ")[0]
+    plain = first[1:].islower() or first in ("A", "I")
+    return text[:1].lower() + text[1:] if plain and not first.startswith(_PROPER) else text
 
 
 def _fields_of(kind: str) -> list[Field]:
@@ -136,6 +155,8 @@ def _type(node: ast.expr, field: Field, definitions: Json) -> Json:
             return {"anyOf": [*one.get("anyOf", [one]), other]}
         case ast.Constant():
             return {"type": "null"}
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, *_])):
+            return {"type": "array", "items": _type(inner, field, definitions)}
         case ast.Subscript(value=ast.Name(id="list"), slice=inner):
             return {"type": "array", "items": _type(inner, field, definitions)}
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[_, inner])):
@@ -146,11 +167,13 @@ def _type(node: ast.expr, field: Field, definitions: Json) -> Json:
             return {"enum": [*values] if isinstance(values, tuple) else [values]}
         case ast.Name(id=name) if name in _PLAIN:
             return {"type": _PLAIN[name]}
+        case ast.Name(id="Pointer"):
+            return {"$ref": "#/$defs/Address"}
         case ast.Name(id=name):
             named = field.named(name)
-            if named is Address:
-                return {"$ref": "#/$defs/Address"}
-            if not (inspect.isclass(named) and issubclass(named, Shape)):
+            if get_origin(named) is tuple:
+                return _type(ast.parse(str(named), mode="eval").body, field, definitions)
+            if not _is_object(named):
                 return {"enum": _values(named)}
             title = f"{named.__module__.rpartition('.')[2]}.{name}"
             if title not in definitions:
@@ -172,7 +195,7 @@ def _laid_out(key: str, value: object, indent: str) -> str:
 
 def page_text(page: str) -> str:
     """Return the page with the tables between its marks written anew."""
-    told: dict[type[Shape], tuple[str, str]] = {}
+    told: dict[type, tuple[str, str]] = {}
 
     def written(mark: re.Match[str]) -> str:
         kind = mark[1]
@@ -184,9 +207,7 @@ def page_text(page: str) -> str:
     return re.sub(r"<!-- fields of (\w+) -->\n.*?<!-- end -->", written, page, flags=re.DOTALL)
 
 
-def _rows(
-    path: str, field: Field, kind: str, told: dict[type[Shape], tuple[str, str]]
-) -> Iterator[str]:
+def _rows(path: str, field: Field, kind: str, told: dict[type, tuple[str, str]]) -> Iterator[str]:
     """Yield a row for a field and for each object below it; each shape is told of once."""
     below: dict[str, Field] = {}
     parts = [field.said()]
@@ -200,7 +221,7 @@ def _rows(
     parts.append(", ".join(map(_brief, below.values())))
     text = ": ".join(filter(None, parts)).replace("|", r"\|")
     yield f"| `{path}` | {text} |"
-    stem = f"{path}[]" if "list[" in ast.unparse(field.kind) else path
+    stem = f"{path}[]" if re.search(r"(list|tuple)\[", ast.unparse(field.kind)) else path
     for one in below.values():
         if one.shapes():
             yield from _rows(f"{stem}.{one.key}", one, kind, told)

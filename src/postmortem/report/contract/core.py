@@ -2,161 +2,71 @@
 
 from __future__ import annotations
 
-from postmortem.facts.memory import ModuleStatus
-from postmortem.report.contract import Address, Shape
-from postmortem.report.contract.threads import AsyncTask, Group, Raised, Thread
+from typing import TYPE_CHECKING
+
+from postmortem.facts import crash, memory, process
+from postmortem.facts.crash import FatalPythonError, Panic
+from postmortem.facts.process import SlimSource
+from postmortem.facts.threads import RaisedException
+from postmortem.report.contract import Shape
+from postmortem.report.contract.threads import AsyncTask, Group, Thread
+from postmortem.text import Pointer
+
+if TYPE_CHECKING:
+    from postmortem.diagnose.stacks.signature import Signature
 
 
-class Process(Shape):
-    pid: int
-    executable: str | None
-    argv: list[str]
+class Process(Shape, of=process.Process, without=("initial_env",)):
     env: dict[str, str]
-    env_is_current: bool
-    rank: int | None
-    local_rank: int | None
-    world_size: int | None
-    launcher: str | None
-    role: str | None
-    """of a child or a launcher: "DataLoader worker\""""
-    hostname: str | None
-    crashed_at: float | None
-    """seconds since the epoch, where something beside the core tells"""
-    python_version: str | None
-    ppid: int | None
-    uid: int | None
-    command: str | None
-    machine: str
 
 
-class Caught(Shape):
-    number: int
-    name: str
-    code: str | None
-    address: Address | None
-    sender_pid: int | None
+_OF_CALLS = ("system_call", "call_machine", "inferred", "then")
 
 
-class Signal(Shape):
+class Caught(Shape, of=crash.Signal, without=(*_OF_CALLS, "code_number", "sender_uid")):
+    pass
+
+
+class Signal(Shape, of=crash.Signal, without=_OF_CALLS):
     number: int | None
     """null for a snapshot, as are all but `explanation`"""
     name: str | None
-    code: str | None
-    """`SEGV_MAPERR`"""
-    code_number: int | None
-    address: Address | None
-    sender_pid: int | None
-    sender_uid: int | None
     explanation: str
     caught: Caught | None
     """the signal that a handler of the process caught first, null if none; where the handler raised
     the same signal again, `code` and `address` beside it are those of the first"""
 
 
-class Signature(Shape):
-    hash: str
-    """16 hexadecimal digits; equal hashes have equal summaries"""
-    summary: str
-    """`SIGSEGV in store_at (libext) <- train.step`"""
-    calls: list[str]
-    """what it is made of, innermost first"""
+class CppException(Shape, of=crash.CppException, without=("base_types",)):
+    pass
 
 
-class FatalPythonError(Shape):
-    function: str
-    message: str
+class Module(Shape, of=memory.Module, without=("bias", "has_debug_lines", "deleted")):
+    pass
 
 
-class Panic(Shape):
-    language: str
-    """Go, Rust or .NET"""
-    text: str
-
-
-class CppException(Shape):
-    type: str
-    what: str | None
-    tid: int
-    found_by: str
-    state: str
-
-
-class Module(Shape):
-    path: str
-    build_id: str | None
-    start: Address
-    end: Address
-    status: ModuleStatus
-    """the file on disk compared with the one that was mapped, by build ID"""
-    disk_path: str | None
-    disk_build_id: str | None
-
-
-class Memory(Shape):
-    mapped_bytes: int
-    dumped_bytes: int
+class Memory(Shape, of=memory.MemoryTotals):
     by_kind: dict[str, int]
-    """dumped bytes"""
 
 
-class Slim(Shape):
-    source_bytes: int
-    source_expected_bytes: int
-    kept_bytes: int
-    lost_bytes: int
-
-
-class CoreFile(Shape):
-    path: str
-    origin: str
-    size_bytes: int
-    expected_bytes: int
+class CoreFile(Shape, of=process.CoreFile):
     truncated: bool
-    slim: Slim | None
+    slim: SlimSource | None
     """what a [slim core](slim-cores.md) was made from and holds; null for an ordinary core"""
 
 
-class Place(Shape):
-    value: Address
-    mapped: bool
-    start: Address | None
-    end: Address | None
-    permissions: str | None
-    kind: str | None
-    path: str | None
-    file_offset: int | None
-    above_start: Address | None
-    above_kind: str | None
-    below_end: Address | None
+_DECODED = ("target", "transfer", "divisor", "alignment")
 
 
-class Instruction(Shape):
-    pc: Address
+class Instruction(Shape, of=crash.Instruction, without=_DECODED):
     code: str
-    text: str | None
-    operand: str | None
-    operand_address: Address | None
-    access: str | None
-    feature: str | None
 
 
-class MappedFile(Shape):
-    path: str
-    offset: int
-    exists: bool
-    size: int | None
-    deleted_then: bool
-    filesystem_free: int | None
-    filesystem_size: int | None
-    filesystem_type: str | None
+class MappedFile(Shape, of=memory.MappedFile, without=("elsewhere",)):
+    pass
 
 
-class Fault(Shape):
-    pc: Place
-    sp: Place
-    address: Place | None
-    operand: Place | None
-    stack_limit: int | None
+class Fault(Shape, of=crash.Fault):
     instruction: Instruction | None
     file: MappedFile | None
 
@@ -176,11 +86,11 @@ class Core(Shape):
     """what a language's run-time said when it ended the process, as its memory still has it"""
     cpp_exception: CppException | None
     """in flight"""
-    python_exception: Raised | None
+    python_exception: RaisedException | None
     crashed_thread: int | None
     """its thread ID; null for a snapshot"""
     main_thread: int
-    registers: dict[str, Address] | None
+    registers: dict[str, Pointer] | None
     """of the crashed thread"""
     threads: list[Thread]
     groups: list[Group]

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from postmortem.report.contract import Shape
 
-
-class Difference(Shape):
-    batch: int
-    """in A"""
-    phase: str
-    """`forward`, `backward`, `optimizer` or `batch`"""
-    module: str
-    class_name: str
-    kind: str
-    """`weight`, `input`, `output`, `gradient` or `state`"""
-    name: str
-    what: str
-    relative: float
-    """of the largest |x|; infinite where shapes differ, or only one is finite"""
+if TYPE_CHECKING:
+    from postmortem.diagnose.numerics.parting import Difference
 
 
 class Diff(Shape):

@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
+from postmortem.facts.health import Health
 from postmortem.report.contract import Shape
 
-
-class Check(Shape):
-    name: str
-    status: Literal["ok", "warning", "missing", "failed"]
-    """`failed`: hardware that fails"""
-    found: str
-    why: str
-    fix: str | None
-    command: str | None
-    """shows the same"""
+if TYPE_CHECKING:
+    from postmortem.diagnose.machine.check import Check
+    from postmortem.diagnose.machine.health import Change
 
 
-class Reading(Shape):
-    subject: str
-    """`GPU 0000:3b:00.0`, `disk sda`"""
-    name: str
-    """`ecc_uncorrected`, `filesystem_read_only`, …: 0, or a small number, where all is well"""
-    value: int
-    command: str
-    detail: str
-
-
-class Snapshot(Shape):
+class Snapshot(Shape, of=Health, without=("problems",)):
     """A host's health at one moment."""
-
-    host: str
-    boot: str | None
-    """the kernel's id of this boot"""
-    taken: float
-    """seconds since 1970"""
-    readings: list[Reading]
-
-
-class Change(Shape):
-    subject: str
-    name: str
-    words: str
-    before: int
-    after: int
-    state: Literal["ok", "warning", "missing", "failed"]
-    breaks: str | None
-    """what it can break: `memory`, `gpu`, `disk`, `network`, `host`"""
-    command: str
 
 
 class Doctor(Shape):

@@ -4,61 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from postmortem.facts.confidence import Confidence, Outcome, Role
+from postmortem.facts.confidence import Outcome
+from postmortem.facts.source import Problem, Source
+from postmortem.report import model
 from postmortem.report.contract import Shape
+from postmortem.report.model import Skipped
 
 
 class Tool(Shape):
     version: str
 
 
-class Source(Shape):
-    path: str
-    size_bytes: int
-    compression: str | None
-    truncated: bool
-
-
-class Evidence(Shape):
-    where: str
-    what: str
-
-
-class Subject(Shape):
-    pid: int | None
-    rank: int | None
-    host: str | None
-    path: str | None
-    errno: str | None
-    signal: str | None
-
-
-class Diagnosis(Shape):
-    id: str
-    """for `postmortem rules ID`"""
-    title: str
-    role: Role
-    """`cascade`: died because something else did"""
-    confidence: Confidence
-    """the evidence states it, one known cause fits, or it is one of several"""
-    cause: str
-    next_steps: list[str]
-    evidence: list[Evidence]
-    references: list[str]
-    about: Subject | None
-    """whom and what it is about, where the evidence names them"""
-
-
-class Problem(Shape):
-    where: str
-    what: str
-    remedy: str | None
-
-
-class Skipped(Shape):
-    rule: str
-    missing: str
-    remedy: str | None
+class Diagnosis(Shape, of=model.Diagnosis, without=("lead", "verdict", "topic")):
+    pass
 
 
 class Envelope(Shape):

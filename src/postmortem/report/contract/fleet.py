@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+from postmortem.facts import fleet
+from postmortem.facts.fleet import Silent
 from postmortem.report.contract import Shape
 
 
-class Silent(Shape):
-    node: str
-    why: str
-
-
-class Group(Shape):
-    outcome: str
+class Group(Shape, of=fleet.Group, without=("ids", "words")):
     diagnoses: list[str]
     """their ids"""
-    verdict: str
-    """of the first of its nodes"""
-    nodes: list[str]
 
 
-class Standing(Shape):
-    frames: list[str]
-    """the innermost first"""
-    doing: str
-    ranks: list[int]
+class Standing(Shape, of=fleet.Standing, without=("unnumbered",)):
     processes: int
     """with those that have no rank"""
-    nodes: list[str]
 
 
 class Example(Shape):
@@ -34,12 +22,7 @@ class Example(Shape):
     path: str
 
 
-class Crash(Shape):
-    hash: str
-    summary: str
-    count: int
-    ranks: list[int]
-    nodes: list[str]
+class Crash(Shape, of=fleet.Crash):
     example: Example
 
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from postmortem.report.contract import Address, Shape
-
-
-class Device(Shape):
-    name: str
-    architecture: str
-    """`sm_90`"""
-    bus: str
-    """`18:00`: PCI bus and device"""
-    multiprocessors: int | None
-    exceptions: list[str]
-    """what the driver of an AMD GPU noted of it"""
+from postmortem.facts import gpu_core
+from postmortem.facts.gpu_core import GpuDevice, GpuKernel, GpuQueue
+from postmortem.report.contract import Shape
+from postmortem.text import Pointer
 
 
 class Process(Shape):
@@ -34,51 +26,11 @@ class Modules(Shape):
     with_lines: int
 
 
-class Kernel(Shape):
-    device: int
-    grid: int
-    name: str | None
-    """as in source, with its parameters; null: the dump lacks its code"""
-    grid_size: list[int]
-    block_size: list[int]
-    cluster_size: list[int] | None
-    blocks: int
-    """on the GPU when the dump was written"""
-    warps: int
-    registers: int
-    host_tid: int | None
-    """thread of the process that launched it"""
-    blocking: bool
-    """the launch waited for it"""
+class Thread(Shape, of=gpu_core.GpuThread, without=("device",)):
+    pass
 
 
-class Thread(Shape):
-    grid: int
-    block: list[int]
-    thread: list[int]
-    multiprocessor: int
-    warp: int
-    lane: int
-
-
-class Place(Shape):
-    function: str | None
-    file: str | None
-    line: int | None
-    """null without `-lineinfo`"""
-    inlined: bool
-    """into the place after it"""
-
-
-class Frame(Shape):
-    pc: Address
-    offset: int | None
-    """from the start of the function"""
-    places: list[Place]
-    """the innermost first; empty where the code is not in the dump"""
-
-
-class Exception_(Shape):
+class Exception_(Shape, of=gpu_core.GpuFault, without=("has_thread",)):
     code: int | None
     """CUDBGException_t; null of a trap"""
     name: str
@@ -87,45 +39,16 @@ class Exception_(Shape):
     """what the GPU knows: `lane`, `warp`, `cluster`, `device`"""
     logs: str | None
     """what CUDA calls it in the process"""
-    source: str
-    """who says it: `lane`, `warp`, `sm` (all its warps had left), `trap`"""
-    detail: str | None
-    """what the driver says in words (r580 and later)"""
     device: int
     multiprocessor: int
     kernel: str | None
     first: Thread | None
     """null where only the multiprocessor is known"""
-    threads: int
-    warps: int
-    blocks: int
-    target_block: list[int] | None
-    """of a fault in a cluster: the block that was asked"""
-    pc: Address | None
-    frames: list[Frame]
 
 
-class Stand(Shape):
-    device: int
-    grid: int
+class Stand(Shape, of=gpu_core.GpuStand):
     kernel: str | None
-    threads: int
-    active: int
-    warps: int
-    blocks: int
-    failed: int
-    in_system: int
-    """in code of the driver: printf, malloc, assert"""
     some: list[Thread]
-    frames: list[Frame]
-
-
-class Queue(Shape):
-    id: int
-    device: int | None
-    exceptions: list[str]
-    saved_bytes: int
-    """room for the registers of its waves"""
 
 
 class Totals(Shape):
@@ -141,7 +64,7 @@ class Bytes(Shape):
 
 
 class Memory(Shape):
-    address: Address
+    address: Pointer
     size_bytes: int
     data: str
     """hexadecimal; its first 256 bytes, with `-v`"""
@@ -166,12 +89,12 @@ class GpuCore(Shape):
     cuda: str | None
     written: int | None
     """seconds since 1970"""
-    devices: list[Device]
+    devices: list[GpuDevice]
     contexts: list[Context]
     """the thread of the process that owns each"""
     modules: Modules
     """modules of code: how many there are, with their code, with lines"""
-    kernels: list[Kernel]
+    kernels: list[GpuKernel]
     """grids, most warps first"""
     kernels_left_out: int
     exceptions: list[Exception_]
@@ -179,9 +102,9 @@ class GpuCore(Shape):
     stands: list[Stand]
     """threads that stood alike, most warps first"""
     stands_left_out: int
-    queues: list[Queue]
+    queues: list[GpuQueue]
     """of AMD's GPUs; of their waves nothing else is read"""
-    code_objects: list[Address]
+    code_objects: list[Pointer]
     """of AMD's GPUs: where the code lies that is in the dump"""
     totals: Totals
     """on the GPUs"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.facts import gpu_memory
 from postmortem.report.contract import Shape
 
 
@@ -20,45 +21,21 @@ class Peak(Shape):
     """20 at most, those with most first"""
 
 
-class OutOfMemory(Shape):
-    bytes: int
-    """asked for"""
-    free_bytes: int
-    """left on the GPU"""
-    allocated_bytes: int
-    """at that moment"""
+class OutOfMemory(Shape, of=gpu_memory.OutOfMemory, without=("frames",)):
     function: str | None
     file: str | None
     line: int | None
-    later_allocations: int
-    """that succeeded: the program went on"""
 
 
-class DeviceMemory(Shape):
-    device: int
-    reserved_bytes: int
-    """that PyTorch has from the driver"""
-    allocated_bytes: int
-    """of these in use, as asked for"""
-    rounding_bytes: int
-    free_bytes: int
-    """of these in no use"""
-    largest_hole_bytes: int
-    segments: int
-    blocks: int
-    expandable: bool
+class DeviceMemory(Shape, of=gpu_memory.DeviceMemory, without=("unfreed",)):
     owners: list[Owner]
     """at the time of the snapshot: 20 at most, those with most first"""
-    events: int
-    """of the recording"""
     peak: Peak | None
     """null without a recording"""
     failures: list[OutOfMemory]
 
 
-class Snapshot(Shape):
-    path: str
-    rank: int | None
+class Snapshot(Shape, of=gpu_memory.MemorySnapshot):
     devices: list[DeviceMemory]
 
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from postmortem.report.contract import Address, Shape
+from postmortem.facts import live
+from postmortem.facts.live import Descriptor, NcclRas, SystemCall
+from postmortem.report.contract import Shape
 from postmortem.report.contract.logs import Stacks
 from postmortem.report.contract.threads import AsyncTask, Frame, Group, ThreadState
-
-
-class SystemCall(Shape):
-    name: str
-    arguments: list[Address]
-    words: str
-    fds: list[int]
 
 
 class LiveThread(ThreadState):
@@ -28,11 +23,8 @@ class LiveThread(ThreadState):
     frames: list[Frame]
 
 
-class Motion(Shape):
-    moved: bool
-    """another place of its code"""
-    cpu_share: float
-    switches: int
+class Motion(Shape, of=live.Motion, without=("label", "ran_always")):
+    pass
 
 
 class HotCall(Shape):
@@ -46,41 +38,12 @@ class HotCall(Shape):
     """that found the thread in this call"""
 
 
-class HotPath(Shape):
-    looks: int
+class HotPath(Shape, of=live.HotPath, without=("pid",)):
     calls: list[HotCall]
     """that more than half of the looks have in common, the outermost first"""
 
 
-class Descriptor(Shape):
-    fd: int
-    target: str
-    kind: str
-    detail: str | None
-    """both addresses of a socket"""
-    other_end: str | None
-    """who has it; of those that threads wait for"""
-
-
-class LiveProcess(Shape):
-    pid: int
-    ppid: int
-    label: str
-    rank: int | None
-    local_rank: int | None
-    world_size: int | None
-    launcher: str | None
-    hostname: str | None
-    role: str | None
-    works_for: int | None
-    """the rank's pid"""
-    user: str
-    state: str
-    """a letter of proc_pid_stat(5)"""
-    tracer: int | None
-    executable: str | None
-    argv: list[str]
-    python_version: str | None
+class LiveProcess(Shape, of=live.LiveProcess, without=("tasks", "env", "started")):
     read_by: Literal["native", "py-spy", "gdb", "faulthandler", "none"]
     """whose stacks these are"""
     reading: str
@@ -98,13 +61,6 @@ class LiveProcess(Shape):
     """of asyncio, that have not ended (CPython 3.11 to 3.14)"""
     descriptors: list[Descriptor]
     """open files"""
-
-
-class NcclRas(Shape):
-    errors: list[str]
-    """processes that do not answer, communicators that are not whole"""
-    warnings: list[str]
-    """ranks that are behind in a communicator, and the like"""
 
 
 class Stuck(Shape):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from postmortem.facts import kernel_log, nccl, rank_logs
 from postmortem.facts.confidence import Confidence
+from postmortem.facts.rank_logs import LogFrame, NativeFrame
 from postmortem.report.contract import Shape
 from postmortem.report.contract.flight import FlightFile
 
@@ -12,43 +14,19 @@ if TYPE_CHECKING:
     from postmortem.diagnose.jam.jam import Sign
     from postmortem.diagnose.ranks.causes import CauseKind
     from postmortem.diagnose.ranks.kernel_matches import MatchKey
-    from postmortem.facts.kernel_log import Fault, KernelKind
 
 
-class Writer(Shape):
-    label: str
-    rank: int | None
-    host: str | None
-    lines: int
-    local_rank: int | None
-    shared: bool
-    """no prefix tells who (a launcher, or all ranks)"""
-    last_words: list[str]
+class Writer(Shape, of=rank_logs.Writer, without=("source",)):
+    pass
 
 
-class ExceptionText(Shape):
-    exception: str
-    message: str
+class ExceptionText(Shape, of=rank_logs.ExceptionText, without=("matches",)):
+    pass
 
 
 class GroupPart(ExceptionText):
     causes: list[ExceptionText]
     parts: list[GroupPart]
-
-
-class NativeFrame(Shape):
-    function: str
-    module: str | None
-    file: str | None
-    line: int | None
-    address: str | None
-
-
-class LogFrame(Shape):
-    file: str
-    line: int
-    function: str | None
-    code: str | None
 
 
 class Traceback(Shape):
@@ -108,14 +86,8 @@ class Exit(Shape):
     line: int
 
 
-class RankPid(Shape):
-    rank: int
-    pid: int
-    host: str | None
-    own: bool
-    """false: a child, such as a DataLoader worker"""
-    how: str
-    """it is known"""
+class RankPid(Shape, of=rank_logs.RankPid, without=("where", "bus")):
+    pass
 
 
 class Network(Shape):
@@ -145,12 +117,8 @@ class Trail(Shape):
     steps: list[str]
 
 
-class Peer(Shape):
-    address: str
+class Peer(Shape, of=nccl.BadPeer, without=("writers",)):
     named_by: list[str]
-    hosts: list[str]
-    where: str
-    what: str
 
 
 class Nccl(Shape):
@@ -172,29 +140,13 @@ class Attempt(Shape):
     """the one that `first_failure` is of"""
 
 
-class KernelEvent(Shape):
-    kind: KernelKind
-    signature: str
-    fault: Fault
+_OF_EVENTS = ("words", "brief", "limit", "number", "beside")
+
+
+class KernelEvent(Shape, of=kernel_log.KernelEvent, without=_OF_EVENTS):
     what: str
     """in words"""
-    text: str
-    file: str
-    line: int
-    host: str | None
-    time: float | None
-    """of the line's clock"""
-    uptime: float | None
-    pid: int | None
-    """as the host counts"""
-    process: str | None
     xid: int | None
-    device: str | None
-    signal: str | None
-    place: str | None
-    """`module+0xOFFSET`"""
-    stack: list[str]
-    count: int
     joined_by: MatchKey
     ranks: list[int]
     """whom it is about"""

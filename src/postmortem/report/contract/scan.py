@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from postmortem.facts.tensors import NanNumber
 from postmortem.report.contract import Shape
+
+if TYPE_CHECKING:
+    from postmortem.diagnose.tensors.series import Series
 
 
 class Numbers(Shape):
@@ -29,19 +35,6 @@ class TensorName(Shape):
 
 class Tensor(Numbers, TensorName):
     pass
-
-
-class NanNumber(Shape):
-    name: str
-    file: str
-
-
-class Series(Shape):
-    files: list[str]
-    """in their order"""
-    last_clean: str | None
-    first_bad: str | None
-    clean_again: str | None
 
 
 class Scan(Shape):

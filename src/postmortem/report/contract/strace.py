@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from postmortem.facts import syscall_totals, syscalls
+from postmortem.facts.source import Problem
+from postmortem.facts.syscall_totals import CallCount, FileCount, Mount
 from postmortem.report.contract import Shape
-from postmortem.report.contract.envelope import Problem
 
 
-class Place(Shape):
-    line: int
-    pid: int
-    syscall: str
-    file: str
-
-
-class Target(Shape):
-    path: str | None
-    """a file's path, a socket's peer"""
+class Target(Shape, of=syscalls.Target, without=("label",)):
     kind: Literal["file", "socket", "pipe", "memfd", "device", "other", "unknown"]
-    deleted: bool
-    nameless: bool
-    """opened with O_TMPFILE: `path` is the folder that it is in"""
     source: Literal["tracked", "annotated", "argument", "unknown"]
     """`annotated`: by strace -y"""
-    guessed: bool
-    """paired by order alone"""
-    opened: Place | None
-    given: Place | None
-    """the call that gave this number"""
     flags: str | None
-    written_bytes: int
-    read_bytes: int
 
 
 class Process(Shape):
@@ -43,24 +26,7 @@ class Process(Shape):
     local_rank: int | None
 
 
-class Match(Shape):
-    file: str
-    line: int
-    """of the log"""
-    began_line: int | None
-    pid: int
-    time: float | None
-    """seconds since the epoch (-ttt) or since midnight (-t, -tt)"""
-    syscall: str
-    """the call, or the signal"""
-    text: str
-    errno: str | None
-    fd: int | None
-    injected: bool
-    """strace made it fail"""
-    seconds: float | None
-    inferred: bool
-    """a SIGBUS on a mapped file: no call failed"""
+class Match(Shape, of=syscalls.Match, without=("task", "holders")):
     target: Target
     process: Process
 
@@ -70,83 +36,38 @@ class Find(Shape):
     matches: list[Match]
 
 
-class Exit(Shape):
-    code: int | None
-    signal: str | None
-    core: bool
-    line: int
-    sender_pid: int | None
-    time: float | None
-    told: bool
-    """false where only its call to exit() is in the log (-qq)"""
+class Exit(Shape, of=syscalls.Ending, without=("file",)):
+    pass
 
 
-class Holder(Shape):
-    pid: int
-    fd: int
-
-
-class Awaited(Shape):
-    fd: int
+class Awaited(Shape, of=syscalls.Awaited):
     target: Target
-    other_end_known: bool
-    holders: list[Holder]
-    """of the other end of a pipe or connection"""
-    holder_count: int
 
 
-class Futex(Shape):
-    woken_by: int | None
-    woken_line: int
-    passed_by: int | None
-    """who was let in last, and may hold it"""
-    passed_line: int
-
-
-class Blocked(Shape):
-    line: int
-    syscall: str
-    text: str
+class Blocked(Shape, of=syscalls.Blocked, without=("file",)):
     target: Target | None
-    since: float | None
     seconds: float | None
     """to its end or the log's"""
     awaited: list[Awaited]
     """each descriptor"""
-    futex: Futex | None
 
 
-class Interruption(Shape):
-    signal: str
-    sender_pid: int | None
-    line: int
-    pid: int
-    syscall: str | None
-    """the call that it got it out of"""
-    target: str | None
+class Interruption(Shape, of=syscalls.Interruption, without=("file",)):
     seconds: float | None
 
 
-class Task(Shape):
-    pid: int
-    ppid: int | None
-    thread_of: int | None
-    argv: list[str] | None
+_NOT_TOLD = ("ending", "blocked", "environment", "last_failures", "last_word_lines", "stopped")
+
+
+class Task(Shape, of=syscalls.Task, without=_NOT_TOLD):
     exit: Exit | None
     blocked_in: Blocked | None
     rank: int | None
     """of its environment or arguments"""
     local_rank: int | None
-    began: float | None
-    recorded: bool
-    """false: the log has no line of it"""
     calls: int
     seconds: float | None
     seconds_by_call: dict[str, float]
-    last_words: list[str]
-    """what it wrote to descriptor 2"""
-    open_for_writing: list[str]
-    """files, when it ended badly"""
     interruptions: list[Interruption]
     """signals from elsewhere that asked it to end, or its own timer's that did"""
 
@@ -155,23 +76,6 @@ class ErrorCount(Shape):
     errno: str
     syscall: str
     count: int
-
-
-class CallCount(Shape):
-    name: str
-    calls: int
-    errors: int
-    seconds: float | None
-
-
-class FileCount(Shape):
-    path: str
-    opens: int
-    read_bytes: int
-    written_bytes: int
-    errors: int
-    reads: int
-    writes: int
 
 
 class Socket(Shape):
@@ -184,19 +88,6 @@ class Socket(Shape):
     seconds: float | None
     waits_in_vain: int
     """that ran out since something last came"""
-
-
-class Mount(Shape):
-    prefix: str
-    files: int
-    opens: int
-    reads: int
-    writes: int
-    read_bytes: int
-    written_bytes: int
-    errors: int
-    lookups: int
-    lookup_errors: int
 
 
 class Storm(Shape):
@@ -223,14 +114,8 @@ class SlowCall(Shape):
     errno: str | None
 
 
-class Timeout(Shape):
-    syscall: str
-    target: str | None
-    text: str
-    count: int
+class Timeout(Shape, of=syscall_totals.Timeout, without=("file",)):
     seconds: float | None
-    line: int
-    pid: int
 
 
 class Waiting(Shape):
@@ -241,12 +126,8 @@ class Waiting(Shape):
     for_: str
 
 
-class LastFailure(Shape):
-    errno: str
-    syscall: str
-    path: str | None
-    line: int
-    pid: int
+class LastFailure(Shape, of=syscalls.LastFailure, without=("file", "direct")):
+    pass
 
 
 class LastFailures(Shape):

@@ -4,48 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from postmortem.facts.threads import Trust
-from postmortem.report.contract import Address, Shape
+from postmortem.facts import threads
+from postmortem.report.contract import Shape
 
 
-class Raised(Shape):
-    type: str
-    message: str
-
-
-class Wait(Shape):
-    what: str
-    """"a Python RLock", "an item in a Queue", "thread 4711 to end\""""
-    address: Address
-    holder: int | None
-    """a thread ID; null where it is not known"""
-    kind: str
+class Wait(Shape, of=threads.Wait, without=("certain",)):
     confidence: Literal["certain", "likely"] | None
     """that of `holder`"""
-    how: str | None
-    """how the holder is known"""
-    held_at: str | None
-    """where a `with` block took it"""
-    missing_owner: int | None
-    """the lock names a thread that is not in the process"""
-    timed: bool
-    """the wait has a time-out"""
 
 
-class Frame(Shape):
-    kind: Literal["native", "python"]
-    function: str
-    pc: Address | None
-    module: str | None
-    module_offset: Address | None
-    file: str | None
-    line: int | None
-    inlined: bool
-    tail_call: bool
+class Frame(Shape, of=threads.Frame, without=("locals",)):
+    arguments: dict[str, str]
     note: str | None
     area: str | None
-    trust: Trust
-    arguments: dict[str, str]
 
 
 class FrameLocals(Frame):
@@ -53,20 +24,14 @@ class FrameLocals(Frame):
     """with --locals"""
 
 
-class ThreadState(Shape):
-    tid: int
-    name: str | None
-    python_name: str | None
+_NOT_OF_STATE = ("registers", "frames", "left_out", "handles")
+
+
+class ThreadState(Shape, of=threads.Thread, without=_NOT_OF_STATE):
     role: str | None
-    crashed: bool
-    holds_gil: bool
     group: int | None
-    python_exception: Raised | None
     waits_for: Wait | None
     """what the thread waits for"""
-    stopped: str | None
-    skipped_frames: int
-    skipped_at: int | None
 
 
 class Thread(ThreadState):
@@ -81,18 +46,9 @@ class TaskFrame(Shape):
     line: int | None
 
 
-class AsyncTask(Shape):
-    name: str
-    tid: int | None
-    """of the thread that runs its event loop"""
-    running: bool
-    """its innermost frame is on the stack of that thread"""
+class AsyncTask(Shape, of=threads.AsyncTask):
     frames: list[TaskFrame]
     """from what it awaits to its own coroutine"""
-    waits_on: str | None
-    """type of the future that wakes it"""
-    waits_for: list[str]
-    """names of the tasks that it awaits"""
 
 
 class Group(Shape):

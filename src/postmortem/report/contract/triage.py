@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from postmortem.facts.confidence import Confidence
+from postmortem.facts.inventory import Used
 from postmortem.report.contract import Shape
-from postmortem.report.contract.envelope import Evidence
+from postmortem.report.model import Evidence
 
 
 class Root(Shape):
@@ -52,14 +53,15 @@ class Restart(Shape):
     why: str
 
 
-class Used(Shape):
-    path: str
-    kind: str
-    belongs: bool | None
-    """false: of another job or an earlier attempt; null: nothing says"""
-    used: bool
-    why: str | None
-    verdict: str | None
+class Run(Shape):
+    name: str
+    files: list[str]
+    outcome: str
+    verdict: str
+    again: bool
+    """a later run of its series began after its end"""
+    judged: bool
+    """the roots and the chain are those of this run"""
 
 
 class Triage(Shape):
@@ -78,3 +80,5 @@ class Triage(Shape):
     """whether to start the job again; null where nothing failed"""
     evidence: list[Used]
     """every file"""
+    runs: list[Run]
+    """in the order of their ends; filled where the logs are of several runs or jobs"""

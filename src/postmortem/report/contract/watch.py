@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from postmortem.facts import watch
 from postmortem.report.contract import Shape
 
 
-class Sample(Shape):
-    time: float
-    rss_bytes: int
-    anonymous_bytes: int
-    file_bytes: int
-    shared_bytes: int
-    locked_bytes: int
-    swap_bytes: int
+class Sample(Shape, of=watch.Sample):
     pss_bytes: int | None
     descriptors: int | None
     threads: int | None
@@ -24,22 +18,14 @@ class GrewAt(Shape):
     times: int
 
 
-class Process(Shape):
-    pid: int
-    rank: int | None
-    command: str
-    ended: bool
+class Process(Shape, of=watch.Watched, without=("lines",)):
     samples: list[Sample]
     """241 at most, spread over the watch; bytes and counts as in [watch.md](watch.md)"""
     grew_at: list[GrewAt]
     """where its Python code stood when it had just grown"""
-    looks: int
-    """how often that was asked"""
 
 
-class Limit(Shape):
-    name: str
-    limit_bytes: int
+class Limit(Shape, of=watch.Ceiling, without=("used",)):
     used_bytes: int
     """at the last look"""
 

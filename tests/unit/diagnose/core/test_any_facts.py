@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.facts import CODE, STACK, load_cases
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.diagnose.rule import load, run
 from postmortem.facts.crash import AbortMessage, CppException, EarlierExceptions, Fault, Signal
@@ -80,8 +81,11 @@ def test_hostile_text(
         EarlierExceptions: EarlierExceptions(
             (CppException(5, type_name, what, "stack", state="unwinding"),)
         ),
-        FaultKind: classify(signal, fault, threads, core, process),
     }
+    kind = facts[FaultKind] = classify(signal, fault, threads, core, process)
+    facts[Crash] = Crash(kind, signal, fault, threads)
+    if threads.crashed is not None:
+        facts[Thread] = threads.crashed
     _check(facts)
 
 

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 # assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
@@ -35,12 +35,11 @@ _OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 @rule("https://man7.org/linux/man-pages/man3/assert.3.html")
 def assertion_failed(
-    kind: FaultKind, threads: Threads | None, message: AbortMessage | None
+    kind: FaultKind, crashed: Thread | None, message: AbortMessage | None
 ) -> Findings:
     if kind is not FaultKind.ABORT:
         return
     text = message.text if message is not None else ""
-    crashed = threads.crashed if threads is not None else None
     frames = crashed.frames[:8] if crashed is not None else ()
     found = _ASSERTION.search(text)
     by_frames = any(of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX for f in frames)

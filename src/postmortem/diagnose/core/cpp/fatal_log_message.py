@@ -20,7 +20,7 @@ from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException, Panic
-from postmortem.facts.threads import Frame, Threads
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 # glog, absl (gRPC, Ray, TensorFlow), c10's own logger, Rust's panic machinery with panic=abort.
@@ -49,11 +49,10 @@ _RUST_LIBRARY = Pattern(
 @rule("https://abseil.io/docs/cpp/guides/logging", "https://doc.rust-lang.org/std/macro.panic.html")
 def fatal_log_message(
     kind: FaultKind,
-    threads: Threads | None,
+    crashed: Thread | None,
     exception: CppException | None,
     panic_text: Panic | None,
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return
     if watchdog_frames(crashed) is not None or is_terminated(crashed):

@@ -22,7 +22,7 @@ from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 _UNWINDING = Pattern(
@@ -41,9 +41,8 @@ _WITHIN = 40
     "https://gcc.gnu.org/legacy-ml/gcc/2003-12/msg00743.html",
 )
 def forced_unwind(
-    kind: FaultKind, threads: Threads | None, message: AbortMessage | None
+    kind: FaultKind, crashed: Thread | None, message: AbortMessage | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]

@@ -20,12 +20,11 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import exit_index, site
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 
 
 @rule("https://github.com/pytorch/pytorch/issues/84756")
-def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def pure_virtual_call(kind: FaultKind, crashed: Thread | None) -> Findings:
     if kind is not FaultKind.ABORT or crashed is None:
         return
     index = crashed.index_of(r"^__cxa_(pure|deleted)_virtual\b", within=16)

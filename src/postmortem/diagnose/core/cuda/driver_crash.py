@@ -14,14 +14,13 @@ What to do
     after CUDA was used; run on another host.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import exit_index, fault_start
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
 
@@ -31,18 +30,16 @@ _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
     "https://github.com/pytorch/pytorch/issues/24983",
     role=Role.CONTRIBUTING,
 )
-def driver_crash(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    sent_again = kind is FaultKind.RERAISED
-    if crashed is None or not (kind.is_memory_fault or sent_again):
+def driver_crash(crash: Crash) -> Findings:
+    crashed = crash.crashed
+    sent_again = crash.kind is FaultKind.RERAISED
+    if crashed is None or not (crash.kind.is_memory_fault or sent_again):
         return
-    start = fault_start(crashed, kind)
+    start = fault_start(crashed, crash.kind)
     if start >= len(crashed.frames) or owner(crashed.frames[start]) not in _OWNERS:
         return
     library = file_name(crashed.frames[start].module)
-    evidence = [cite_signal(kind, signal, fault, threads), cite_frame(crashed, start)]
+    evidence = [crash.cited, cite_frame(crashed, start)]
     by = ""
     for index in range(start + 1, len(crashed.frames)):
         frame = crashed.frames[index]

@@ -25,7 +25,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.memory import BinaryFacts, Module, Modules
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 # Libraries of which a process should have one. Wheels rename their copies (auditwheel adds a hash:
@@ -47,11 +47,10 @@ _NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 def abi_conflict(
     kind: FaultKind,
     modules: Modules,
-    threads: Threads | None,
+    crashed: Thread | None,
     message: AbortMessage | None,
     binary: BinaryFacts | None,
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
     copies = _copies(modules)

@@ -20,14 +20,13 @@ from postmortem.diagnose.core.owners import Owner, module_name, module_owner
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 
 _WITHIN = 12
 
 
 @rule("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md")
-def openmp_conflict(kind: FaultKind, threads: Threads | None, modules: Modules | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | None) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 _SHOWN = 6
@@ -29,8 +29,7 @@ _NO_FILE = Pattern(r"^/(memfd:|SYSV|anon_hugepage|\[aio\])")
 
 
 @rule("https://man7.org/linux/man-pages/man5/core.5.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
-def replaced_module(modules: Modules, threads: Threads | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def replaced_module(modules: Modules, crashed: Thread | None) -> Findings:
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
     gone = [m for m in modules if m.deleted and _matters(m, m.path in on_stack)]
     if not gone:

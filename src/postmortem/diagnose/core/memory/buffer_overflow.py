@@ -19,7 +19,7 @@ from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 
 # (message, functions that print it (debug/ in glibc), title); where the message is not there, the
@@ -46,11 +46,10 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
     "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
 )
 def buffer_overflow(
-    kind: FaultKind, threads: Threads | None, message: AbortMessage | None
+    kind: FaultKind, crashed: Thread | None, message: AbortMessage | None
 ) -> Findings:
     if kind is not FaultKind.ABORT:
         return
-    crashed = threads.crashed if threads is not None else None
     text = message.text if message is not None else ""
     frames = crashed.frames[:8] if crashed is not None else ()
     said = next((c for c in _CHECKS if Wording(c[0]).search(text)), None)

@@ -18,20 +18,15 @@ What to do
 
 import re
 
-from postmortem.diagnose.core.citing import (
-    cite_abort,
-    cite_frame,
-    cite_python,
-    cite_signal,
-    degree_of,
-)
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import AbortMessage, Fault, Signal
+from postmortem.facts.crash import AbortMessage
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
 
@@ -58,17 +53,12 @@ _STEPS = (
     "https://github.com/google/sanitizers/wiki/AddressSanitizer",
 )
 def heap_corruption(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    message: AbortMessage | None,
-    process: Process | None,
+    crash: Crash, message: AbortMessage | None, process: Process | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = crash.crashed
     text = message.text if message is not None else ""
     found = _by_message(text)
-    if found is not None and kind is FaultKind.ABORT and message is not None:
+    if found is not None and crash.kind is FaultKind.ABORT and message is not None:
         what, cause, is_here = found
         evidence = [cite_abort(message), *_stack(crashed)]
         yield Finding(
@@ -79,11 +69,11 @@ def heap_corruption(
             evidence=tuple(evidence),
         )
         return
-    if crashed is None or not crashed.frames or not _died_in_malloc(kind, crashed):
+    if crashed is None or not crashed.frames or not _died_in_malloc(crash.kind, crashed):
         return
     where = short(crashed.frames[_malloc_index(crashed)].function)
-    if _GIVES_BACK.match(plain(crashed.frames[0].function)) and kind.is_memory_fault:
-        yield _foreign_pointer(kind, signal, fault, threads, crashed)
+    if _GIVES_BACK.match(plain(crashed.frames[0].function)) and crash.kind.is_memory_fault:
+        yield _foreign_pointer(crash.cited, crashed)
         return
     yield Finding(
         title=clip(f"heap corruption: the program died inside {where}", 100),
@@ -92,7 +82,7 @@ def heap_corruption(
         "may be innocent",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, False) + _STEPS,
-        evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
+        evidence=(crash.cited, *_stack(crashed)),
     )
 
 
@@ -100,9 +90,7 @@ _GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
 """They look at the word before the block and nothing else, before inner functions take over."""
 
 
-def _foreign_pointer(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None, crashed: Thread
-) -> Finding:
+def _foreign_pointer(cited: Evidence, crashed: Thread) -> Finding:
     """Return what a fault in free() itself means: the block has no readable header."""
     name = plain(crashed.frames[0].function)
     by = _freed_by(crashed).replace(", freed by", ", called by")
@@ -113,7 +101,7 @@ def _foreign_pointer(
         "or does not come from malloc",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, True) + _STEPS,
-        evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
+        evidence=(cited, *_stack(crashed)),
     )
 
 

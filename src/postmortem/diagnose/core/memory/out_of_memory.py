@@ -25,10 +25,9 @@ from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording
-from postmortem.patterns import Pattern
 
 _GPU = Wording("gpu-memory-short")
-_ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
+_ASKED = Wording("gpu-memory-asked-for")
 
 
 @rule(
@@ -61,7 +60,7 @@ def out_of_memory(
             Evidence("memory of the process", f"{size_words(memory.mapped_bytes)} mapped")
         )
     asked = _ASKED.search(text)
-    size = f" ({asked.group(1)} asked for)" if asked else ""
+    size = f" ({asked['size']} asked for)" if asked else ""
     what = "GPU memory" if is_gpu else "memory"
     yield Finding(
         title=clip(f"out of {what}{size}: {short(own.type)} was not caught{where}", 100),

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -76,8 +76,7 @@ _TOOLS = (
     "https://github.com/google/sanitizers/wiki/AddressSanitizerFlags",
     "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
 )
-def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def sanitizer_report(kind: FaultKind, crashed: Thread | None) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = _between(crashed)

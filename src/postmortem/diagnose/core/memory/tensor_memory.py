@@ -15,14 +15,14 @@ What to do
     tensors with min() and max().
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 _KERNEL = Pattern(
@@ -44,24 +44,23 @@ _OPERATOR = (
     "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
     role=Role.CONTRIBUTING,
 )
-def tensor_memory(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or not kind.is_memory_fault or kind is FaultKind.BAD_CALL:
+def tensor_memory(crash: Crash) -> Findings:
+    signal = crash.signal
+    crashed = crash.crashed
+    if crashed is None or not crash.kind.is_memory_fault or crash.kind is FaultKind.BAD_CALL:
         return
     index = _kernel(crashed)
     if index is None:
         return
-    asked = behalf(threads)
+    asked = behalf(crash.threads)
     operator = _operator(crashed) or (_operator(asked) if asked is not None else None)
     named = f" of {operator}" if operator else ""
     if owner(crashed.frames[index]) is Owner.GENERATED:
         named = " that torch.compile made"
     evidence: list[Evidence] = [
-        cite_signal(kind, signal, fault, threads),
+        crash.cited,
         cite_frame(crashed, index),
-        *cite_python(crashed, threads),
+        *cite_python(crashed, crash.threads),
     ]
     title = f"the CPU kernel{named} touched memory that its tensors do not have"
     cause = (
@@ -79,7 +78,7 @@ def tensor_memory(
     yield Finding(
         title=clip(title, 100),
         cause=cause,
-        confidence=Confidence.LIKELY if kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if crash.kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
         next_steps=(
             "before the operator, clone() each of its inputs: the crash moves to the tensor whose "
             "memory is bad",

@@ -14,7 +14,8 @@ What to do
     check for None and 0, keep buffers alive while C uses them.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback, spoken
 from postmortem.diagnose.core.gil_use import api_without_gil
@@ -22,8 +23,7 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import ctypes_index, fault_start
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 NEAR = 4
@@ -34,27 +34,25 @@ _POINTER_IS_BAD = ("bad_pointer", "null_dereference")
 
 
 @rule("https://docs.python.org/3/library/ctypes.html#calling-functions")
-def ctypes_call(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or not (kind.is_memory_fault or kind is FaultKind.RERAISED):
+def ctypes_call(crash: Crash) -> Findings:
+    crashed = crash.crashed
+    if crashed is None or not (crash.kind.is_memory_fault or crash.kind is FaultKind.RERAISED):
         return
-    back = dead_callback(kind, threads)
+    back = dead_callback(crash.kind, crash.threads)
     if back is not None:
-        yield _callback(crashed, back, cite_signal(kind, signal, fault, threads))
+        yield _callback(crashed, back, crash.cited)
         return
-    start = fault_start(crashed, kind)
+    start = fault_start(crashed, crash.kind)
     if start < len(crashed.frames) and _is_accessor(crashed.frames[start]):
-        yield _object(crashed, start, cite_signal(kind, signal, fault, threads))
+        yield _object(crashed, start, crash.cited)
         return
-    if kind is FaultKind.RERAISED and start == 0:
+    if crash.kind is FaultKind.RERAISED and start == 0:
         return
     index = ctypes_index(crashed, start + NEAR + 1)
     if index is None or index < start or start >= len(crashed.frames):
         return
     between = crashed.frames[start:index]
-    if kind is FaultKind.BAD_CALL and len(between) > 1:
+    if crash.kind is FaultKind.BAD_CALL and len(between) > 1:
         return  # the function that ctypes called has a bad pointer of its own
     if any(owner(frame) in (Owner.PYTORCH, Owner.CUDA, Owner.CUDA_DRIVER) for frame in between):
         return
@@ -66,9 +64,9 @@ def ctypes_call(
         what = "a function without a name"
     else:
         what = short(spoken(called.function))
-    cut = cut_pointer(kind, signal, fault, threads)
+    cut = cut_pointer(crash.kind, crash.signal, crash.fault, crash.threads)
     if cut is not None:
-        seen = (cite_signal(kind, signal, fault, threads), cite_frame(crashed, index))
+        seen = (crash.cited, cite_frame(crashed, index))
         yield _cut(what, cut, (*seen, *cite_python(crashed)))
         return
     yield Finding(
@@ -77,7 +75,7 @@ def ctypes_call(
         "was given: a wrong, missing or freed pointer, or argtypes and restype that were not set. "
         "A bug of the C function itself looks the same",
         confidence=Confidence.LIKELY
-        if index - start <= 3 and kind is not FaultKind.RERAISED
+        if index - start <= 3 and crash.kind is not FaultKind.RERAISED
         else Confidence.POSSIBLE,
         next_steps=(
             f"find the Python line that calls {what} and print its arguments",
@@ -85,13 +83,9 @@ def ctypes_call(
             "are cut to 32 bits",
             "keep a reference to every buffer and callback for as long as C uses it",
         ),
-        evidence=(
-            cite_signal(kind, signal, fault, threads),
-            cite_frame(crashed, index),
-            *cite_python(crashed),
-        ),
+        evidence=(crash.cited, cite_frame(crashed, index), *cite_python(crashed)),
         # gil_not_held says what is wrong with the call, and it is not what it was given.
-        role=Role.CONTRIBUTING if api_without_gil(threads) is not None else None,
+        role=Role.CONTRIBUTING if api_without_gil(crash.threads) is not None else None,
     )
 
 

@@ -17,16 +17,14 @@ What to do
     the moment of the damage.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
-from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.diagnose.core.pyobject_fault import ObjectFault, Touch, intruder, object_fault
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 
 _MOST_SUSPECTS = 6
 
@@ -35,23 +33,13 @@ _MOST_SUSPECTS = 6
     "https://docs.python.org/3/c-api/refcounting.html",
     "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
 )
-def damaged_object(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    modules: Modules | None,
-    process: Process | None,
-) -> Findings:
-    found = object_fault(kind, signal, threads, fault)
-    if found is None or threads is None or threads.crashed is None:
+def damaged_object(crash: Crash, modules: Modules | None, process: Process | None) -> Findings:
+    found = object_fault(crash.kind, crash.signal, crash.threads, crash.fault)
+    if found is None or crash.threads is None or crash.threads.crashed is None:
         return
-    crashed = threads.crashed
+    crashed = crash.threads.crashed
     function = short(crashed.frames[found.index].function, 40)
-    evidence: list[Evidence] = [
-        cite_signal(kind, signal, fault, threads),
-        cite_frame(crashed, found.index),
-    ]
+    evidence: list[Evidence] = [crash.cited, cite_frame(crashed, found.index)]
     by = ""
     if found.caller is not None:
         frame = crashed.frames[found.caller]
@@ -62,7 +50,7 @@ def damaged_object(
     suspects = _suspects(modules, process)
     if suspects and found.touch is not Touch.NULL:
         evidence.append(Evidence("native modules outside the platform", suspects))
-    other = intruder(threads)
+    other = intruder(crash.threads)
     beside = ""
     if other is not None and found.touch is not Touch.NULL:
         evidence.append(cite_frame(*other))

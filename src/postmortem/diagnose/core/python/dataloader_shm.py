@@ -16,16 +16,16 @@ What to do
     processes.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.core.stacks import handler_index
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 
 
 @rule(
@@ -33,21 +33,15 @@ from postmortem.facts.threads import Thread, Threads
     "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
     "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
-def dataloader_shm(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
-) -> Findings:
-    file = fault.file if fault is not None else None
-    crashed = threads.crashed if threads is not None else None
+def dataloader_shm(crash: Crash, process: Process | None) -> Findings:
+    file = crash.fault.file if crash.fault is not None else None
+    crashed = crash.crashed
     in_segment = file is not None and is_torch_segment(file.path)
-    in_segment = in_segment and kind in (FaultKind.NO_SPACE, FaultKind.FILE_TRUNCATED)
-    handler = _worker_handler(signal, crashed)
+    in_segment = in_segment and crash.kind in (FaultKind.NO_SPACE, FaultKind.FILE_TRUNCATED)
+    handler = _worker_handler(crash.signal, crashed)
     if not in_segment and handler is None:
         return
-    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    evidence: list[Evidence] = [crash.cited]
     if crashed is not None:
         if handler is not None:
             evidence.append(cite_frame(crashed, handler))
@@ -55,13 +49,13 @@ def dataloader_shm(
         beyond = 0 if index is None else index + 1
         if beyond < len(crashed.frames):
             evidence.append(cite_frame(crashed, beyond))
-        evidence.extend(cite_python(crashed, threads))
+        evidence.extend(cite_python(crashed, crash.threads))
     size = ""
     if file is not None and file.filesystem_size:
         size = f" (its size now: {size_words(file.filesystem_size)})"
         evidence.append(Evidence("file system of /dev/shm", size.strip(" ()")))
     cause = (
-        explain(kind, signal, fault, threads)
+        crash.words
         if in_segment
         else "the DataLoader worker's own handler caught SIGBUS and raised it again"
     )

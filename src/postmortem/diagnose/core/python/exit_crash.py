@@ -15,13 +15,12 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import exit_index, fault_start, site
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
 _SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
@@ -34,11 +33,10 @@ _ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
     "https://github.com/pytorch/pytorch/issues/38228",
     role=Role.CONTRIBUTING,
 )
-def exit_crash(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if threads is None or crashed is None:
+def exit_crash(crash: Crash) -> Findings:
+    kind = crash.kind
+    crashed = crash.crashed
+    if crash.threads is None or crashed is None:
         return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
@@ -47,7 +45,7 @@ def exit_crash(
     if any(f.function.startswith(_SANITIZERS) for f in crashed.frames[:16]):
         return  # sanitizer_report: leaks are looked for at exit
     index = exit_index(crashed)
-    main = threads.main
+    main = crash.threads.main
     if index is None and (main is None or main is crashed or (exit_index(main) is None)):
         return
     if index is not None:

@@ -13,16 +13,16 @@ What to do
     the package's developers with this stack.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
 from postmortem.diagnose.core.stacks import caller, fault_start
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.text import shell_word
 
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
@@ -46,19 +46,12 @@ _DISTRIBUTIONS = {
 
 
 @rule("https://docs.python.org/3/extending/extending.html", role=Role.CONTRIBUTING)
-def extension_crash(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    modules: Modules | None,
-    process: Process | None,
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or not (kind.is_memory_fault or kind in _KINDS):
+def extension_crash(crash: Crash, modules: Modules | None, process: Process | None) -> Findings:
+    crashed = crash.crashed
+    if crashed is None or not (crash.kind.is_memory_fault or crash.kind in _KINDS):
         return
-    start = fault_start(crashed, kind)
-    if kind is FaultKind.RERAISED and start == 0:
+    start = fault_start(crashed, crash.kind)
+    if crash.kind is FaultKind.RERAISED and start == 0:
         return
     index = caller(crashed, start)
     if index is None or owner(crashed.frames[index], process) is not Owner.EXTENSION:
@@ -71,8 +64,8 @@ def extension_crash(
     of = package(frame.module)
     belongs = f" of the package {of}" if of and of not in name else ""
     function = "" if frame.function == "??" else f", in {short(frame.function, 40)}"
-    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
-    evidence.extend([cite_frame(crashed, index), *cite_python(crashed, threads)])
+    evidence: list[Evidence] = [crash.cited]
+    evidence.extend([cite_frame(crashed, index), *cite_python(crashed, crash.threads)])
     module = modules.at(frame.pc) if modules is not None and frame.pc is not None else None
     unlike = module is not None and module.status == "mismatch"
     yield Finding(

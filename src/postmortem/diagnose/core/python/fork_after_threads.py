@@ -15,12 +15,12 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
 
@@ -56,22 +56,20 @@ _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|G
     "https://github.com/pytorch/pytorch/issues/75147",
     role=Role.CONTRIBUTING,
 )
-def fork_after_threads(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if threads is not None and kind in _WAITED:
-        yield from _waits_for_nobody(threads)
-    if threads is None or crashed is None:
+def fork_after_threads(crash: Crash) -> Findings:
+    crashed = crash.crashed
+    if crash.threads is not None and crash.kind in _WAITED:
+        yield from _waits_for_nobody(crash.threads)
+    if crash.threads is None or crashed is None:
         return
-    if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
+    if not (crash.kind.is_fault or crash.kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
     in_fork = next(
         (i for i, frame in enumerate(crashed.frames) if _IN_FORK.match(plain(frame.function))), None
     )
     # fork() itself must still be running: Python's child code returns from it, so a frame of it
     # on the stack means its handlers, or the moments right after.
-    pool = _in_pool(crashed) if len(threads) == 1 and _is_forked_child(crashed) else None
+    pool = _in_pool(crashed) if len(crash.threads) == 1 and _is_forked_child(crashed) else None
     if in_fork is None and pool is None:
         return
     index = in_fork if in_fork is not None else pool

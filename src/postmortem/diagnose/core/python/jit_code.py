@@ -13,13 +13,12 @@ What to do
     Run with the compiler's checks, or without compilation: the error then has a Python line.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import NUMBA, compiled_by, compiled_for_worker
 from postmortem.diagnose.core.stacks import fault_start
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 _STEPS = {
     NUMBA: (
@@ -36,24 +35,23 @@ _ANY = (
 
 
 @rule("https://numba.readthedocs.io/en/stable/reference/envvars.html", role=Role.CONTRIBUTING)
-def jit_code(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or threads is None:
+def jit_code(crash: Crash) -> Findings:
+    kind = crash.kind
+    crashed = crash.crashed
+    if crashed is None or crash.threads is None:
         return
     if not kind.is_memory_fault and kind not in (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP):
         return
     start = fault_start(crashed, kind)
     told = compiled_by(crashed, start)
     certain = told is not None
-    told = told or compiled_for_worker(threads, start)
+    told = told or compiled_for_worker(crash.threads, start)
     if told is None:
         return
-    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    evidence: list[Evidence] = [crash.cited]
     evidence.append(cite_frame(crashed, start))
     evidence.append(cite_frame(told.thread, told.index))
-    evidence.extend(cite_python(told.thread, threads))
+    evidence.extend(cite_python(told.thread, crash.threads))
     yield Finding(
         title=f"the crash is in code that {told.compiler} compiled at run time",
         cause=f"the code at the fault lies in no file, and {told.compiler} "

@@ -23,7 +23,7 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 _FATAL = Pattern(
@@ -51,9 +51,8 @@ _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_Byte
     "https://github.com/bloomberg/memray/issues/227",
 )
 def py_fatal_error(
-    kind: FaultKind, threads: Threads | None, error: FatalPythonError | None
+    kind: FaultKind, crashed: Thread | None, error: FatalPythonError | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return
     fatal = [i for i, f in enumerate(crashed.frames[:16]) if _FATAL.match(bare(f.function))]

@@ -17,42 +17,34 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.core.citing import cite_python, cite_recursion, cite_signal
+from postmortem.diagnose.core.citing import cite_python, cite_recursion
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 
 
 @rule(
     "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
     "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
-def python_recursion(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def python_recursion(crash: Crash, process: Process | None) -> Findings:
+    crashed = crash.crashed
     cycle = recursion(crashed.frames) if crashed is not None else None
     if crashed is None or cycle is None or not cycle.is_python:
         return
-    certain = kind is FaultKind.STACK_OVERFLOW
+    certain = crash.kind is FaultKind.STACK_OVERFLOW
     if not certain and not (
-        kind is FaultKind.RERAISED and cycle.frames >= thresholds.OVERFLOW_FRAMES
+        crash.kind is FaultKind.RERAISED and cycle.frames >= thresholds.OVERFLOW_FRAMES
     ):
         return
     version = f" {process.python_version}" if process and process.python_version else ""
     yield Finding(
         title=clip(f"Python recursion used up the C stack{_through(cycle)}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. The interpreter's own functions repeat "
+        cause=f"{crash.words}. The interpreter's own functions repeat "
         f"on the stack, so Python{version} code called itself through C until there was no stack "
         "left; the recursion limit that should have raised RecursionError was raised, or does not "
         "apply to this C code",
@@ -66,11 +58,7 @@ def python_recursion(
             "only if the depth is legitimate: threading.stack_size(512 << 20) before the thread "
             "starts, or ulimit -s for the main thread",
         ),
-        evidence=(
-            cite_signal(kind, signal, fault, threads),
-            cite_recursion(crashed, cycle),
-            *cite_python(crashed),
-        ),
+        evidence=(crash.cited, cite_recursion(crashed, cycle), *cite_python(crashed)),
     )
 
 

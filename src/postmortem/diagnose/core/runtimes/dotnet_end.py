@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 
 _INNERMOST = 32
 _ENDING = ("PROCAbort", "PROCEndProcess", "PROCCreateCrashDump", "SafeExitProcess")
@@ -40,8 +40,7 @@ _REASONS = (
 
 
 @rule("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump")
-def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def dotnet_end(kind: FaultKind, crashed: Thread | None, panic: Panic | None) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 _INNERMOST = 40
@@ -46,8 +46,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
 
 
 @rule("https://pkg.go.dev/runtime#hdr-Environment_Variables")
-def go_panic(threads: Threads | None, panic: Panic | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
     found = _panic(crashed) if crashed is not None else None
     if crashed is None or found is None:
         return

@@ -16,7 +16,7 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread
 
 _INNERMOST = 24
 _ENDS = (FaultKind.ABORT, FaultKind.BREAKPOINT, FaultKind.COMPILER_TRAP)
@@ -59,8 +59,7 @@ _REASONS = (
 
 
 @rule("https://nodejs.org/api/cli.html")
-def node_end(kind: FaultKind, threads: Threads | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def node_end(kind: FaultKind, crashed: Thread | None) -> Findings:
     if crashed is None or kind not in _ENDS:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]

@@ -13,27 +13,24 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import AbortMessage, Signal
-from postmortem.facts.threads import Thread, Threads, Trust
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
+from postmortem.facts.crash import AbortMessage
+from postmortem.facts.threads import Thread, Trust
 
 
 @rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
-def aborted_by_itself(
-    kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
-) -> Findings:
-    if kind is not FaultKind.ABORT:
+def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.ABORT:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [
-        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
-    ]
+    crashed = crash.crashed
+    evidence = [crash.cited]
     title = "the process aborted itself"
     index = _who(crashed) if crashed is not None else None
     if crashed is not None and index is not None:
@@ -56,7 +53,7 @@ def aborted_by_itself(
         evidence.insert(0, cite_abort(message))
     yield Finding(
         title=clip(title, 100),
-        cause=explain(kind, signal) + _meaning(words),
+        cause=crash.words + _meaning(words),
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
         confidence=degree_of(message) if signal.code or _has_abort(crashed) else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),

@@ -12,14 +12,11 @@ What to do
     Look at which sizes reach that function; guard against empty inputs.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 _TRAPPED = {
     "FPE_FLTDIV": "trapped floating-point division by zero",
@@ -45,21 +42,20 @@ def _integer(divisor: int | None) -> str:
     "https://man7.org/linux/man-pages/man2/sigaction.2.html",
     "https://man7.org/linux/man-pages/man3/fenv.3.html",
 )
-def arithmetic_fault(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.ARITHMETIC:
+def arithmetic_fault(crash: Crash) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.ARITHMETIC:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     is_integer = signal.code in ("FPE_INTDIV", "FPE_INTOVF")
-    divisor = fault.instruction.divisor if fault is not None and fault.instruction else None
+    divisor = (
+        crash.fault.instruction.divisor
+        if crash.fault is not None and crash.fault.instruction
+        else None
+    )
     what = _integer(divisor) if is_integer else _TRAPPED.get(signal.code or "", "arithmetic trap")
     yield Finding(
-        title=clip(f"{what}{place(crashed)}", 100),
-        cause=explain(kind, signal, fault, threads),
+        title=clip(f"{what}{place(crash.crashed)}", 100),
+        cause=crash.words,
         confidence=Confidence.CERTAIN if is_integer else Confidence.LIKELY,
         next_steps=(
             "look at the sizes, strides and counts that reach the innermost function: one is 0",
@@ -75,5 +71,5 @@ def arithmetic_fault(
             "look for feenableexcept, -ffpe-trap or a library that switches floating-point traps "
             "on, and switch them off or find the operation named here",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

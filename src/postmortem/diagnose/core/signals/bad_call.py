@@ -15,15 +15,14 @@ What to do
     every CFUNCTYPE callback as long as native code may call it.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import bad_target, explain
+from postmortem.diagnose.core.fault_words import bad_target
 from postmortem.diagnose.core.stacks import is_lone_word
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
-from postmortem.facts.threads import Threads
 
 
 @rule(
@@ -31,27 +30,21 @@ from postmortem.facts.threads import Threads
     yields_to=("damaged_object",),
     yields_as=Role.CONTRIBUTING,
 )
-def bad_call(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    modules: Modules | None,
-) -> Findings:
-    if kind is not FaultKind.BAD_CALL:
+def bad_call(crash: Crash, modules: Modules | None) -> Findings:
+    if crash.kind is not FaultKind.BAD_CALL:
         return
-    pc = bad_target(signal, fault)
-    refused = fault is not None and pc != fault.pc.value
-    instruction = fault.instruction if fault is not None else None
+    pc = bad_target(crash.signal, crash.fault)
+    refused = crash.fault is not None and pc != crash.fault.pc.value
+    instruction = crash.fault.instruction if crash.fault is not None else None
     came_back = instruction is not None and instruction.transfer == "return"
     is_return = refused and came_back
     is_null = pc == 0
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
+    crashed = crash.crashed
+    evidence = [crash.cited]
     by = ""
     frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
     if crashed is not None and len(crashed.frames) > frame and not is_lone_word(crashed, frame):
-        evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, threads)])
+        evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, crash.threads)])
         if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"
@@ -69,7 +62,7 @@ def bad_call(
         steps.append("check whether a library was unloaded (dlclose) while it was still in use")
     yield Finding(
         title=clip(f"{'return to' if came_back else 'call of'} {what}{by}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. "
+        cause=f"{crash.words}. "
         + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,
         next_steps=tuple(steps),

@@ -15,9 +15,9 @@ What to do
     run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.stacks import caller, own_caller, place
@@ -25,7 +25,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 _TITLES = {
@@ -74,32 +74,30 @@ _RAN_OUT = (
     yields_to=POINTER_RULES,
     yields_as=Role.CONTRIBUTING,
 )
-def bad_pointer(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind not in _TITLES:
+def bad_pointer(crash: Crash) -> Findings:
+    if crash.kind not in _TITLES:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
+    crashed = crash.crashed
+    evidence = [crash.cited]
     if crashed is not None:
         if crashed.frames:
             evidence.append(cite_frame(crashed, 0))
         index = caller(crashed)
         if index:
             evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed, threads))
-    address = signal.address
-    if address is None and fault is not None and fault.operand is not None:
-        address = fault.operand.value
-    if kind is FaultKind.MISALIGNED and address == 0:
+        evidence.extend(cite_python(crashed, crash.threads))
+    address = crash.signal.address
+    if address is None and crash.fault is not None and crash.fault.operand is not None:
+        address = crash.fault.operand.value
+    if crash.kind is FaultKind.MISALIGNED and address == 0:
         address = None  # x86 names none
     shown = "" if address is None else f" (address {address:#x})"
     hint = None if address is None else pointer_hint(address)
-    unsure = kind is FaultKind.GENERAL_PROTECTION
+    unsure = crash.kind is FaultKind.GENERAL_PROTECTION
     yield Finding(
-        title=clip(f"{_title(kind, fault)}{shown}{place(crashed)}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. {_cause(kind, signal, fault)}"
-        + _indexed(kind, fault, crashed),
+        title=clip(f"{_title(crash.kind, crash.fault)}{shown}{place(crashed)}", 100),
+        cause=f"{crash.words}. {_cause(crash.kind, crash.signal, crash.fault)}"
+        + _indexed(crash.kind, crash.fault, crashed),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
             f"check the arguments that {own_caller(crashed)} passes on",

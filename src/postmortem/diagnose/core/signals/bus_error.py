@@ -13,29 +13,23 @@ What to do
     See what the innermost function was working on; check the candidates one by one.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 
 @rule("https://man7.org/linux/man-pages/man2/mmap.2.html")
-def bus_error(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.BUS_OTHER:
+def bus_error(crash: Crash) -> Findings:
+    if crash.kind is not FaultKind.BUS_OTHER:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+    evidence = [crash.cited, *crash.frame()]
     yield Finding(
-        title=clip(f"a bus error{place(crashed)}: a page of memory could not be provided", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. Candidates: a mapped file that became "
+        title=clip(
+            f"a bus error{place(crash.crashed)}: a page of memory could not be provided", 100
+        ),
+        cause=f"{crash.words}. Candidates: a mapped file that became "
         "shorter, a full /dev/shm, huge pages that ran out, a device that went away; the evidence "
         "does not decide between them",
         confidence=Confidence.POSSIBLE,

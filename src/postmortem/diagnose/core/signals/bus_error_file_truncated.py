@@ -16,14 +16,11 @@ What to do
     kernel log; reading without mmap turns the crash into an error that names the file.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
 
 _KINDS = {
@@ -37,31 +34,27 @@ _KINDS = {
     "https://man7.org/linux/man-pages/man2/mmap.2.html",
     "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
 )
-def bus_error_file_truncated(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind not in _KINDS or fault is None or fault.file is None:
+def bus_error_file_truncated(crash: Crash) -> Findings:
+    if crash.kind not in _KINDS or crash.fault is None or crash.fault.file is None:
         return
-    file = fault.file
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if kind is FaultKind.FILE_TRUNCATED:
+    file = crash.fault.file
+    evidence = [crash.cited]
+    if crash.kind is FaultKind.FILE_TRUNCATED:
         now = f"{file.size} bytes now; the access was at offset {file.offset}"
         evidence.append(Evidence(f"file {file.path}", now))
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+    evidence.extend(crash.frame())
     steps = [
         f"ls -l {shell_word(file.path)} ; compare its size and checksum with the original",
         "make sure that nothing truncates or rewrites the file in place while it is mapped: write "
         "to a new name, then rename",
     ]
-    if kind is not FaultKind.FILE_TRUNCATED:
-        host = "the host that crashed" if file.elsewhere else "this host"
+    if crash.kind is not FaultKind.FILE_TRUNCATED:
+        host = "the host that crash.crashed" if file.elsewhere else "this host"
         steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
-    certain = kind is FaultKind.FILE_TRUNCATED
+    certain = crash.kind is FaultKind.FILE_TRUNCATED
     yield Finding(
-        title=clip(f"the mapped file {file_name(file.path)} {_KINDS[kind]}", 100),
-        cause=explain(kind, signal, fault, threads),
+        title=clip(f"the mapped file {file_name(file.path)} {_KINDS[crash.kind]}", 100),
+        cause=crash.words,
         confidence=Confidence.LIKELY if certain else Confidence.POSSIBLE,
         next_steps=tuple(steps),
         evidence=tuple(evidence),

@@ -14,15 +14,12 @@ What to do
     in Kubernetes, mount -o remount,size=) or use less; delete files of dead processes there.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
 
 
@@ -30,25 +27,19 @@ from postmortem.text import shell_word
     "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
     "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
-def bus_error_no_space(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.NO_SPACE or fault is None or fault.file is None:
+def bus_error_no_space(crash: Crash) -> Findings:
+    if crash.kind is not FaultKind.NO_SPACE or crash.fault is None or crash.fault.file is None:
         return
-    file = fault.file
+    file = crash.fault.file
     if is_torch_segment(file.path):
         return  # the DataLoader's case has a rule of its own
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     in_memory = is_memory_backed(file)
     folder = file.path.rsplit("/", 1)[0] or "/"
     full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024
     what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
     yield Finding(
         title=clip(f"no space left in {what} for the mapped file {file_name(file.path)}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. A mapped file takes its space only when "
+        cause=f"{crash.words}. A mapped file takes its space only when "
         "a page is first written, and then there was none",
         confidence=Confidence.LIKELY if in_memory or full else Confidence.POSSIBLE,
         next_steps=(
@@ -61,5 +52,5 @@ def bus_error_no_space(
             "in a container also compare memory.current with memory.max of its cgroup: tmpfs pages "
             "count there",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

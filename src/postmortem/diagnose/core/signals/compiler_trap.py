@@ -13,14 +13,11 @@ What to do
     Read the source at that frame: the condition just before the trap is the one that failed.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 
 @rule(
@@ -28,23 +25,17 @@ from postmortem.facts.threads import Threads
     "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
     yields_to=("node_end",),
 )
-def compiler_trap(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind not in (FaultKind.COMPILER_TRAP, FaultKind.BREAKPOINT):
+def compiler_trap(crash: Crash) -> Findings:
+    if crash.kind not in (FaultKind.COMPILER_TRAP, FaultKind.BREAKPOINT):
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
-    is_breakpoint = kind is FaultKind.BREAKPOINT
+    is_breakpoint = crash.kind is FaultKind.BREAKPOINT
     yield Finding(
-        title=clip(f"a check stopped the program with a trap{place(crashed)}", 100),
-        cause=explain(kind, signal, fault, threads),
+        title=clip(f"a check stopped the program with a trap{place(crash.crashed)}", 100),
+        cause=crash.words,
         confidence=Confidence.POSSIBLE if is_breakpoint else Confidence.LIKELY,
         next_steps=(
             "read the last lines that the process wrote to standard error: checks print why",
             "read the source at the innermost frame: the condition before the trap failed",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

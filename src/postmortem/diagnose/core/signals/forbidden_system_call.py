@@ -12,35 +12,31 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 
 
 @rule("https://man7.org/linux/man-pages/man2/seccomp.2.html")
-def forbidden_system_call(
-    kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
-) -> Findings:
-    if kind is not FaultKind.SECCOMP:
+def forbidden_system_call(crash: Crash, process: Process | None) -> Findings:
+    if crash.kind is not FaultKind.SECCOMP:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = crash.crashed
     from postmortem.knowledge.syscalls import numbering, system_call  # few reports need them
 
     machine = process.machine if process is not None else "x86_64"
-    what, call = "a system call", signal.system_call
+    what, call = "a system call", crash.signal.system_call
     if call is not None:
-        numbers = numbering(machine, signal.call_machine)
+        numbers = numbering(machine, crash.signal.call_machine)
         called = system_call(call, numbers)
         what = f"the system call {called or f'{call} ({numbers} numbering)'}"
     who = "a seccomp filter"
-    if signal.code == "SYS_USER_DISPATCH":
+    if crash.signal.code == "SYS_USER_DISPATCH":
         who = "the process's own system-call dispatch (prctl)"
-    evidence = [Evidence("signal SIGSYS", explain(kind, signal))]
+    evidence = [Evidence("signal SIGSYS", crash.words)]
     number = crashed.register("orig_rax") if crashed is not None else None
     if crashed is not None and crashed.frames:
         evidence.append(cite_frame(crashed, 0))
@@ -48,8 +44,8 @@ def forbidden_system_call(
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))
     yield Finding(
         title=clip(f"{who} forbade {what}{place(crashed)}", 100),
-        cause=explain(kind, signal),
-        confidence=Confidence.CERTAIN if signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
+        cause=crash.words,
+        confidence=Confidence.CERTAIN if crash.signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
         next_steps=(
             "dmesg -T | grep -i seccomp (or ausearch -m SECCOMP) names the call by its number",
             "as a test: docker run --security-opt seccomp=unconfined …",

@@ -12,11 +12,9 @@ What to do
     Take the host out of service and have its memory tested or replaced; run the job elsewhere.
 """
 
-from postmortem.diagnose.core.citing import cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 
 
@@ -24,20 +22,18 @@ from postmortem.facts.process import Process
     "https://docs.kernel.org/mm/hwpoison.html",
     "https://man7.org/linux/man-pages/man2/sigaction.2.html",
 )
-def hardware_memory_error(
-    kind: FaultKind, signal: Signal, fault: Fault | None, process: Process | None
-) -> Findings:
-    if kind is not FaultKind.HARDWARE_MEMORY:
+def hardware_memory_error(crash: Crash, process: Process | None) -> Findings:
+    if crash.kind is not FaultKind.HARDWARE_MEMORY:
         return
     host = process.hostname if process is not None else None
     where = f" of host {host}" if host else ""
     yield Finding(
         title=f"uncorrectable memory error in the hardware{where}"[:100],
-        cause=explain(kind, signal, fault) + ". The program is not the cause",
+        cause=crash.words + ". The program is not the cause",
         confidence=Confidence.CERTAIN,
         next_steps=(
             f"take host {host or 'this machine'} out of the job and run again elsewhere",
             "dmesg -T | grep -i -e 'hardware error' -e mce ; ras-mc-ctl --errors names the module",
         ),
-        evidence=(cite_signal(kind, signal, fault, None),),
+        evidence=(crash.cited,),
     )

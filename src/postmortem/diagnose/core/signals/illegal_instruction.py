@@ -15,17 +15,16 @@ What to do
     ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Instruction, Signal
+from postmortem.facts.crash import Fault, Instruction
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
 
 _INITIALISERS = {
@@ -41,40 +40,33 @@ _INITIALISERS = {
     "https://github.com/pytorch/pytorch/issues/37577",
     "https://github.com/pytorch/pytorch/issues/116623",
 )
-def illegal_instruction(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
-    modules: Modules | None,
-) -> Findings:
-    if kind is not FaultKind.ILLEGAL_INSTRUCTION:
+def illegal_instruction(crash: Crash, process: Process | None, modules: Modules | None) -> Findings:
+    if crash.kind is not FaultKind.ILLEGAL_INSTRUCTION:
         return
-    instruction = fault.instruction if fault is not None else None
+    instruction = crash.fault.instruction if crash.fault is not None else None
     feature = instruction.feature if instruction is not None else None
     if feature == "privileged":
         feature = None
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
+    crashed = crash.crashed
+    evidence = [crash.cited]
     where, at_load = "", False
     if crashed is not None and crashed.frames:
         first = crashed.frames[0]
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, crash.threads)])
         name = file_name(first.module) if first.function == "??" else short(first.function)
         where = f" in {name}"
         at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])
     if at_load:
         evidence.append(Evidence("stack", "the library was being loaded (its initialisers ran)"))
-    words = explain(kind, signal, fault, threads)
-    if instruction is not None and instruction.is_zeros and fault is not None:
-        yield _zeros(where, words, fault, tuple(evidence))
+    words = crash.words
+    if instruction is not None and instruction.is_zeros and crash.fault is not None:
+        yield _zeros(where, words, crash.fault, tuple(evidence))
         return
     if instruction is not None and _is_table(instruction, modules):
         yield _table(where, words, tuple(evidence))
         return
     is_known = feature is not None or at_load
-    if fault is not None and _is_nobodys(fault) and not is_known:
+    if crash.fault is not None and _is_nobodys(crash.fault) and not is_known:
         yield _nobodys(words, tuple(evidence))
         return
     host = f" of host {process.hostname}" if process is not None and process.hostname else ""

@@ -15,13 +15,11 @@ What to do
 
 from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Signal
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 
 _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
 
@@ -31,18 +29,15 @@ _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TER
     "https://man7.org/linux/man-pages/man7/signal.7.html",
     role=Role.CASCADE,
 )
-def killed_by_signal(
-    kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
-) -> Findings:
-    if kind not in _KINDS:
+def killed_by_signal(crash: Crash, process: Process | None) -> Findings:
+    signal = crash.signal
+    if crash.kind not in _KINDS:
         return
-    evidence = [
-        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
-    ]
+    evidence = [crash.cited]
     by = {
         FaultKind.KILLED_BY_KERNEL: "by the kernel",
         FaultKind.TERMINAL_QUIT: "from the terminal (Ctrl-\\)",
-    }.get(kind)
+    }.get(crash.kind)
     steps: list[str] = []
     if by is None:
         is_parent = process is not None and process.ppid == signal.sender_pid
@@ -57,12 +52,12 @@ def killed_by_signal(
                 f"the parent of this process is gone: if that was {signal.sender_pid}, its own end "
                 "sent the signal (prctl(2), PR_SET_PDEATHSIG), and what ended it is the question"
             )
-    main = threads.main if threads is not None else None
+    main = crash.threads.main if crash.threads is not None else None
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
         steps.append("did the job hang? the main thread's stack in this report shows where it was")
     steps.append("for a job of several ranks look for the rank that failed or stopped first")
-    if (failed := fault_elsewhere(threads)) is not None:
+    if (failed := fault_elsewhere(crash.threads)) is not None:
         thread, at, fault = failed
         yield Finding(
             title=clip(f"{fault}; its handler was still busy when it was killed {by}", 100),
@@ -76,7 +71,7 @@ def killed_by_signal(
         return
     yield Finding(
         title=clip(f"the process was killed {by}; it did not crash by itself", 100),
-        cause=f"{explain(kind, signal)}. The reason is with the sender, not in this process's code",
+        cause=f"{crash.words}. The reason is with the sender, not in this process's code",
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),
         evidence=tuple(evidence),

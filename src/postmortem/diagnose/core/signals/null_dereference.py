@@ -14,9 +14,9 @@ What to do
     it passed. From Python, the innermost Python line names the call.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.pointers import (
     POINTER_RULES,
     is_of_thread_pointer,
@@ -27,8 +27,6 @@ from postmortem.diagnose.core.pointers import (
 from postmortem.diagnose.core.stacks import caller, own_caller, place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 
 @rule(
@@ -36,13 +34,12 @@ from postmortem.facts.threads import Threads
     yields_to=(*POINTER_RULES, "gil_not_held"),
     yields_as=Role.CONTRIBUTING,
 )
-def null_dereference(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
+def null_dereference(crash: Crash) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    crashed = crash.crashed
+    evidence: list[Evidence] = [crash.cited]
     steps = [f"check where {own_caller(crashed)} gets the null pointer from"]
     if crashed is not None:
         if crashed.frames:
@@ -50,20 +47,20 @@ def null_dereference(
         index = caller(crashed)
         if index:
             evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed, threads))
+        evidence.extend(cite_python(crashed, crash.threads))
     if crashed is None or not any(frame.line for frame in crashed.frames[:8]):
         steps.append(
             "build the module of that function with -g and run again: then its lines are told"
         )
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
-    number = number_as_pointer(signal, fault)
-    small = small_pointer(signal, fault)
+    number = number_as_pointer(signal, crash.fault)
+    small = small_pointer(signal, crash.fault)
     # Certain only where the pointer itself is seen to be null, or the address is 0.
-    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(fault) == 0)
+    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(crash.fault) == 0)
     is_null = is_null and number is None and small is None
     what = "null pointer dereference"
-    if is_of_thread_pointer(fault):
+    if is_of_thread_pointer(crash.fault):
         what, is_null = "a thread-local variable of a thread whose thread pointer is null", False
     elif number is not None:
         what = f"the number {number} was used as a pointer"
@@ -71,7 +68,7 @@ def null_dereference(
         what = f"a null pointer's member, or the number {small} used as a pointer"
     yield Finding(
         title=clip(f"{what} (address {signal.address:#x}){place(crashed)}", 100),
-        cause=explain(kind, signal, fault, threads)
+        cause=crash.words
         + ". The code at the fault only received the pointer; its callers decide where it came "
         "from",
         confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,

@@ -13,37 +13,28 @@ What to do
     Look at the source at the innermost frame. In malloc or free of musl it is heap corruption.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Threads
 
 
 @rule(
     "https://man7.org/linux/man-pages/man2/sigaction.2.html",
     "https://git.musl-libc.org/cgit/musl/tree/arch/x86_64/atomic_arch.h",
 )
-def privileged_instruction(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.PRIVILEGED_INSTRUCTION:
+def privileged_instruction(crash: Crash) -> Findings:
+    if crash.kind is not FaultKind.PRIVILEGED_INSTRUCTION:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
     yield Finding(
-        title=clip(f"a privileged instruction was executed{place(crashed)}", 100),
-        cause=explain(kind, signal, fault, threads),
+        title=clip(f"a privileged instruction was executed{place(crash.crashed)}", 100),
+        cause=crash.words,
         confidence=Confidence.LIKELY,
         next_steps=(
             "look at the source of the innermost frame: hlt is a trap in some libraries (musl's "
             "malloc on a damaged heap)",
             "if that frame makes no sense, the program jumped into the wrong bytes: see who called",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

@@ -15,9 +15,9 @@ What to do
 
 from postmortem import thresholds
 from postmortem.diagnose.core.caught import fault_elsewhere
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
@@ -26,8 +26,8 @@ from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stacks import handler_index, place, site
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.crash import Signal
+from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
 _WORDS = {
@@ -40,19 +40,18 @@ _WORDS = {
 
 
 @rule("https://docs.python.org/3/library/faulthandler.html")
-def reraised_signal(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    if kind is not FaultKind.RERAISED:
+def reraised_signal(crash: Crash) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.RERAISED:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = crash.crashed
     index = handler_index(crashed) if crashed is not None else None
-    evidence = [cite_signal(kind, signal, fault, threads)]
+    evidence = [crash.cited]
     if crashed is not None and index is not None and index + 1 < len(crashed.frames):
-        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, threads)])
-        title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
-        cause = explain(kind, signal)
-    elif (failed := fault_elsewhere(threads)) is not None:
+        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, crash.threads)])
+        title = f"{_WORDS.get(signal.name, 'crash.fault')}{place(crashed, index + 1)}"
+        cause = crash.words
+    elif (failed := fault_elsewhere(crash.threads)) is not None:
         thread, index, words = failed
         evidence.extend([cite_frame(thread, index), *cite_python(thread)])
         title = f"{words}; another thread raised {signal.name} for its handler"
@@ -86,7 +85,7 @@ def reraised_signal(
         confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
         next_steps=_steps(crashed),
         evidence=tuple(evidence),
-        role=_role(overflow, object_fault(kind, signal, threads) is not None),
+        role=_role(overflow, object_fault(crash.kind, signal, crash.threads) is not None),
     )
 
 

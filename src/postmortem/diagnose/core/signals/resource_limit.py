@@ -13,26 +13,24 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Signal
-from postmortem.facts.threads import Threads
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
 @rule("https://man7.org/linux/man-pages/man2/setrlimit.2.html")
-def resource_limit(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
-    if kind is not FaultKind.RESOURCE_LIMIT:
+def resource_limit(crash: Crash) -> Findings:
+    if crash.kind is not FaultKind.RESOURCE_LIMIT:
         return
-    is_time = signal.name == "SIGXCPU"
-    crashed = threads.crashed if threads is not None else None
-    evidence = [Evidence(f"signal {signal.name}", explain(kind, signal))]
+    is_time = crash.signal.name == "SIGXCPU"
+    crashed = crash.crashed
+    evidence = [crash.cited]
     if crashed is not None and crashed.frames:
         evidence.append(cite_frame(crashed, 0))
     what = "processor-time limit (ulimit -t)" if is_time else "file-size limit (ulimit -f)"
     yield Finding(
         title=f"the {what} was reached",
-        cause=explain(kind, signal),
+        cause=crash.words,
         confidence=Confidence.LIKELY,
         next_steps=(
             f"ulimit {'-t' if is_time else '-f'} in the job's shell shows the limit; raise it "

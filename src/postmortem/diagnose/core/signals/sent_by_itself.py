@@ -14,15 +14,15 @@ What to do
     name of the signal. What the threads waited for tells why it ran out of patience.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.stacks import caller, plain
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import Signal
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 
 _SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "raise", "__GI_raise")
 
@@ -31,11 +31,12 @@ _SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "r
     "https://man7.org/linux/man-pages/man2/kill.2.html",
     "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
 )
-def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
-    if kind is not FaultKind.SENT_BY_ITSELF:
+def sent_by_itself(crash: Crash) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.SENT_BY_ITSELF:
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence = [cite_signal(kind, signal, None, threads)]
+    crashed = crash.crashed
+    evidence = [crash.cited]
     by = ""
     sent_here = crashed is not None and _sends(crashed)
     if crashed is not None and crashed.frames:
@@ -45,14 +46,14 @@ def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> 
             by = f": {_caller(crashed, index)}"
         elif not sent_here and not _is_nameless(crashed):
             by = ", most likely from another thread"
-    sender = next((t for t in threads.others() if _sends(t)), None) if threads else None
+    sender = next((t for t in crash.threads.others() if _sends(t)), None) if crash.threads else None
     if sender is not None and not sent_here:
         name = sender.python_name or sender.name
         by = f" from thread {sender.tid}" + (f' "{name}"' if name else "")
         evidence.extend([cite_frame(sender, caller(sender) or 0), *cite_python(sender)])
     yield Finding(
         title=clip(f"the process sent itself {signal.name}{by}", 100),
-        cause=explain(kind, signal, None, threads)
+        cause=explain(crash.kind, signal, None, crash.threads)
         + ". Somebody in this process wanted it to end: the reason is with the sender",
         # Two threads in kill(): siginfo names the process, not which of them it was.
         confidence=Confidence.CERTAIN if sent_here and sender is None else Confidence.LIKELY,

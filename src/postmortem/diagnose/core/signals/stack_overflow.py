@@ -16,43 +16,40 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
+from postmortem.diagnose.core.citing import cite_frame, cite_recursion
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.jit_frames import is_nameless
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_sp_lost
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 
 
 @rule(
     "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
     "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
-def stack_overflow(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def stack_overflow(crash: Crash) -> Findings:
+    crashed = crash.crashed
     cycle = recursion(crashed.frames) if crashed is not None else None
     if cycle is not None and cycle.is_python:
         return
     shallow = cycle is not None and cycle.frames < thresholds.OVERFLOW_FRAMES
-    if shallow and crashed is not None and fault is not None and is_sp_lost(fault):
+    if shallow and crashed is not None and crash.fault is not None and is_sp_lost(crash.fault):
         # The frame that jumped over the guard page is the innermost, whoever called it.
         cycle = cycle if cycle and crashed.frames[0].function in cycle.functions else None
-    certain = kind is FaultKind.STACK_OVERFLOW
+    certain = crash.kind is FaultKind.STACK_OVERFLOW
     sent_again = (
-        kind is FaultKind.RERAISED
+        crash.kind is FaultKind.RERAISED
         and cycle is not None
         and cycle.frames >= thresholds.OVERFLOW_FRAMES
     )
     if not certain and not sent_again:
         return
-    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    evidence: list[Evidence] = [crash.cited]
     title = "stack overflow"
     if crashed is not None and cycle is not None:
         title += f": deep recursion through {short(cycle.first.function)}"
@@ -63,7 +60,7 @@ def stack_overflow(
         evidence.append(cite_frame(crashed, 0))
     yield Finding(
         title=clip(title, 100),
-        cause=f"{explain(kind, signal, fault, threads)}. "
+        cause=f"{crash.words}. "
         + (
             "The functions call each other without an end, or deeper than the stack allows (a long "
             "list, a deep tree)"

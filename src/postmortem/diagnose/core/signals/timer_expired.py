@@ -12,27 +12,24 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.crash import Signal
-from postmortem.facts.threads import Threads
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
 @rule("https://man7.org/linux/man-pages/man2/timer_create.2.html")
-def timer_expired(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
-    if kind is not FaultKind.TIMER:
+def timer_expired(crash: Crash) -> Findings:
+    signal = crash.signal
+    if crash.kind is not FaultKind.TIMER:
         return
-    evidence = [
-        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
-    ]
-    crashed = threads.crashed if threads is not None else None
+    evidence = [crash.cited]
+    crashed = crash.crashed
     if crashed is not None and crashed.frames:
         evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
     yield Finding(
         title=clip(f"a timer of the process ran out and sent {signal.name}", 100),
-        cause=f"{explain(kind, signal)}. Where this thread stood is where it was when time was up",
+        cause=f"{crash.words}. Where this thread stood is where it was when time was up",
         confidence=Confidence.CERTAIN,
         next_steps=(
             "see what the threads in this core wait for: that took longer than the timer allows",

@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.knowledge.messages import explained
 
 
 @rule("https://docs.python.org/3/library/traceback.html")
@@ -23,25 +24,30 @@ def last_words(blame: Attribution) -> Findings:
     said = blame.cause.said.strip()
     if blame.candidates and (rank := blame.candidates[0].rank) is not None:
         said = f"rank {rank}: {said}"
-    if blame.cause.above:
+    if blame.cause.above and blame.cause.form == "code":
         said = f"{clip(said, 60)}; just above: {blame.cause.above}"
     cause = "The last lines read like an error, and nothing follows them. "
     if blame.cause.behind:
         cause = "A line near the end reads like an error; what follows it shows no work. "
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
-    if not blame.cause.form and blame.cause.whole:
+    if not blame.cause.form and blame.cause.first:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
+    steps: tuple[str, ...] = (step,)
+    if blame.cause.known:
+        known = explained(blame.cause.known)
+        means, steps = known.cause, known.next_steps
     if blame.cause.memory:
         means = f"A kill for memory is told of beside it: {clip(blame.cause.memory, 160)}"
-        step = "fewer workers (num_workers), or more memory for the job"
+        steps = ("fewer workers (num_workers), or more memory for the job",)
+    plain = blame.cause.plain or bool(blame.cause.known)
     yield Finding(
         title=clip(said, 100),
         verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
         if blame.cause.behind
-        else None,
+        else clip(said, 200),
         cause=cause + means,
-        confidence=Confidence.LIKELY if blame.cause.plain else Confidence.POSSIBLE,
-        next_steps=(step,),
+        confidence=Confidence.LIKELY if plain else Confidence.POSSIBLE,
+        next_steps=steps,
         evidence=cite(blame),
     )
 
@@ -49,7 +55,7 @@ def last_words(blame: Attribution) -> Findings:
 _ADVICE = {
     "": (
         "No traceback and no launcher says how it ended.",
-        "look at the whole log, with stderr: the cause may stand above what was copied",
+        "read what stands above these lines, in the whole log with stderr",
     ),
     "usage": (
         "The command line was refused: nothing of the program ran.",

@@ -9,11 +9,14 @@ What to do
     the program.
 """
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogExit
 from postmortem.text import shell_word
 
@@ -26,6 +29,7 @@ _EACH = {
     "deepspeed": "deepspeed --enable_each_rank_log DIR",
 }
 """How a launcher is told to keep the output of ranks apart."""
+READ_CITED = "read the lines that are cited: they stand right above its end"
 _EXITS = "search the program for os._exit and sys.exit"
 _OF_RAY = (
     "on its host: dmesg -T | grep -i 'killed process', and what /tmp/ray/session_latest/logs has "
@@ -37,6 +41,11 @@ def above_step(end: LogExit) -> str:
     """Return where to look for an error whose lines name no rank."""
     name = end.file.rpartition("/")[2]
     return f"read what stands above {name}:{end.line}: lines that name no rank may be its own"
+
+
+def just_above(lines: Sequence[LastLine]) -> str:
+    """Return what the lines above a launcher's word say first."""
+    return f"; just above: {lines[0].text}"
 
 
 def outputs_step(end: LogExit | None) -> str:
@@ -57,17 +66,17 @@ def rank_exited_silently(blame: Attribution) -> Findings:
     if end is not None and end.launcher == "ray":
         how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, _EXITS)
     heard = blame.cause.heard
-    near = blame.cause.near
+    above = next((one.exit.above for one in blame.first if one.exit and one.exit.above), ())
     told = ", and wrote no error" if heard else "; no line that names it is an error"
     no_error, elsewhere = "and no line that names it is an error", "may be in another file"
     if not heard:
         elsewhere = "may stand among lines that name no rank, or in another file"
         if end is not None:
             steps = (above_step(end), *steps)
-    if near:
-        told = f"; just above: {near}"
+    if above:
+        told = just_above(above)
         elsewhere = "may be in the lines right above its end, which name nobody"
-        steps = ("read the lines that are cited: they stand right above its end", *steps[1:])
+        steps = (READ_CITED, *steps[1:])
     if end is not None and end.output is not None:
         output = clip(end.output, 120)
         told, elsewhere = (
@@ -83,5 +92,5 @@ def rank_exited_silently(blame: Attribution) -> Findings:
         + f" {elsewhere}.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if one else Confidence.POSSIBLE,
         next_steps=steps,
-        evidence=cite(blame),
+        evidence=cite(blame, above),
     )

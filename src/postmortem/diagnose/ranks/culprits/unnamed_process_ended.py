@@ -14,7 +14,12 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
-from postmortem.diagnose.ranks.culprits.rank_exited_silently import above_step, outputs_step
+from postmortem.diagnose.ranks.culprits.rank_exited_silently import (
+    READ_CITED,
+    above_step,
+    just_above,
+    outputs_step,
+)
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
@@ -29,7 +34,7 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
         "PYTHONFAULTHANDLER=1 makes the rank write its Python stack before it dies",
     ]
     if end.signal is None:  # no core, and no stack of faulthandler
-        steps = [above_step(end), outputs_step(end)]
+        steps = [READ_CITED if end.above else above_step(end), outputs_step(end)]
     if end.signal == "SIGKILL":  # leaves neither
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: usually it is the "
@@ -40,9 +45,10 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
     yield Finding(
         title=clip(f"{end.words}; which rank that was is not known", 100),
+        verdict=clip(f"undecided: {end.words}{just_above(end.above)}", 240) if end.above else None,
         cause=f"The launcher says that {end.words}, and no line that names a rank is an "
         f"error.{among}",
         confidence=Confidence.POSSIBLE,
         next_steps=tuple(steps),
-        evidence=cite(blame),
+        evidence=cite(blame, end.above),
     )

@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
@@ -57,6 +57,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     bad_ends,
     (Kind.SAID_LAST,),
     only_a_stack,
+    left_open,
 )
 
 

@@ -116,10 +116,7 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    above = next((s.exit.above for s in found if s.exit is not None and s.exit.above), ())
-    evidence = (*cited(parties), *((line.where, clip(line.text, 300)) for line in above))
-    near = above[0].text if above else ""
-    return Attribution(ExitedSilently(heard, near), parties, evidence=evidence)
+    return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
 
 
 def _exit_words(standing: RankState) -> str:

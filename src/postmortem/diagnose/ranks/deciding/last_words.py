@@ -35,7 +35,8 @@ def said_last(case: Case) -> Attribution | None:
             wrong[0].plain,
             form=wrong[0].form,
             above=above.text.strip() if above is not None else "",
-            whole=all(one.whole for one in ends),
+            first=all(one.first for one in wrong),
+            known=wrong[0].known,
             memory=_memory(case.logs, said),
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
@@ -57,7 +58,9 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             return Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-        return Attribution(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
+        known = next(one.known for one in ends if one.nearest is near[0])
+        cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
+        return Attribution(cause, evidence=evidence)
     return None
 
 
@@ -80,6 +83,27 @@ def _memory(logs: RankLogs, said: LastLine) -> str:
     if said.where not in lost:
         return ""
     return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
+
+
+def left_open(case: Case) -> Attribution | None:
+    """Return the last error behind which lines stand that tell of no work, nor of a good end."""
+    found = [f for s in case.all for f in s.survived if f.work is None]
+    if not found or ended_well(case.logs):
+        return None
+    last = max(found, key=lambda f: f.line)
+    said = last.said.words
+    evidence = ((f"{last.file}:{last.line}", clip(said, 300)),)
+    return Attribution(SaidLast(said, plain=False, behind=True), evidence=evidence)
+
+
+def ended_well(logs: RankLogs) -> bool:
+    """Return whether launchers say that all ended with 0, or each writer that it is done."""
+    if logs.exits:
+        return _all_ended_with_0(logs)
+    if any(one.errors for one in logs.last_lines):
+        return False
+    latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
+    return bool(latest) and all(one.ended for one in latest.values())
 
 
 def outlived(case: Case, blame: Attribution) -> Attribution:

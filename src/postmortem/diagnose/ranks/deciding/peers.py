@@ -309,6 +309,7 @@ def cut_off(case: Case) -> Attribution | None:
         if not f.said.exception
         and not f.causes
         and f.lines_after <= thresholds.CAUGHT_LINES
+        and f.work is None
         and (s := states.get(id(case.logs.who(f.writer)))) is not None
     ]
     if not cut or _told_last(case):

@@ -36,8 +36,8 @@ class RankState:
     stopped: tuple[LogFailure, ...] = ()
     exit: LogExit | None = None
     ended_by_launcher: bool = False
-    survived: int = 0
-    """Errors that it printed and went on after."""
+    survived: tuple[LogFailure, ...] = ()
+    """Errors that it printed behind which it went on with its work, or others stand."""
 
     @property
     def crashed(self) -> bool:
@@ -189,7 +189,7 @@ def _standing(
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
-        survived=len([f for f in mine if f.kind != "ignored"]) - len(counted),
+        survived=tuple(f for f in mine if f.kind != "ignored" and _begun(f) not in counted),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
 
@@ -206,11 +206,11 @@ def _counted(
             yield failure
         elif writer.shared:
             if failed or (
-                failure.lines_after <= thresholds.CAUGHT_LINES_OF_SHARED and not failure.resumed
+                failure.lines_after <= thresholds.CAUGHT_LINES_OF_SHARED and failure.work is None
             ):
                 yield failure
         elif (
-            failure.lines_after <= thresholds.CAUGHT_LINES and not failure.resumed
+            failure.lines_after <= thresholds.CAUGHT_LINES and failure.work is None
         ) or failure.source != "log":
             yield failure
             final.append(failure)

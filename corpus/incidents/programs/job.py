@@ -1,0 +1,163 @@
+"""A job of several ranks, with a fault for each rank that shall have one: ``job.py RANK=FAULT``.
+
+Every fault is real and comes at step 3; what others make of it is theirs. ``FAULT@N`` comes in the
+N-th attempt of torchrun only.
+"""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+RANK = int(os.environ.get("RANK", "0"))
+ATTEMPT = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+LOG = logging.getLogger("train")
+
+
+def faults():
+    for word in sys.argv[1:]:
+        rank, _, fault = word.partition("=")
+        fault, _, attempt = fault.partition("@")
+        if int(rank) == RANK and attempt in ("", ATTEMPT):
+            yield fault
+
+
+MINE = list(faults())
+
+
+class Rows(Dataset):
+    """Rows of numbers; one of them ends its worker where that is the fault."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        if index == 29 and any(fault.startswith("worker") for fault in MINE):
+            time.sleep(1)  # until the other ranks are where this one is missed
+        if index == 29 and "worker-kill" in MINE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if index == 29 and "worker-segv" in MINE:
+            ctypes.string_at(8)
+        return torch.ones(4)
+
+
+def save(tensors, folder, name):
+    torch.save(tensors, Path(folder) / name)
+
+
+def locked():
+    """Stand before a lock that a thread keeps."""
+    lock = threading.Lock()
+
+    def upload():
+        with lock:
+            time.sleep(3600)
+
+    threading.Thread(target=upload, name="uploader", daemon=True).start()
+    time.sleep(0.5)
+    with lock:
+        print("uploaded")
+
+
+def fail(fault, model):
+    if fault == "raise":
+        raise KeyError("lr")
+    if fault == "value":
+        raise ValueError("the tokenizer has 32000 words, the embedding 31000 rows")
+    if fault == "segv-cd":
+        os.chdir(str(RANK))
+        ctypes.string_at(16)
+    if fault == "segv":
+        ctypes.string_at(16)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "exit":
+        os._exit(9)
+    if fault == "disk":
+        save(model.state_dict(), os.environ["CKPT"], "step_3.pt")
+    if fault == "disk-retried":
+        try:
+            save(model.state_dict(), os.environ["CKPT"], "step_3.pt")
+        except Exception:
+            LOG.exception("cannot save to %s; saving to the second place", os.environ["CKPT"])
+            save(model.state_dict(), ".", "second_3.pt")
+            LOG.info("saved")
+    if fault == "lock":
+        locked()
+    if fault == "sleep":
+        time.sleep(3600)
+    if fault == "java":
+        subprocess.run(["java", *os.environ["JAVA_WORDS"].split()], check=True)
+    if fault == "helper":
+        done = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.string_at(24)"])
+        LOG.warning("the indexer ended with %s; going on without its index", done.returncode)
+    if fault == "frightening":
+        try:
+            raise ConnectionRefusedError(111, "metrics server does not answer")
+        except ConnectionRefusedError:
+            LOG.exception("cannot send metrics, will try again")
+        print("FATAL: metric 'bleu' is not defined; skipped", file=sys.stderr, flush=True)
+        LOG.error("worker heartbeat lost for 12 s (recovered)")
+    if fault == "nan":
+        with torch.no_grad():
+            model.weight[0, 0] = float("nan")
+    if fault == "shape":
+        dist.all_reduce(torch.ones(1000))
+
+
+def batches(loader):
+    """Yield the batches; what a loader's error is made into is what loops of this kind do."""
+    rows = iter(loader)
+    while True:
+        try:
+            batch = next(rows, None)
+        except RuntimeError:
+            if "worker-kill" not in MINE:
+                raise
+            raise ValueError("batch 3 has no rows: is the data set empty?") from None
+        if batch is None:
+            return
+        yield batch
+
+
+def main():
+    shift = float(os.environ.get("CLOCK", "0"))
+    if shift:
+        logging.Formatter.converter = lambda _, seconds: time.gmtime(seconds + shift)
+    form = f"%(asctime)s %(levelname)s rank {RANK} %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form)
+    seconds = int(os.environ.get("TIMEOUT", "60"))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
+    LOG.info("rank %d of %d is pid %d", RANK, dist.get_world_size(), os.getpid())
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 4)
+    workers = 2 if any(fault.startswith("worker") for fault in MINE) else 0
+    for step, batch in enumerate(batches(DataLoader(Rows(), batch_size=8, num_workers=workers))):
+        if step == 3:
+            for fault in MINE:
+                fail(fault, model)
+        if step == 3 and "skip" in MINE:
+            continue
+        total = model(batch).sum().detach()
+        dist.all_reduce(total)
+        LOG.info("step %d loss %.4f", step, total.item())
+        if total != total and RANK == 0:
+            save(model.state_dict(), ".", "last.pt")
+            raise FloatingPointError(f"loss is nan at step {step}: stopping")
+        time.sleep(float(os.environ.get("PAUSE", "0.05")))
+    dist.barrier()
+    dist.destroy_process_group()
+    LOG.info("finished after %d steps", step + 1)
+
+
+main()

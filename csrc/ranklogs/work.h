@@ -1,0 +1,51 @@
+// Which lines tell that a process goes on with its work, in any language and without known words:
+// those of a form that it had printed before, in which something has moved on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+namespace pm::ranklogs {
+
+// A line taken apart, as hashes: what is the same each time a program prints it, and what counts
+// on. Times, rates and addresses are neither: they change while nothing is done.
+struct Form {
+  std::uint64_t fixed = 0;
+  std::uint64_t moving = 0;
+};
+
+// Nothing for lines without words, and for those that call themselves an error or a warning.
+std::optional<Form> form_of(std::string_view text);
+
+// Of a line that differs from the one before of its form in what counts on: where its form stood
+// first, and how often it was seen until then. Zeros for other lines.
+struct Again {
+  std::uint64_t since = 0;  // line
+  std::uint64_t times = 0;
+};
+
+// The forms that the writers of a log printed.
+class Forms {
+ public:
+  Again learn(std::uint32_t writer, std::string_view text, std::uint64_t line);
+  Again find(std::uint32_t writer, std::string_view text);
+  // The same of the last lines of a writer, which are asked for in their order; `above` has those
+  // that were.
+  Again find(std::uint32_t writer, std::string_view text, std::uint64_t line, Forms& above) const;
+
+ private:
+  struct Seen {
+    std::uint64_t first = 0;  // line
+    std::uint64_t then = 0;   // what counts on, in the first line and in the last one
+    std::uint64_t now = 0;
+    std::uint64_t times = 0;
+  };
+  static Again again(Seen& seen, std::uint64_t moving);
+
+  std::unordered_map<std::uint64_t, Seen> seen_;
+};
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,42 @@
+"""The end of a process as the rules take it: what failed, and where its threads stood."""
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Thread, Threads
+from postmortem.records import record
+from postmortem.report.model import Evidence
+
+
+@record
+class Crash:
+    """A process that a signal ended."""
+
+    kind: FaultKind
+    signal: Signal
+    fault: Fault | None
+    threads: Threads | None
+
+    @property
+    def crashed(self) -> Thread | None:
+        """The thread that the signal hit, if its stack is known."""
+        return self.threads.crashed if self.threads is not None else None
+
+    @property
+    def words(self) -> str:
+        """What the signal and its addresses say, in a sentence or two."""
+        return explain(self.kind, self.signal, self.fault, self.threads)
+
+    @property
+    def cited(self) -> Evidence:
+        """The signal, as a diagnosis cites it."""
+        code = f" {self.signal.code}" if self.signal.code else ""
+        return Evidence(f"signal {self.signal.name}{code}", self.words)
+
+    def frame(self, index: int = 0) -> tuple[Evidence, ...]:
+        """Return a frame of the crashed thread and its Python line; nothing where it is not."""
+        thread = self.crashed
+        if thread is None or index >= len(thread.frames):
+            return ()
+        return (cite_frame(thread, index), *cite_python(thread, self.threads))

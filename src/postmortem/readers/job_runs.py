@@ -1,0 +1,193 @@
+"""Which logs of a folder are of different runs: a sweep, an array, jobs and their repetitions.
+
+What one job's ranks write must stay together, so files are only taken apart where something proves
+it: a folder of Hydra's for each run, a job's number or a start time in the name, two summaries of
+torchrun that give one rank different processes, a file begun after a like one had ended.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import combinations
+from pathlib import Path
+
+from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.sources import names_a_rank
+from postmortem.readers.regular import open_regular
+from postmortem.records import record
+
+_HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
+_JOB = Pattern(
+    r"^(?P<of>[A-Za-z][A-Za-z_]*)[-_.](?P<job>\d{4,12})(?:_(?P<task>\d{1,6}))?\.(?:out|err|log)$|"
+    r"^(?P<pbs>.+)\.[oe](?P<number>\d{2,12})$"
+)
+_DATED = Pattern(
+    r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
+)
+_STAMP = Pattern(r"\b20\d\d-[01]\d-[0-3]\d[ T][0-2]\d:[0-5]\d:[0-5]\d")
+_SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
+_NUMBER = Pattern(r"\d+")
+_NO_DIGIT = Pattern(r"\D")
+_HEAD, _TAIL = 4 << 10, 64 << 10
+_MOST_LOOKED_AT = 256
+_TOGETHER = 30.0
+"""Seconds between the times in names of what one run opened as it began."""
+_CERTAIN = 5.0
+"""Seconds that a file must have begun after another one's end."""
+
+
+@record
+class _Ends:
+    """What the two ends of a log tell."""
+
+    began: float | None
+    ended: float
+    ranks: dict[str, str]
+    """The processes of torchrun's summary, by rank."""
+
+
+def runs_apart(found: Inventory) -> tuple[Run, ...]:
+    """Return the runs in the order of their ends; none where nothing tells two of them apart."""
+    logs = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
+    groups, rest = _by_names(logs, [item.path for item in found.items])
+    if len(groups) < 2:
+        groups, rest = _by_content(logs)
+    if len(groups) < 2:
+        return ()
+    if rest:
+        groups[_REST] = rest
+    runs = sorted((_run(*one) for one in groups.items()), key=_order)
+    # What is no log is the last run's, as far as anybody knows.
+    beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
+    held = {path for run in runs for path in run.paths}
+    last = runs[-1]
+    paths = (*last.paths, *(path for path in beside if path not in held))
+    return (*runs[:-1], Run(last.name, paths, last.series, last.sweep, last.began, last.ended))
+
+
+_Key = tuple[str, str, bool]
+"""What a run is called, its series, and whether that is a sweep."""
+_REST: _Key = ("the other logs", "", False)
+
+
+def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, list[str]], list[str]]:
+    folders: set[str] = set()
+    sweeps: set[str] = set()
+    for path in paths:
+        if _HYDRA in path:
+            folders.add(path.partition(_HYDRA)[0])
+        elif path.endswith(_SWEEP):
+            sweeps.add(path.removesuffix(_SWEEP))
+    groups: dict[_Key, list[str]] = {}
+    dated: dict[str, list[tuple[float, str]]] = {}
+    rest = []
+    for path in logs:
+        above = list(map(str, Path(path).parents))
+        own = next((a for a in above if a in folders or str(Path(a).parent) in sweeps), None)
+        job = None if names_a_rank(path) else _JOB.match(Path(path).name)
+        date = _DATED.search(path)
+        if own is not None:
+            parent = str(Path(own).parent)
+            groups.setdefault((own, parent, parent in sweeps), []).append(path)
+        elif date:
+            at = datetime.strptime(_NO_DIGIT.sub("", date[0]), "%Y%m%d%H%M%S").timestamp()
+            dated.setdefault(str(Path(path[: date.start()]).parent), []).append((at, path))
+        elif job:
+            groups.setdefault(_of_job(path, job), []).append(path)
+        else:
+            rest.append(path)
+    for series, found in dated.items():
+        key: _Key = ("", "", False)
+        before = float("-inf")
+        for at, path in sorted(found):
+            if at - before > _TOGETHER:
+                key = (path, series, False)
+            groups.setdefault(key, []).append(path)
+            before = at
+    return groups, rest
+
+
+def _of_job(path: str, job: re.Match[str]) -> _Key:
+    folder = Path(path).parent
+    number, task = job["job"] or job["number"], job["task"]
+    name = f"{job['of'] or job['pbs']}-{number}{'_' + task if task else ''}"
+    series = f"{job['of'] or job['pbs']}-{number if task else ''}"
+    return str(folder / name), str(folder / series), task is not None
+
+
+def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
+    beside: dict[Path, list[str]] = {}
+    for path in logs:
+        if not names_a_rank(path) and "/attempt_" not in path:
+            beside.setdefault(Path(path).parent, []).append(path)
+    apart: dict[str, None] = {}
+    for paths in beside.values():
+        if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
+            continue
+        ends = {path: _ends(path) for path in paths}
+        for (a, one), (b, other) in combinations(ends.items(), 2):
+            if _are_apart(one, other) or (_series(a) == _series(b) and _one_by_one(one, other)):
+                apart |= {a: None, b: None}
+    groups: dict[_Key, list[str]] = {(path, _series(path), False): [path] for path in apart}
+    return groups, [path for path in logs if path not in apart]
+
+
+def _series(path: str) -> str:
+    return str(Path(path).parent / _NUMBER.sub("#", Path(path).name))
+
+
+def _are_apart(one: _Ends, other: _Ends) -> bool:
+    common = one.ranks.keys() & other.ranks.keys()
+    return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
+
+
+def _one_by_one(one: _Ends, other: _Ends) -> bool:
+    first, then = sorted((one, other), key=lambda ends: ends.ended)
+    return then.began is not None and then.began > first.ended + _CERTAIN
+
+
+def _ends(path: str) -> _Ends:
+    """Return what its ends tell; of a file that cannot be read when it was written to last."""
+    ended = os.stat(path).st_mtime  # noqa: PTH116  a name may hold any bytes
+    try:
+        with open_regular(path) as stream:
+            head = stream.read(_HEAD)
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - _TAIL))
+            tail = stream.read(_TAIL).decode("latin-1")
+    except OSError:
+        return _Ends(None, ended, {})
+    times = [*_times(head.decode("latin-1")), *_times(tail)]
+    # By the clock of the file's last change, for the log's own may be another one.
+    began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
+    return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)})
+
+
+def _times(text: str) -> Iterator[float]:
+    for found in _STAMP.finditer(text):
+        try:
+            yield datetime.fromisoformat(found[0]).timestamp()
+        except (ValueError, OverflowError):
+            continue
+
+
+def _run(key: _Key, paths: list[str]) -> Run:
+    name, series, sweep = key
+    ends = [_ends(path) for path in paths[:_MOST_LOOKED_AT]]
+    begins = [one.began for one in ends if one.began is not None]
+    return Run(
+        name,
+        tuple(paths),
+        series,
+        sweep,
+        min(begins) if len(begins) == len(ends) else None,
+        max(one.ended for one in ends),
+    )
+
+
+def _order(run: Run) -> tuple[int, bool, list[int], str]:
+    """Return a key: by the minute of the end; copies have one time, and numbers that grow."""
+    numbers = list(map(int, _NUMBER.findall(run.name)))
+    return int(run.ended // 60), run.name == _REST[0], numbers, run.name
