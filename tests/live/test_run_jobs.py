@@ -142,6 +142,25 @@ def test_job_that_is_well_leaves_nothing(place: Path) -> None:
     assert [one.name for one in place.iterdir()] == ["job.py"]
 
 
+def test_no_line_of_the_hook_runs_in_a_training_step(place: Path) -> None:
+    (place / "step.py").write_text(
+        "import sys, torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "found = []\n"
+        "def seen(frame, event, argument):\n"
+        "    found.append('_postmortem_' in frame.f_code.co_filename)\n"
+        "sys.setprofile(seen)\n"
+        "for _ in range(3):\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+        "sys.setprofile(None)\n"
+        "print('_postmortem_hook' in sys.modules, len(found) > 50, sum(found))\n"
+    )
+    assert run("--", sys.executable, "step.py").stdout == "True True 0\n"
+
+
 def test_two_nodes(place: Path) -> None:
     """Each node has its own run; that of the rank that failed knows, the other does not."""
     with socket.socket() as probe:
