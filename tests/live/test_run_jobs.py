@@ -190,6 +190,34 @@ def test_time_out_of_a_job_that_hangs(place: Path) -> None:
     assert "postmortem: stopped after" in done.stderr
 
 
+PACE = """
+import sys, time, torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, weight = dist.get_rank(), torch.randn(300, 300)
+def compute(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        (weight @ weight).sum().item()
+for step in range(100000):
+    compute(0.05)
+    if sys.argv[1] == "slow" and rank == 1:
+        compute(0.5)
+    if sys.argv[1] == "checkpoint" and rank == 1 and step == 20:
+        compute(300)
+    dist.all_reduce(torch.ones(1000))
+"""
+
+
+@pytest.mark.parametrize("kind", ["slow", "checkpoint", "even"])
+def test_time_out_calls_only_slow_who_is(kind: str, place: Path) -> None:
+    (place / "pace.py").write_text(PACE)
+    run("--timeout", "30", "--", *TORCHRUN, "--nproc-per-node", "2", "pace.py", kind)
+    verdict = left(place)[1]["verdict"]
+    assert "rank 0 is slow" not in verdict
+    assert kind == "slow" or "is slow" not in verdict, verdict
+
+
 MPI = """
 import os, time
 rank = int(os.environ["VARIABLE"])
