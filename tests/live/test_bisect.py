@@ -117,11 +117,11 @@ def test_it_goes_on_where_it_was(git: Path) -> None:
 
 
 def _stopped_once(git: Path) -> str:
-    """Return a command that is stopped from outside in its second run, and only there."""
+    """Return a command that is stopped from outside in its third run, and only there."""
     mark = git.parent / "runs"
     return (
         f"echo x >> {mark}; "
-        f"if [ $(wc -l < {mark}) = 2 ]; then kill -TERM $PPID; sleep 5; exit 0; fi; "
+        f"if [ $(wc -l < {mark}) = 3 ]; then kill -TERM $PPID; sleep 5; exit 0; fi; "
         f"exec {sys.executable} job.py"
     )
 
@@ -140,6 +140,45 @@ def test_nothing_to_look_for(git: Path) -> None:
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 3
     assert "does not fail" in done.stderr
+    assert not Path(".git/BISECT_LOG").exists()
+
+
+def signature(git: Path) -> str:
+    """Return the signature of the failure at HEAD, as `run --repeat` shows it."""
+    words = [sys.executable, "-m", "postmortem", "run", "--repeat", "2", "--into", str(git.parent)]
+    done = subprocess.run([*words, *RUN], capture_output=True, text=True, check=False)
+    rows = [line.split() for line in done.stderr.splitlines() if "2 of 2 (100%)" in line]
+    return rows[0][5]
+
+
+CRASH = "import faulthandler\nfaulthandler._sigsegv()"
+
+
+def test_the_commit_that_brought_one_of_two_crashes(git: Path) -> None:
+    """Twelve commits: another crash comes before the wanted one, and once more after it."""
+    made = commits(WELL, WELL, OTHER, OTHER, WELL, WELL, WELL, CRASH, OTHER, CRASH, CRASH, CRASH)
+    wanted = signature(git)
+    done = bisect("--good", made[0], "--signature", wanted, *RUN)
+    assert done.returncode == 0, done.stderr
+    assert f"{made[7]} is the first bad commit" in done.stdout
+    assert f"looks for {wanted}" in done.stderr
+    assert "SIGSEGV" in done.stderr
+
+
+def test_a_signature_that_never_occurs(git: Path) -> None:
+    made = commits(WELL, WELL, WANTED)
+    done = bisect("--good", made[0], "--signature", "0123456789ab", *RUN)
+    assert done.returncode == 3
+    assert "not with 0123456789ab: ZeroDivisionError" in done.stderr
+    assert not Path(".git/BISECT_LOG").exists()
+
+
+def test_a_good_commit_that_has_the_failure(git: Path) -> None:
+    made = commits(WANTED, WELL, WANTED)
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 3
+    assert "too" in done.stderr
+    assert made[0] in done.stderr
     assert not Path(".git/BISECT_LOG").exists()
 
 

@@ -686,6 +686,39 @@ def test_without_proc(place: Path) -> None:
     assert manifest()["verdict"].startswith("IndexError: list index out of range")
 
 
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_without_the_memory_of_others(place: Path) -> None:
+    """Another rank may not be read, as in a container without the right to: the rest is told."""
+    (place / "hidden.py").write_text(
+        "import ctypes, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\ntime.sleep(100)\n"
+    )
+    (place / "fails.py").write_text("import time\ntime.sleep(3)\n1 / 0\n")
+    script = (
+        f"RANK=0 WORLD_SIZE=2 {PYTHON} hidden.py & RANK=1 WORLD_SIZE=2 {PYTHON} fails.py; "
+        "status=$?; kill $!; exit $status"
+    )
+    rights = ["setpriv", "--bounding-set", "-sys_ptrace"] if os.geteuid() == 0 else []
+    words = [*rights, *RUN, "--", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 1, done.stderr
+    assert manifest()["verdict"].startswith("rank 1 failed first: ZeroDivisionError")
+    (stacks,) = (folder() / "stacks").glob("failure-1.*")
+    assert stacks.suffix == ".why" or "rank 0" in stacks.read_text()
+
+
+def test_an_exception_whose_words_are_no_text(place: Path) -> None:
+    program = (
+        "import sys\nsys.stdout.buffer.write(b'\\xff\\xfe\\n')\n"
+        "raise ValueError(b'\\xff'.decode(errors='surrogateescape'))"
+    )
+    bare = subprocess.run([PYTHON, "-c", program], capture_output=True, check=False)
+    done = run("--", PYTHON, "-c", program)
+    assert done.returncode == 1
+    assert done.stdout == bare.stdout == b"\xff\xfe\n"
+    assert done.stderr.startswith(bare.stderr)
+    assert manifest()["verdict"].startswith("ValueError: ")
+
+
 def in_namespace(words: str) -> subprocess.CompletedProcess[bytes]:
     """Run shell words in a mount namespace of their own; skip the test where there is none."""
     rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

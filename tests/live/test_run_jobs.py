@@ -142,6 +142,25 @@ def test_job_that_is_well_leaves_nothing(place: Path) -> None:
     assert [one.name for one in place.iterdir()] == ["job.py"]
 
 
+def test_no_line_of_the_hook_runs_in_a_training_step(place: Path) -> None:
+    (place / "step.py").write_text(
+        "import sys, torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "found = []\n"
+        "def seen(frame, event, argument):\n"
+        "    found.append('_postmortem_' in frame.f_code.co_filename)\n"
+        "sys.setprofile(seen)\n"
+        "for _ in range(3):\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+        "sys.setprofile(None)\n"
+        "print('_postmortem_hook' in sys.modules, len(found) > 50, sum(found))\n"
+    )
+    assert run("--", sys.executable, "step.py").stdout == "True True 0\n"
+
+
 def test_two_nodes(place: Path) -> None:
     """Each node has its own run; that of the rank that failed knows, the other does not."""
     with socket.socket() as probe:
@@ -169,6 +188,34 @@ def test_time_out_of_a_job_that_hangs(place: Path) -> None:
     assert "rank 1 holds up the others" in said["verdict"], said["verdict"]
     assert (folder / "stacks" / "timeout.json").exists()
     assert "postmortem: stopped after" in done.stderr
+
+
+PACE = """
+import sys, time, torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, weight = dist.get_rank(), torch.randn(300, 300)
+def compute(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        (weight @ weight).sum().item()
+for step in range(100000):
+    compute(0.05)
+    if sys.argv[1] == "slow" and rank == 1:
+        compute(0.5)
+    if sys.argv[1] == "checkpoint" and rank == 1 and step == 20:
+        compute(300)
+    dist.all_reduce(torch.ones(1000))
+"""
+
+
+@pytest.mark.parametrize("kind", ["slow", "checkpoint", "even"])
+def test_time_out_calls_only_slow_who_is(kind: str, place: Path) -> None:
+    (place / "pace.py").write_text(PACE)
+    run("--timeout", "30", "--", *TORCHRUN, "--nproc-per-node", "2", "pace.py", kind)
+    verdict = left(place)[1]["verdict"]
+    assert "rank 0 is slow" not in verdict
+    assert kind == "slow" or "is slow" not in verdict, verdict
 
 
 MPI = """

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
@@ -70,7 +71,8 @@ def bisect(options: RunOptions, *, good: str | None, bad: str | None, signature:
         first, last = _commit(good), _commit(bad or "HEAD")
         _git("bisect", "start", last, first)
         try:
-            signature = signature or _learned(options, last)
+            signature = _seen(options, last, signature)
+            _refuse_known(options, first, signature)
         except BaseException:
             _git("bisect", "reset")
             raise
@@ -107,19 +109,43 @@ def _told(code: int) -> int:
     return 0 if found else 1
 
 
-def _learned(options: RunOptions, bad: str) -> str:
-    """Return the signature of the failure at the bad commit; raises EvidenceError without one."""
+def _seen(options: RunOptions, bad: str, wanted: str | None) -> str:
+    """Return the signature of the failure at the bad commit; raises EvidenceError without it."""
+    other = None
+    for one in _failures(options, bad):
+        if wanted in (None, one.signature) and one.signature is not None:
+            complain(f"bisect: looks for {one.signature}: {one.verdict}")
+            return one.signature
+        other = one
+    if other is not None:
+        what = f"fails with {other.signature}, not with {wanted}: {other.verdict}"
+        raise EvidenceError(bad, what, hint="leave --signature out, or name another --bad")
+    raise EvidenceError(bad, f"does not fail in {options.repeat} runs", hint="--repeat N")
+
+
+def _refuse_known(options: RunOptions, good: str, signature: str) -> None:
+    """Raise EvidenceError where the good commit has the failure, too: any answer would be wrong."""
+    if any(one.signature == signature for one in _failures(options, good)):
+        raise EvidenceError(good, f"fails with {signature}, too", hint="name an older --good")
+
+
+def _failures(options: RunOptions, commit: str) -> Iterator[Finished]:
+    """Yield the failures of a commit; raises EvidenceError where one is stopped from outside."""
     before = _git("rev-parse", "HEAD")
-    _git("checkout", "-q", bad)
+    _git("checkout", "-q", commit)
+    output = os.dup(1)
+    os.dup2(2, 1)  # on standard output stands the answer alone, as with git's own steps
     try:
         for _ in range(options.repeat):
             one = _once(options)
-            if one.outcome.failed and one.signature is not None:
-                complain(f"bisect: looks for {one.signature}: {one.verdict}")
-                return one.signature
+            if one.outcome.stopped_by is not None and not one.outcome.timed_out:
+                raise EvidenceError(commit, "was interrupted")
+            if one.outcome.failed:
+                yield one
     finally:
+        os.dup2(output, 1)
+        os.close(output)
         _git("checkout", "-q", before)
-    raise EvidenceError(bad, f"does not fail in {options.repeat} runs", hint="--repeat N")
 
 
 def _once(options: RunOptions) -> Finished:

@@ -116,11 +116,11 @@ def of_hang(document: Document) -> Iterator[Event]:
     hosts = {pid: row["hostname"] for pid, row in processes.items()}
     kind, rows = EventType.STUCK, document.get("stuck", ())
     about = top.get("about") or {}
-    if about.get("pid") in processes:  # a rule that needs no majority of the ranks
+    if about.get("pid") in processes and about.get("rank") is not None:  # told without a majority
         one = processes[about["pid"]]
         kind = EventType.SLOW if top["id"] == "rank_slow" else EventType.STUCK
         why = str(top["title"]).removeprefix(f"{one['label']} is slow: ")
-        rows = [{**one, "why": why}]
+        rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
         yield Event(
             kind,

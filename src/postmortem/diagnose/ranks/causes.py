@@ -59,6 +59,8 @@ class StartupFault(StrEnum):
     PORT_IN_USE = "port in use"
     INTERFACE = "interface"
     NAME = "name"
+    PEERS = "peers"
+    """The store answered, and the ranks could not connect to each other."""
     UNREACHABLE = "unreachable"
     MISSING = "missing"
     RENDEZVOUS = "rendezvous"

@@ -80,6 +80,7 @@ _STARTUP = (
     StartupFault.PORT_IN_USE,
     StartupFault.INTERFACE,
     StartupFault.NAME,
+    StartupFault.PEERS,
     StartupFault.MISSING,
     StartupFault.UNREACHABLE,
     StartupFault.RENDEZVOUS,

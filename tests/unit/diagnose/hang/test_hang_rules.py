@@ -137,7 +137,7 @@ def test_a_process_that_goes_on_between_its_stops_is_not_told_to_do_nothing() ->
     ("seen", "words"),
     [
         ({"awaited": 9, "ran": 8}, "rank 2 is slow: it computes, mostly in save (train.py:52)"),
-        ({"awaited": 9, "ran": 0}, "rank 2 is slow: it waits for no rank, mostly in save"),
+        ({"awaited": 9, "ran": 0}, "rank 2 is slow: it waits, for no other rank, mostly in save"),
         ({"stopped": 12, "awaited": 3}, "rank 2 is slow: a signal stops it again and again"),
     ],
 )

@@ -14,7 +14,7 @@ What to do
 
 from postmortem.diagnose.hang.pace import slow_ranks
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
-from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.facts.live import LiveJob, LiveProcess, Motion
 
 
 @rule("https://man7.org/linux/man-pages/man7/signal.7.html")
@@ -23,22 +23,26 @@ def process_stopped(job: LiveJob) -> Findings:
     for one in job.processes:
         if one.state in ("T", "t") and one.label not in slow:
             motion = job.motion(one.label)
-            yield _finding(one, goes_on=motion is not None and motion.goes_on)
+            yield _finding(one, motion)
 
 
-def _finding(one: LiveProcess, *, goes_on: bool) -> Finding:
+def _finding(one: LiveProcess, motion: Motion | None) -> Finding:
     by = f" by its tracer, pid {one.tracer}" if one.state == "t" and one.tracer else ""
     who = one.label if one.label.startswith("pid") else f"{one.label} (pid {one.pid})"
     way = f"end the debugger, pid {one.tracer}" if by else f"kill -CONT {one.pid}"
-    since = "it; it went on in between" if goes_on else "it, and nothing has continued it"
+    does, since = "", ""
+    if motion is not None and motion.goes_on:
+        does, since = " again and again", "; it went on in between"
+    elif motion is not None:
+        does, since = ", and does nothing", ", and nothing has continued it"
     return Finding(
-        title=f"{who} is stopped{by or ' by a signal'}"
-        + (" again and again" if goes_on else ", and does nothing"),
+        title=f"{who} is stopped{by or ' by a signal'}{does}",
         cause=f"{who} is held{by}"
         if by
-        else f"{who} is in state {one.state}: SIGSTOP, SIGTSTP (Ctrl-Z) or SIGTTIN stopped {since}",
+        else f"{who} is in state {one.state}: SIGSTOP, SIGTSTP (Ctrl-Z) or SIGTTIN stopped it"
+        + since,
         confidence=Confidence.CERTAIN,
         next_steps=(way, "suspended by SLURM? scontrol show job, scontrol resume JOB"),
-        about=Subject(pid=one.pid, rank=one.rank if one.works_for is None else None),
+        about=Subject(pid=one.pid, rank=one.rank),
         evidence=(Evidence(f"/proc/{one.pid}/stat", f"state {one.state}"),),
     )

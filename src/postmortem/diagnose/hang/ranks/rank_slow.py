@@ -45,7 +45,8 @@ def _finding(job: LiveJob, one: Pace, rest: list[Pace]) -> Finding:
     if one.stopped > one.awaited or 2 * one.stopped > one.samples:
         does, words, steps = "a signal stops it again and again", _stopped_words, _RELEASE
     else:
-        does = f"it {'computes' if 2 * one.ran >= one.awaited else 'waits for no rank'}{at}"
+        busy = 2 * one.ran >= one.awaited
+        does = f"it {'computes' if busy else 'waits, for no other rank'}{at}"
         words, steps = _awaited_words, _COMPARE
     return Finding(
         title=clip(f"{one.label} is slow: {does}", 100),

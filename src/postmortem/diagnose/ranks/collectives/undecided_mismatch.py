@@ -17,10 +17,10 @@ from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _TITLES = {
-    Doubt.SIZES: "a message has the wrong size",
-    Doubt.STACKS: "they stand in different places, and neither side is the larger one",
-    Doubt.SITES: "they wait elsewhere than the others",
-    Doubt.COLLECTIVES: "different collectives: {what}",
+    Doubt.SIZES: "{who} disagree: a message has the wrong size",
+    Doubt.STACKS: "{who} and others stand in different places, and neither side is the larger one",
+    Doubt.SITES: "{who} disagree: they wait elsewhere than the others",
+    Doubt.COLLECTIVES: "{who} disagree: different collectives: {what}",
 }
 
 
@@ -30,9 +30,9 @@ def undecided_mismatch(blame: Attribution) -> Findings:
         return
     who = ranks_words(blame.candidates)
     what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
-    title = _TITLES[blame.cause.doubt].format(what=what)
+    title = _TITLES[blame.cause.doubt].format(who=who, what=what)
     yield Finding(
-        title=clip(f"{who} disagree: {title}", 100),
+        title=clip(title, 100),
         cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "
         f"of them "
         f"is wrong cannot be decided from these logs.{victims_words(blame)}",

@@ -68,7 +68,7 @@ def decide(logs: RankLogs) -> Attribution:
     open_: Attribution | None = None
     for step in _ORDER:
         blame = _root(incident, step) if isinstance(step, tuple) else step(case)
-        if blame is None or (open_ is not None and not blame.first):
+        if blame is None or (open_ is not None and isinstance(blame.cause, Undecided)):
             continue
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may

@@ -51,7 +51,7 @@ def could_not_start(case: Case) -> Attribution | None:
         said,
         known=tuple(dict.fromkeys(match.id for match in matches)),
         port=_captured(matches, "port", _PLACES),
-        host=_captured(matches, "host", ("store-dns", "store-client-timeout")),
+        host=_captured(matches, "host", ("store-dns", "store-client-timeout", "error-mesh")),
         interface=_captured(matches, "interface", ("gloo-ifname", "error-interface")),
     )
     return Attribution(cause, evidence=tuple(evidence[:6]))

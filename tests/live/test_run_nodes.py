@@ -1,0 +1,209 @@
+"""torchrun on two hosts in network namespaces, each under a `run` of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.networks import Network, network, why_not
+
+POSTMORTEM = [sys.executable, "-m", "postmortem"]
+SECONDS = 240
+JOB = """
+import datetime, sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+rank = dist.get_rank()
+def train(step, batch):
+    if sys.argv[1] == "raise" and rank == 3 and step == 5:
+        raise KeyError("shard-5")
+    dist.all_reduce(batch)
+    time.sleep(0.1)
+for step in range(30 if sys.argv[1] in ("raise", "well") else 100000):
+    train(step, torch.ones(4))
+    if step == 3:
+        open(f"up-{rank}", "w").close()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
+_why_not = cache(why_not)
+
+
+class Nodes:
+    """Two hosts with two ranks each; `end` waits for them."""
+
+    def __init__(self, net: Network, place: Path, kind: str, interfaces: Sequence[str]) -> None:
+        self.net, self.place = net, place
+        words = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+        words += ["--nproc-per-node", "2", "--master-addr", net.address(0)]
+        for index, interface in enumerate(interfaces):
+            ours = [*POSTMORTEM, "run", "--into", str(place / f"node{index}"), "--"]
+            job = [*words, "--node-rank", str(index), "--master-port", "29500", "job.py", kind]
+            env = {"GLOO_SOCKET_IFNAME": interface, "OMP_NUM_THREADS": "1"}
+            net.spawn(index, [*ours, *job], env=env)
+
+    def wait_for_steps(self) -> None:
+        """Wait until all ranks have made some steps."""
+        end = time.monotonic() + SECONDS
+        while len(list(self.place.glob("up-*"))) < 4:
+            assert time.monotonic() < end, "the job does not begin"
+            time.sleep(0.1)
+
+    def pids(self, index: int, *words: bytes) -> list[int]:
+        """Return the processes of a host, or those in whose command line some words stand."""
+        listed = subprocess.run(
+            ["ip", "netns", "pids", self.net.name(index)], capture_output=True, text=True
+        )
+        found = []
+        for pid in map(int, listed.stdout.split()):
+            with suppress(OSError):
+                argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if all(word in argv for word in words):
+                    found.append(pid)
+        return found
+
+    def end(self, *indices: int) -> list[int]:
+        """Return how the runs of some hosts ended."""
+        return [self.net.running[index].wait(SECONDS) for index in indices]
+
+    def manifest(self, index: int) -> dict[str, Any]:
+        """Return what one of the runs has left."""
+        (folder,) = (self.place / f"node{index}").iterdir()
+        document: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+        return document
+
+    def triage(self) -> dict[str, Any]:
+        """Return the verdict over what both have left."""
+        folders = [str(path) for path in self.place.glob("node*/*")]
+        done = subprocess.run(
+            [*POSTMORTEM, "triage", *folders, "--json"], capture_output=True, text=True, timeout=60
+        )
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+
+Start = Callable[..., Nodes]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    pytest.importorskip("torch")
+    why = _why_not()
+    if why is not None:
+        pytest.skip(why)
+    (tmp_path / "job.py").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_ERROR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with network(tmp_path, 2, bridged=True) as net:
+        for host in (0, 1):
+            rows = ["link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0"]
+            net.ip(host, *rows, "link set docker0 up")
+        made: list[Nodes] = []
+
+        def begin(kind: str, *interfaces: str) -> Nodes:
+            made.append(Nodes(net, tmp_path, kind, interfaces or ("e0", "e0")))
+            return made[-1]
+
+        yield begin
+        for one in made:
+            for index in (0, 1):
+                for pid in one.pids(index):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+def blamed(report: dict[str, Any]) -> list[int]:
+    """Return the ranks that are said to be at fault with any confidence."""
+    sure = [one for one in report["roots"] if one["confidence"] in ("certain", "likely")]
+    return sorted({rank for one in sure for rank in one["ranks"]})
+
+
+def test_a_job_that_is_well_leaves_nothing(start: Start) -> None:
+    nodes = start("well")
+    assert nodes.end(0, 1) == [0, 0]
+    assert not list(nodes.place.glob("node*/*"))
+
+
+def test_a_rank_that_raises_is_named_by_its_own_node_and_by_all_together(start: Start) -> None:
+    nodes = start("raise")
+    assert nodes.end(0, 1) == [1, 1]
+    assert nodes.manifest(1)["verdict"].startswith("rank 3 failed first: KeyError: 'shard-5'")
+    other = nodes.manifest(0)["verdict"]
+    assert other.startswith("undecided"), other
+    report = nodes.triage()
+    assert blamed(report) == [3]
+    assert "KeyError: 'shard-5'" in report["verdict"]
+
+
+def test_a_node_that_dies_is_not_blamed_on_the_ranks_that_are_left(start: Start) -> None:
+    nodes = start("steps")
+    nodes.wait_for_steps()
+    nodes.net.ip("r", "link set dev v1 down")
+    for pid in nodes.pids(1):
+        os.kill(pid, signal.SIGKILL)
+    assert nodes.end(0) == [1]
+    told = nodes.manifest(0)["verdict"]
+    assert told.startswith("undecided"), told
+    assert "2-3" in told
+    assert blamed(nodes.triage()) == []
+
+
+def test_the_death_of_an_agent_is_told_where_it_was(start: Start) -> None:
+    """Its ranks go on, and so does the job: nothing on the other node has failed."""
+    nodes = start("steps")
+    nodes.wait_for_steps()
+    (agent,) = set(nodes.pids(1, b"torch.distributed.run")) - set(nodes.pids(1, b"postmortem"))
+    os.kill(agent, signal.SIGKILL)
+    assert nodes.end(1) == [128 + signal.SIGKILL]
+    said = nodes.manifest(1)
+    assert said["verdict"].startswith("it was killed by SIGKILL")
+    assert any("2 of its processes still run" in note for note in said["notes"])
+    assert nodes.net.running[0].poll() is None
+    assert len(nodes.pids(1, b"job.py")) == 2
+
+
+def test_a_link_that_is_cut_blames_nobody(start: Start) -> None:
+    nodes = start("steps")
+    nodes.wait_for_steps()
+    nodes.net.ip("r", "link set dev v1 down")
+    # The ranks give up after their time-out; the launcher of host 1 has lost its store with them.
+    assert nodes.end(0) == [1]
+    nodes.net.ip("r", "link set dev v1 up")
+    assert nodes.end(1) == [1]
+    assert nodes.manifest(0)["verdict"].startswith("undecided")
+    assert nodes.manifest(1)["verdict"].startswith("undecided")
+    assert blamed(nodes.triage()) == []
+
+
+def test_an_interface_that_one_node_lacks_is_named(start: Start) -> None:
+    nodes = start("well", "e0", "eth9")
+    assert nodes.end(0, 1) == [1, 1]
+    assert "eth9" in nodes.manifest(1)["verdict"]
+    assert "eth9" not in nodes.manifest(0)["verdict"]
+    report = nodes.triage()
+    assert "no such network interface: eth9" in report["verdict"]
+    assert blamed(report) == []
+
+
+def test_an_interface_that_leads_nowhere_blames_no_rank(start: Start) -> None:
+    """Each host has a bridge of containers with the same address, as Docker makes it."""
+    nodes = start("well", "docker0", "docker0")
+    assert nodes.end(0, 1) == [1, 1]
+    for index in (0, 1):
+        assert "cannot connect to each other at 172.17.0.1" in nodes.manifest(index)["verdict"]
+    report = nodes.triage()
+    assert "cannot connect to each other at 172.17.0.1" in report["verdict"]
+    assert blamed(report) == []
