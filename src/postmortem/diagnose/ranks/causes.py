@@ -107,6 +107,7 @@ class Stop(StrEnum):
     PREEMPTED = "preempted"
     MEMORY = "memory"
     NODE = "node"
+    REQUEUED = "requeued"
 
 
 @record

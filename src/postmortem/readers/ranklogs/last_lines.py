@@ -40,7 +40,8 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
+    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?"  # gh run view --log: the job, the step
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
@@ -345,7 +346,7 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
 def _done(ids: list[list[str]]) -> int | None:
     """Return the place of the last word on an end behind which nothing tells of work or errors."""
     for place in range(len(ids) - 1, -1, -1):
-        if done(ids[place]):
+        if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
         if survived(ids[place]) or wrong(ids[place]):
             return None
@@ -356,10 +357,10 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if survived(names):
-            break
         if any(name.startswith(_STOP) for name in names):
             told = line
+        elif survived(names):
+            break
         elif told is not None and any(name != _CUT for name in says_why(names)):
             return None
     return told

@@ -178,9 +178,10 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or end.signal)
+    bad = end is not None and bool(end.code or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(part_of(f), f) for f in counted]
+    places = set(map(_place, counted))
     return RankState(
         writer,
         writer.rank,
@@ -190,9 +191,13 @@ def _standing(
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
-        survived=tuple(f for f in mine if f.kind != "ignored" and _begun(f) not in counted),
+        survived=tuple(f for f in mine if f.kind != "ignored" and _place(f) not in places),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
+
+
+def _place(failure: LogFailure) -> tuple[str, int, int]:
+    return failure.file, failure.begin_line, failure.line
 
 
 def _counted(
