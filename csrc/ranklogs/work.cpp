@@ -10,7 +10,9 @@ namespace {
 constexpr std::size_t kCompared = 240;
 constexpr std::size_t kMostForms = std::size_t{1} << 17;
 constexpr std::size_t kFewestLetters = 3;
-constexpr int kMany = 40;  // of 64 bits: from there on every value may be new
+// A form with so many values counts, also where it begins again from a checkpoint; fewer may be the
+// numbers of workers, which come by turns.
+constexpr int kMany = 10;
 constexpr std::array<std::string_view, 8> kWrong = {"Error",     "ERROR",     "WARN",  "Warning",
                                                     "Exception", "Traceback", "FATAL", "CRITICAL"};
 constexpr std::array<std::string_view, 22> kUnits = {

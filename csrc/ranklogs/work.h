@@ -20,9 +20,8 @@ struct Form {
 // Nothing for lines without words, and for those that call themselves an error or a warning.
 std::optional<Form> form_of(std::string_view text);
 
-// Of a line with what counts on at a value that no line of its form had: where its form stood
-// first, and how many values it had. Zeros for other lines: the numbers of a few workers come by
-// turns.
+// Of a line in which something has moved on since the one before of its form: where its form stood
+// first, and how often it moved. Zeros for other lines, also where few values come by turns.
 struct Again {
   std::uint64_t since = 0;  // line
   std::uint64_t times = 0;
