@@ -323,7 +323,8 @@ class Assembly:
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return the calm line behind a traceback that a logger wrote under its own error."""
         label = self._labels[position]
-        if self._writers.writers[self._writers.index(position)].shared:
+        near = failure.lines_after <= thresholds.CAUGHT_LINES
+        if not near or self._writers.writers[self._writers.index(position)].shared:
             return None
         tail = label.raw["tail"]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1:]
