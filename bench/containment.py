@@ -21,7 +21,8 @@ from machine import machine
 HERE = Path(__file__).resolve().parent
 _CONTAINED = "from postmortem.entry import run; run()"
 _BY_ITSELF = (
-    "from postmortem.cli import main; main._CONTAINED = (); from postmortem.entry import run; run()"
+    "from postmortem.cli import commands; commands.CONTAINED = (); "
+    "from postmortem.entry import run; run()"
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from postmortem._version import __version__
 from postmortem.cli import main
+from postmortem.cli.commands import COMMANDS
 
 FOLDER = Path(__file__).parent / "man"
 _EXIT = """\
@@ -17,7 +18,7 @@ _EXIT = """\
 
 def pages() -> dict[str, str]:
     """Return all pages by their file names."""
-    parser, modules = main._parser(main.COMMANDS)
+    parser, modules = main._parser(COMMANDS)
     commands = next(
         action.choices for action in parser._actions if isinstance(action.choices, dict)
     )

@@ -1,4 +1,4 @@
-"""Records the incidents of this folder by real runs: ``python corpus/incidents/make.py [NAME...]``.
+"""Records the incidents of this folder by real runs: ``python -m corpus.incidents.make [NAME...]``.
 
 Each run leaves what a job leaves: logs, cores, strace logs, stacks, checkpoints. Needs PyTorch,
 strace, a kernel that leaves cores in the working directory (core_pattern ``core``) and root for the
@@ -22,6 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TRAIN = HERE / "programs" / "train.py"
+JOB = HERE / "programs" / "job.py"
 ENV = {
     "PATH": os.environ["PATH"],
     "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -41,10 +42,11 @@ def torchrun(
     env: dict[str, str] | None = None,
     more: tuple[str, ...] = (),
     seconds: int = 90,
+    program: Path = TRAIN,
 ) -> None:
     """Run the program as a job in `folder`, whose output goes to a log there."""
     command = [*before, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
-    command += [str(ranks), "--tee", "3", *more, str(TRAIN), *words]
+    command += [str(ranks), "--tee", "3", *more, str(program), *words]
     with (folder / log).open("wb") as out:
         job = subprocess.Popen(
             command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env={**ENV, **(env or {})}
@@ -89,11 +91,13 @@ def neutral(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.suffix in (".pt",) or not path.is_file():
             continue
+        changed = path.stat().st_mtime_ns
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         for old, new in names.items():
             pattern = re.escape(old) if "/" in old else rf"\b{re.escape(old)}\b"
             text = re.sub(pattern, new, text)
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        os.utime(path, ns=(changed, changed))  # it tells which run was the last
 
 
 @contextmanager
@@ -292,6 +296,8 @@ def main() -> None:
     """Record the incidents that are named, or all."""
     import resource
 
+    from corpus.incidents import joined  # noqa: F401  its cases join CASES
+
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     runs = HERE / "runs"
     runs.mkdir(exist_ok=True)
@@ -311,4 +317,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from corpus.incidents.make import main as run  # CASES are those of the module, not of a script
+
+    run()

@@ -58,6 +58,9 @@ def faults(truth: Mapping[str, Any], found: Mapping[str, Any], code: int) -> Ite
     yield from (f"says {w!r}" for w in truth.get("lacks", ()) if w.lower() in verdict)
     explained = {step["type"] for step in found["chain"] if step["explained_by"]}
     yield from (f"{t!r} is not explained" for t in truth.get("explained", ()) if t not in explained)
+    runs = {Path(row["name"]).name: row["outcome"] for row in found["runs"]}
+    if runs != truth.get("runs", {}):
+        yield f"runs {runs}"
     if "restart" in truth and (found["restart"] or {}).get("advice") != truth["restart"]:
         yield f"restart {found['restart']}"
     for row in found["evidence"]:

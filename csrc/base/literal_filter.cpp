@@ -58,13 +58,8 @@ LiteralFilter::LiteralFilter(std::vector<std::string> texts) : texts_(std::move(
       marks_[slot(window) / 64] |= std::uint64_t{1} << (slot(window) % 64);
     }
   }
-  const auto by_slot = [](const Entry& a, const Entry& b) {
-    return slot(a.window) < slot(b.window);
-  };
-  std::stable_sort(entries_.begin(), entries_.end(), by_slot);
-  begins_.assign((std::size_t{1} << kBits) + 1, 0);
-  for (const Entry& entry : entries_) ++begins_[slot(entry.window) + 1];
-  for (std::size_t i = 1; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.window < b.window; });
 }
 
 std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::string_view data) {

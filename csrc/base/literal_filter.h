@@ -6,6 +6,7 @@
 // stays in the first-level cache. It needs no vector instructions, and so no dispatch.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -52,8 +53,7 @@ class LiteralFilter {
   std::vector<std::string> texts_;
   std::size_t stride_ = 1;
   std::array<std::uint64_t, (1U << kBits) / 64> marks_{};
-  std::vector<Entry> entries_;         // by slot
-  std::vector<std::uint32_t> begins_;  // of each slot's entries; one more at the end
+  std::vector<Entry> entries_;  // by window: few places are marked, so that a search will do
 };
 
 // Which of some texts, by their numbers, stand in the data. They may be of any length above 0.
@@ -62,14 +62,13 @@ std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::
 template <class Found>
 void LiteralFilter::confirm(std::string_view data, std::size_t at, Found& found) const {
   const std::uint32_t window = load(data.data() + at);
-  const std::uint32_t bucket = slot(window);
-  for (std::uint32_t i = begins_[bucket]; i < begins_[bucket + 1]; ++i) {
-    const Entry& entry = entries_[i];
-    if (entry.window != window || entry.offset > at) continue;
-    const std::string& text = texts_[entry.text];
-    const std::size_t begin = at - entry.offset;
+  auto entry = std::ranges::lower_bound(entries_, window, {}, &Entry::window);
+  for (; entry != entries_.end() && entry->window == window; ++entry) {
+    if (entry->offset > at) continue;
+    const std::string& text = texts_[entry->text];
+    const std::size_t begin = at - entry->offset;
     if (text.size() > data.size() - begin) continue;
-    if (std::memcmp(data.data() + begin, text.data(), text.size()) == 0) found(entry.text, begin);
+    if (std::memcmp(data.data() + begin, text.data(), text.size()) == 0) found(entry->text, begin);
   }
 }
 

@@ -48,20 +48,21 @@ py::list decode(const std::string& machine, const py::bytes& code, std::uint64_t
   return rows;
 }
 
-std::optional<elfcore::CaughtSignal> caught_signal(const elfcore::Memory& memory,
-                                                   const Stacks& stacks) {
+void read_handler(const elfcore::Memory& memory, const Stacks& stacks, ProcessFindings& found) {
   const Core& core = memory.core();
   const elfcore::ThreadState* const crashed = core.crashed_thread();
-  if (!crashed) return std::nullopt;
+  if (!crashed) return;
   const auto index = static_cast<std::size_t>(crashed - core.threads().data());
   if (index < stacks.threads.size()) {
     const auto& frames = stacks.threads[index].frames;
     for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
       if (!frames[i].signal_frame) continue;
-      return elfcore::read_signal_frame(memory, frames[i].sp, frames[i + 1].pc);
+      found.caught = elfcore::read_signal_frame(memory, frames[i].sp, frames[i + 1].pc);
+      found.handler_stack = elfcore::read_handler_stack(memory, frames[i].sp);
+      return;
     }
   }
-  return elfcore::find_left_signal_frame(memory);
+  found.caught = elfcore::find_left_signal_frame(memory);
 }
 
 // The faults whose handlers run in threads, in the order of the threads.
@@ -140,7 +141,7 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const 
   found.python_version = elfcore::find_python_version(memory);
   const elfcore::Module* const executable = modules.executable();
   found.executable = executable ? executable->path : found.command_line.executable;
-  found.caught = caught_signal(memory, stacks);
+  read_handler(memory, stacks, found);
   found.handled = handled_faults(memory, stacks);
   const elfcore::AddressSpace space(
       memory, found.caught ? found.caught->registers.sp() : std::optional<std::uint64_t>());
@@ -182,6 +183,10 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["python_version"] = optional_text(found.python_version);
   add_fault(result, found.fault);
   result["caught"] = caught_row(found);
+  result["handler_stack"] =
+      found.handler_stack
+          ? py::object(py::make_tuple(found.handler_stack->start, found.handler_stack->size))
+          : py::none();
   std::uint64_t mapped = 0, dumped = 0;
   for (const elfcore::MemoryKind& row : found.kinds) {
     mapped += row.mapped;

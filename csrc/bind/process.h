@@ -36,6 +36,7 @@ struct ProcessFindings {
   FaultFindings fault;
   std::optional<elfcore::CaughtSignal> caught;
   FaultFindings caught_fault;
+  std::optional<elfcore::HandlerStack> handler_stack;
   std::vector<std::optional<elfcore::SignalInfo>> handled;  // by thread
   std::vector<elfcore::MemoryKind> kinds;
 };

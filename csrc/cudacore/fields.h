@@ -44,10 +44,10 @@ inline constexpr auto kFields<cudacore::Frame> =
 
 template <>
 inline constexpr auto kFields<cudacore::Where> =
-    std::tuple(field("device", &cudacore::Where::device), field("sm", &cudacore::Where::sm),
-               field("warp", &cudacore::Where::warp), field("lane", &cudacore::Where::lane),
-               field("grid", &cudacore::Where::grid), field("block", &cudacore::Where::block),
-               field("thread", &cudacore::Where::thread));
+    std::tuple(field("device", &cudacore::Where::device),
+               field("multiprocessor", &cudacore::Where::sm), field("warp", &cudacore::Where::warp),
+               field("lane", &cudacore::Where::lane), field("grid", &cudacore::Where::grid),
+               field("block", &cudacore::Where::block), field("thread", &cudacore::Where::thread));
 
 template <>
 inline constexpr auto kFields<cudacore::Fault> = std::tuple(
@@ -57,7 +57,7 @@ inline constexpr auto kFields<cudacore::Fault> = std::tuple(
             return fault.has_pc ? std::optional(fault.pc) : std::nullopt;
           }),
     field("first", &cudacore::Fault::first), field("has_thread", &cudacore::Fault::has_thread),
-    field("lanes", &cudacore::Fault::lanes), field("warps", &cudacore::Fault::warps),
+    field("threads", &cudacore::Fault::lanes), field("warps", &cudacore::Fault::warps),
     field("blocks", &cudacore::Fault::blocks),
     field<Told::or_none>("detail", &cudacore::Fault::detail),
     field("target_block", &cudacore::Fault::target_block),
@@ -66,7 +66,7 @@ inline constexpr auto kFields<cudacore::Fault> = std::tuple(
 template <>
 inline constexpr auto kFields<cudacore::Stand> = std::tuple(
     field("device", &cudacore::Stand::device), field("grid", &cudacore::Stand::grid),
-    field("lanes", &cudacore::Stand::lanes), field("active", &cudacore::Stand::active),
+    field("threads", &cudacore::Stand::lanes), field("active", &cudacore::Stand::active),
     field("warps", &cudacore::Stand::warps), field("blocks", &cudacore::Stand::blocks),
     field("failed", &cudacore::Stand::failed), field("in_system", &cudacore::Stand::in_system),
     field("some", &cudacore::Stand::some), field("frames", &cudacore::Stand::frames));

@@ -294,15 +294,15 @@ class Search {
                         " has one whose type cannot be read: it is defined in " +
                         (module ? module->path : "memory that is not in the core"),
                     "give the same build of that file (--sysroot)");
-      return;
+      if (std::string_view(state) != "uncaught") return;  // what ended the process is told still
     }
     CppException row;
     row.tid = thread.tid;
-    row.type = type_name(classes.front().name);
+    row.type = classes.empty() ? "(unknown type)" : type_name(classes.front().name);
     row.what = read_what(memory_, types_, header.type, header.object, classes);
     row.found_by = found_by;
     row.state = state;
-    for (const BaseClass& base : std::span(classes).subspan(1)) {
+    for (const BaseClass& base : std::span(classes).subspan(classes.empty() ? 0 : 1)) {
       const std::string name = type_name(base.name);
       if (std::find(row.base_types.begin(), row.base_types.end(), name) == row.base_types.end()) {
         row.base_types.push_back(name);

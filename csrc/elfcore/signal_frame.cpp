@@ -13,13 +13,14 @@ namespace {
 // stack pointer at `uc`, the return address being popped); arch/arm64/kernel/signal.c and
 // uapi/asm/sigcontext.h (the trampoline's stack pointer is at `info`). Offsets from there.
 struct Layout {
-  std::uint64_t info;  // siginfo_t
+  std::uint64_t info;   // siginfo_t
+  std::uint64_t stack;  // uc_stack: ss_sp, ss_flags, ss_size
   std::uint64_t sp, pc;
   std::uint64_t size;  // bytes that are looked at
 };
-constexpr Layout kX86{304, 160, 168, 432};
+constexpr Layout kX86{304, 16, 160, 168, 432};
 constexpr std::uint64_t kArmContext = 128 + 176;  // siginfo_t, ucontext_t up to uc_mcontext
-constexpr Layout kArm{0, kArmContext + 8 + 31 * 8, kArmContext + 8 + 32 * 8,
+constexpr Layout kArm{0, 128 + 16, kArmContext + 8 + 31 * 8, kArmContext + 8 + 32 * 8,
                       kArmContext + 8 + 34 * 8};
 constexpr std::size_t kMaxFrame = 432 > kArmContext + 280 ? 432 : kArmContext + 280;
 
@@ -224,6 +225,13 @@ std::optional<CaughtSignal> find_left_signal_frame(const Memory& memory) {
     if (left == 0) break;
   }
   return std::nullopt;
+}
+
+std::optional<HandlerStack> read_handler_stack(const Memory& memory, std::uint64_t sp) {
+  const std::uint64_t at = layout(memory.core().machine()).stack;
+  const auto start = memory.word(sp + at), size = memory.word(sp + at + 16);
+  if (!start || !size || sp < *start || sp - *start >= *size) return std::nullopt;
+  return HandlerStack{*start, *size};
 }
 
 }  // namespace pm::elfcore

@@ -28,4 +28,10 @@ std::optional<CaughtSignal> read_signal_frame(const Memory& memory, std::uint64_
 // memory for handlers on an alternate stack.
 std::optional<CaughtSignal> find_left_signal_frame(const Memory& memory);
 
+// The alternate stack (sigaltstack) that the kernel put this frame on, as its ucontext has it.
+struct HandlerStack {
+  std::uint64_t start, size;
+};
+std::optional<HandlerStack> read_handler_stack(const Memory& memory, std::uint64_t sp);
+
 }  // namespace pm::elfcore

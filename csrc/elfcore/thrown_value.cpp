@@ -166,12 +166,27 @@ std::optional<std::string> exception_message(const Memory& memory, const TypeRea
   return followed_message(memory, classes);
 }
 
+// Of a type whose tables are not at hand: std::logic_error, std::runtime_error and what derives
+// from them keep their message, behind the table of functions, in a string that is shared
+// (bits/cow_string.h): length, capacity and the number of owners stand before the characters.
+std::optional<std::string> shared_string(const Memory& memory, std::uint64_t object) {
+  const auto pointer = memory.word(object + 8);
+  if (!pointer) return std::nullopt;
+  const auto length = memory.word(*pointer - 24), capacity = memory.word(*pointer - 16);
+  const auto owners = memory.get<std::int32_t>(*pointer - 8);
+  if (!length || !capacity || !owners || *length == 0 || *length > *capacity || *owners < 0) {
+    return std::nullopt;
+  }
+  auto text = text_at(memory, *pointer);
+  return text && text->size() == *length ? text : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> read_what(const Memory& memory, const TypeReader& types,
                                      std::uint64_t type, std::uint64_t object,
                                      const std::vector<BaseClass>& classes) {
-  if (classes.empty()) return std::nullopt;
+  if (classes.empty()) return shared_string(memory, object);
   const std::string& own = classes.front().name;
   if (own.size() == 1) return fundamental(memory, own[0], object);
   if (own == "PKc" || own == "Pc" || own == "Ss" ||

@@ -37,6 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       space.describe(thread.registers.sp());
       read_instruction(memory, thread.registers, core->signal());
       read_signal_frame(memory, thread.registers.sp(), thread.registers.pc());
+      (void)read_handler_stack(memory, thread.registers.sp());
     }
   } catch (const pm::EvidenceError&) {
   }

@@ -49,7 +49,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   const Log log = read(pull, options);
   std::uint64_t lines = 0;
-  for (const Label& label : log.labels) lines += label.lines;
+  for (const Label& label : log.labels) {
+    lines += label.lines;
+    for (const PlainLine& work : label.work) {
+      if (!work.again.since || work.again.since >= work.line) std::abort();
+    }
+  }
   if (lines != handed_out || lines < log.lines) std::abort();
   for (const Region& region : log.regions) {
     if (region.rows.empty() || region.label >= log.labels.size()) std::abort();

@@ -266,12 +266,13 @@ def cuda_cores() -> dict[str, bytes]:
 
 
 def panics() -> dict[str, bytes]:
-    """Return cores whose crashed thread stands in the end of Go's, Rust's and .NET's run-time."""
+    """Return cores whose crashed thread stands in the end of a language's run-time."""
     code, stack, words = 0x7F0000000000, 0x7FFC00000000, 0x7FFD00000000
     names = {
         "go": "runtime.gopanic",
         "rust": "std::panicking::begin_panic_handler",
         "dotnet": "DispatchManagedException",
+        "node": "v8::internal::Isolate::CreateMessageOrAbort",
     }
     image = unwind_images.ImageBuilder()
     image.function(0x1000, 0x80, b"\x0e\x50").function(0x1100, 0x80, b"\x07\x10")
@@ -279,9 +280,17 @@ def panics() -> dict[str, bytes]:
     g = [words + 16, 0, stack, stack + 4096, 0, 0, stack + 32, 0, words + 16, 0]
     type_and_text = [0, 0, 24 << 56, 0, words + 256, 8]
     memory = struct.pack("<16Q", *g, *type_and_text).ljust(256, b"\0") + b"too many open files"
+    memory = memory.ljust(288, b"\0") + struct.pack("<QII", words + 1, 7, 19)
+    memory += b"Uncaught Error: bad"
+    # A System.Exception behind, whose message is a System.String: method table, length, UTF-16.
+    thrown = [code, 0, words + 512, *[0] * 11, 0x80131500E0434352]
+    memory = memory.ljust(384, b"\0") + struct.pack("<15Q", *thrown).ljust(128, b"\0")
+    memory += struct.pack("<QI", code, 3) + "bad\0".encode("utf-16-le")
     # Of the frame: a _panic at 32, a String {capacity, pointer, length}, a return address.
     frame = [0, 0, 0, 0, 0, words + 80, words + 112, 64, words + 256, 8, code + 0x1110]
+    frame += [words + 1, words + 384]
     said = "System.Exception: bad\n   at Job.Main()\0".encode("utf-16-le")
+    said += b"load (job.js:1:8)\0"
     found = {}
     for seed, name in names.items():
         image.symbols = [(name, 0x1000, 0x80, 1, 2)]

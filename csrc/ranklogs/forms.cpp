@@ -54,10 +54,23 @@ bool has_form(std::string_view text, std::string_view form) noexcept {
   return true;
 }
 
+// "job\tstep\t" in front of a time, as GitHub's logs have it (`gh run view --log`); a step begins
+// with a byte order mark.
+std::size_t columns_at(std::string_view text) noexcept {
+  constexpr std::size_t kWidest = 200;
+  std::size_t at = 0;
+  for (int column = 0; column < 2; ++column) {
+    const std::size_t tab = text.substr(at, kWidest).find('\t');
+    if (tab == text.npos || tab == 0) return 0;
+    at += tab + 1;
+  }
+  return at + (text.substr(at).starts_with("\xef\xbb\xbf") ? 3 : 0);
+}
+
 // "2026-11-21T02:03:32.767Z ", "2026-11-21 02:03:32,767 ", "02:03:32.767 ", each also in brackets
 // or with a "stdout F " of containerd's files behind. 0 where there is none.
 std::size_t time_at(std::string_view text) noexcept {
-  std::size_t at = 0;
+  std::size_t at = text.empty() || is_digit(text[0]) || text[0] == '[' ? 0 : columns_at(text);
   const auto digits = [&](std::size_t count) {
     std::size_t seen = 0;
     while (seen < count && at < text.size() && is_digit(text[at])) ++seen, ++at;

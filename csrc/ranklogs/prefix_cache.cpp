@@ -40,15 +40,17 @@ const CachedPrefix* PrefixCache::find(std::string_view line) const noexcept {
   if (slots_.empty()) return nullptr;
   const std::size_t size = head_size(line);
   if (!size) return nullptr;
-  const CachedPrefix& head = slots_[slot_of(line.substr(0, size))];
-  return line.substr(0, size) == head.text ? &head : nullptr;
+  const CachedPrefix* const head = slots_[slot_of(line.substr(0, size))].get();
+  return head != nullptr && line.substr(0, size) == head->text ? head : nullptr;
 }
 
 void PrefixCache::remember(std::string_view line, const Prefix& prefix, std::uint32_t writer) {
   if (!prefix.size || prefix.size != head_size(line)) return;
   if (slots_.empty()) slots_.resize(std::size_t{1} << kBits);
   const std::string_view text = line.substr(0, prefix.size);
-  CachedPrefix& head = slots_[slot_of(text)];
+  std::unique_ptr<CachedPrefix>& slot = slots_[slot_of(text)];
+  if (!slot) slot = std::make_unique<CachedPrefix>();
+  CachedPrefix& head = *slot;
   head = {std::string(text), prefix, writer};
   for (std::string_view* const view : {&head.prefix.host, &head.prefix.pod, &head.prefix.worker}) {
     if (view->data() < text.data() || view->data() >= text.data() + text.size()) continue;

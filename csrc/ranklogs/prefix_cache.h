@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@ class PrefixCache {
   void remember(std::string_view line, const Prefix& prefix, std::uint32_t writer);
 
  private:
-  std::vector<CachedPrefix> slots_;
+  std::vector<std::unique_ptr<CachedPrefix>> slots_;
 };
 
 }  // namespace pm::ranklogs

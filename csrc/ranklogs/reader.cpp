@@ -41,7 +41,9 @@ constexpr std::uint64_t kLearned = 128;
 constexpr unsigned kWorkBehind = 12;
 constexpr unsigned kLookedAt = 4096;
 // So often a form that is new behind an error comes there before it tells of work too.
-constexpr std::uint64_t kSeries = 20;
+constexpr std::uint64_t kSeries = 12;
+// Two values may be those that the heads of two runs print.
+constexpr std::uint64_t kFewestValues = 3;
 constexpr std::size_t kMostWork = 96;
 constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
 constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
@@ -68,6 +70,8 @@ struct Held {
   std::string text;
   std::uint64_t line = 0;  // in the file
   bool plain = false;      // it is nothing special, and no error is open above it
+  bool looked_at = false;
+  Again again;
 };
 
 struct Writer {
@@ -144,7 +148,8 @@ class Reader {
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
   void special(Writer& writer);
-  void look_at(Writer& writer, std::string_view text);
+  void look_at(Writer& writer, Held& word);
+  void look_back(Writer& writer, Held& word);
   void spill(std::uint32_t index);
   void hand_out(std::uint32_t index, std::string_view text);
 
@@ -345,7 +350,6 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   plain_ = false;
   if (options_.sink) hand_out(index, text);
   text = without_count(text);
-  const std::string_view whole = text;
   Held* word = nullptr;
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
@@ -353,7 +357,8 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     word = &writer.words[writer.next_word++ % held];
     word->text.assign(text.substr(0, kLongestWords));
     word->line = log_.lines;
-    word->plain = false;
+    word->plain = word->looked_at = false;
+    word->again = {};
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
@@ -388,7 +393,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     if (writer.quiet > kPatience) {
       close(writer);
     } else {
-      if (plain && writer.work_wanted) look_at(writer, whole);
+      if (plain && word && writer.work_wanted) look_at(writer, *word);
       append(writer, text, kinds);
       return;
     }
@@ -397,7 +402,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (plain && word) {
     word->plain = true;
     if (writer.work_wanted || label.lines <= kLearned || is_sample(label.lines)) {
-      look_at(writer, whole);
+      look_at(writer, *word);
     }
   }
   if (!kinds) return;
@@ -412,8 +417,7 @@ void Reader::special(Writer& writer) {
   const std::size_t held = writer.words.size();
   std::size_t at = writer.next_word - std::min(writer.next_word, held);
   for (at = std::max(at, writer.learned_words); at < writer.next_word; ++at) {
-    const Held& word = writer.words[at % held];
-    if (word.plain) forms_.learn(writer.index, word.text, word.line);
+    look_back(writer, writer.words[at % held]);
   }
   writer.learned_words = writer.next_word;
   writer.work_wanted = kWorkBehind;
@@ -421,17 +425,26 @@ void Reader::special(Writer& writer) {
   writer.error_line = log_.lines;
 }
 
+// A line that was no sample when it came, and turns out to stand above an error or at the end.
+void Reader::look_back(Writer& writer, Held& word) {
+  if (!word.plain || word.looked_at) return;
+  word.again = forms_.learn(writer.index, word.text, word.line);
+  word.looked_at = true;
+}
+
 // A line away from errors, or still within the region of one, which is nothing to learn from.
-void Reader::look_at(Writer& writer, std::string_view text) {
-  text = text.substr(0, kLongestWords);
-  const Again again =
-      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, log_.lines);
+void Reader::look_at(Writer& writer, Held& word) {
+  const Again again = writer.open ? forms_.find(writer.index, word.text)
+                                  : forms_.learn(writer.index, word.text, word.line);
+  word.again = again;
+  word.looked_at = true;
   if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
-  const bool wanted = writer.work_wanted && again.since && again.since < writer.error_line;
+  const bool wanted =
+      writer.work_wanted && again.times >= kFewestValues && again.since < writer.error_line;
   if (!wanted && again.times != kSeries) return;
   if (wanted) --writer.work_wanted;
   std::vector<PlainLine>& work = writer.label.work;
-  work.push_back({log_.lines, std::string(text), again});
+  work.push_back({word.line, word.text, again});
   if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
 }
 
@@ -496,12 +509,11 @@ Log Reader::finish() {
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
       writer.label.last_words.push_back(writer.words[k % held].text);
     }
-    Forms above;
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
       Held& word = writer.words[k % held];
-      const Again again = word.plain ? forms_.find(i, word.text, word.line, above) : Again{};
-      writer.label.tail.push_back({word.line, std::move(word.text), again});
+      look_back(writer, word);
+      writer.label.tail.push_back({word.line, std::move(word.text), word.again});
     }
     log_.labels.push_back(std::move(writer.label));
   }

@@ -9,15 +9,22 @@ namespace {
 
 constexpr std::int64_t kFewTasks = 1024;
 constexpr std::size_t kSparse = 16;
+constexpr std::size_t kFewRising = 64;
 
 // Counts lines that have one form, and who they say wrote them.
 struct Count {
   std::size_t lines = 0;
   std::map<std::string, std::size_t> writers;
   std::int64_t largest = 0;  // of numbers
+  std::int64_t last = -1;
+  std::size_t falls = 0;  // numbers lower than the one before them
+  std::size_t stays = 0;  // numbers that are the one before them
 
   void add(std::int64_t number) {
     largest = std::max(largest, number);
+    falls += number < last;
+    stays += number == last;
+    last = number;
     add(std::to_string(number));
   }
   void add(std::string writer) {
@@ -26,8 +33,13 @@ struct Count {
   }
   // A numbered list names every number once; writers come again.
   bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
+  // Steps are counted up, several lines each; tasks write in turns.
+  bool rises() const {
+    return writers.size() > kFewRising && falls * 8 < writers.size() && stays * 2 >= lines;
+  }
   // Ranks begin at 0: a process number, or a year, is one of few far from it.
   bool dense() const {
+    if (rises()) return false;
     return largest <= kFewTasks || static_cast<std::size_t>(largest) <= kSparse * writers.size();
   }
 };
@@ -111,7 +123,7 @@ struct Ballot {
 
 // Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
 bool looks_like_tasks(const Count& count) {
-  if (count.writers.size() < 2 || count.lines < 20) return false;
+  if (count.writers.size() < 2 || count.lines < 20 || count.rises()) return false;
   for (std::size_t i = 0; i < count.writers.size(); ++i) {
     const auto found = count.writers.find(std::to_string(i));
     if (found == count.writers.end() || found->second < 3) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace pm::ranklogs {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 constexpr std::size_t kCompared = 240;
 constexpr std::size_t kMostForms = std::size_t{1} << 17;
 constexpr std::size_t kFewestLetters = 3;
+constexpr int kMany = 40;  // of 64 bits: from there on every value may be new
 constexpr std::array<std::string_view, 8> kWrong = {"Error",     "ERROR",     "WARN",  "Warning",
                                                     "Exception", "Traceback", "FATAL", "CRITICAL"};
 constexpr std::array<std::string_view, 22> kUnits = {
@@ -32,7 +34,10 @@ class Hash {
     for (const char c : text) add(c);
     add(' ');
   }
-  std::uint64_t value() const noexcept { return value_; }
+  // Mixed, so that short texts differ in all bits.
+  std::uint64_t value() const noexcept {
+    return (value_ ^ (value_ >> 32)) * std::uint64_t{0xd6e8feb86659fd93};
+  }
 
  private:
   std::uint64_t value_ = 0xcbf29ce484222325;
@@ -247,8 +252,12 @@ std::optional<Form> form_of(std::string_view text) {
 }
 
 Again Forms::again(Seen& seen, std::uint64_t moving) {
-  if (seen.now == moving) return {};
+  const std::uint64_t value = std::uint64_t{1} << (moving >> 58);
+  const bool known =
+      seen.now == moving || (std::popcount(seen.values) < kMany && seen.values & value);
   seen.now = moving;
+  if (known) return {};
+  seen.values |= value;
   return {seen.first, ++seen.times};
 }
 
@@ -258,7 +267,8 @@ Again Forms::learn(std::uint32_t writer, std::string_view text, std::uint64_t li
   const auto found = seen_.find(key_of(writer, *form));
   if (found != seen_.end()) return again(found->second, form->moving);
   if (seen_.size() < kMostForms) {
-    seen_.emplace(key_of(writer, *form), Seen{line, form->moving, form->moving, 1});
+    seen_.emplace(key_of(writer, *form),
+                  Seen{line, form->moving, 1, std::uint64_t{1} << (form->moving >> 58)});
   }
   return {};
 }
@@ -267,20 +277,6 @@ Again Forms::find(std::uint32_t writer, std::string_view text) {
   const std::optional<Form> form = form_of(text);
   const auto found = form ? seen_.find(key_of(writer, *form)) : seen_.end();
   return found == seen_.end() ? Again{} : again(found->second, form->moving);
-}
-
-Again Forms::find(std::uint32_t writer, std::string_view text, std::uint64_t line,
-                  Forms& above) const {
-  const std::optional<Form> form = form_of(text);
-  if (!form) return {};
-  const std::uint64_t key = key_of(writer, *form);
-  const auto known = seen_.find(key);
-  const bool earlier = known != seen_.end() && known->second.first < line;
-  const std::uint64_t then = earlier ? known->second.then : form->moving;
-  const std::uint64_t first = earlier ? known->second.first : line;
-  const std::uint64_t times = earlier ? known->second.times : 1;
-  const auto last = above.seen_.try_emplace(key, Seen{first, then, then, times}).first;
-  return again(last->second, form->moving);
 }
 
 }  // namespace pm::ranklogs

@@ -20,8 +20,9 @@ struct Form {
 // Nothing for lines without words, and for those that call themselves an error or a warning.
 std::optional<Form> form_of(std::string_view text);
 
-// Of a line that differs from the one before of its form in what counts on: where its form stood
-// first, and how often it was seen until then. Zeros for other lines.
+// Of a line with what counts on at a value that no line of its form had: where its form stood
+// first, and how many values it had. Zeros for other lines: the numbers of a few workers come by
+// turns.
 struct Again {
   std::uint64_t since = 0;  // line
   std::uint64_t times = 0;
@@ -32,16 +33,13 @@ class Forms {
  public:
   Again learn(std::uint32_t writer, std::string_view text, std::uint64_t line);
   Again find(std::uint32_t writer, std::string_view text);
-  // The same of the last lines of a writer, which are asked for in their order; `above` has those
-  // that were.
-  Again find(std::uint32_t writer, std::string_view text, std::uint64_t line, Forms& above) const;
 
  private:
   struct Seen {
     std::uint64_t first = 0;  // line
-    std::uint64_t then = 0;   // what counts on, in the first line and in the last one
-    std::uint64_t now = 0;
+    std::uint64_t now = 0;    // what counts on, in the last line
     std::uint64_t times = 0;
+    std::uint64_t values = 0;  // a bit for each that there was
   };
   static Again again(Seen& seen, std::uint64_t moving);
 

@@ -133,9 +133,10 @@ Known known(const Node& node) {
     case NodeKind::kAnchor:
       return {true, {""}, 0};
     case NodeKind::kBytes: {
-      if (node.bytes.count() == 0 || node.bytes.count() > kMostBytesOfSet) return {};
+      const std::size_t count = node.bytes.count();
+      if (count == 0 || count > kMostBytesOfSet) return {};
       Known found{true, {}, 0};
-      for (std::size_t value = 0; value < 256; ++value) {
+      for (std::size_t value = 0; found.texts.size() < count; ++value) {
         if (node.bytes[value]) found.texts.emplace_back(1, static_cast<char>(value));
       }
       return found;

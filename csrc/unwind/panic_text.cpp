@@ -4,15 +4,15 @@
 #include <array>
 #include <string_view>
 
+#include "unwind/managed_words.h"
+
 namespace pm::unwind {
 namespace {
 
 using elfcore::Memory;
 
-constexpr std::size_t kInnermost = 64;   // frames in which a run-time's end is looked for
-constexpr std::size_t kLongest = 16384;  // bytes of a message
-constexpr std::uint64_t kSearched = 64 << 10;
-constexpr std::int32_t kAbort = 6;  // SIGABRT
+constexpr std::size_t kInnermost = 64;  // frames in which a run-time's end is looked for
+constexpr std::int32_t kAbort = 6;      // SIGABRT
 
 std::string_view name_of(const Stack& stack, const Symbolizer& names, std::size_t at) {
   const Symbol* const symbol = names.find(stack.frames[at].lookup());
@@ -21,25 +21,6 @@ std::string_view name_of(const Stack& stack, const Symbolizer& names, std::size_
 
 bool has(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
-}
-
-// Words that somebody was meant to read: no control characters but line ends and tabs, whole
-// sequences of UTF-8.
-bool is_text(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x80) {
-      if ((byte < 32 && byte != '\n' && byte != '\t') || byte == 127) return false;
-      continue;
-    }
-    const std::size_t more = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc2 ? 1 : 0;
-    if (more == 0 || byte > 0xf4 || i + more >= text.size()) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    i += more;
-  }
-  return !text.empty();
 }
 
 std::optional<std::string> counted_text(const Memory& memory, std::uint64_t pointer,
@@ -53,9 +34,29 @@ std::optional<std::string> counted_text(const Memory& memory, std::uint64_t poin
   return text;
 }
 
+// A message without arguments is a constant of the program, handed on as `&mut dyn PanicPayload`:
+// a place on the stack that holds pointer and length (StaticStrPayload; Payload<&str>), and a table
+// of functions that begins with a destructor, this size and this alignment.
+std::optional<std::string> rust_constant(const Memory& memory, std::uint64_t from,
+                                         std::uint64_t to) {
+  std::optional<std::string> found;
+  for (std::uint64_t at = from; at + 16 <= to; at += 8) {
+    const auto payload = memory.word(at), table = memory.word(at + 8);
+    if (!payload || !table || *payload <= at || *payload >= to || *table < 65536) continue;
+    if (memory.word(*table + 8) != 16 || memory.word(*table + 16) != 8) continue;
+    const auto pointer = memory.word(*payload), length = memory.word(*payload + 8);
+    if (!pointer || !length) continue;
+    auto text = counted_text(memory, *pointer, *length);
+    if (!text || text == found) continue;
+    if (found) return std::nullopt;  // two that differ: nobody knows which
+    found = std::move(text);
+  }
+  return found;
+}
+
 // The frames of std::panicking keep the message that they made of the arguments, a String:
 // capacity, pointer, length (library/std/src/panicking.rs, FormatStringPayload; library/alloc
-// RawVec). A message without arguments is a constant of the program and stands nowhere else.
+// RawVec).
 std::optional<std::string> rust_message(const Memory& memory, const Stack& stack,
                                         const Symbolizer& names) {
   const std::size_t count = std::min(stack.frames.size(), kInnermost);
@@ -70,7 +71,8 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   if (first == count || last + 1 >= stack.frames.size()) return std::nullopt;
   const std::uint64_t from = stack.frames[first].sp, to = stack.frames[last + 1].sp;
   if (from % 8 != 0 || to <= from || to - from > kSearched) return std::nullopt;
-  std::optional<std::string> found;
+  auto found = rust_constant(memory, from, to);
+  if (found) return found;
   for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     std::array<std::uint64_t, 3> words;
     if (!memory.read(at, {reinterpret_cast<std::uint8_t*>(words.data()), sizeof words})) break;
@@ -97,13 +99,19 @@ std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view s
 // as {type, data}. fatalpanic() has replaced errors and Stringers by their text (preprintpanics).
 constexpr std::uint64_t kPanicOfG = 32, kMOfG = 48, kWordsOfM = 48;
 constexpr std::uint64_t kKindOfType = 23;
-constexpr std::uint8_t kKindMask = 31, kStringKind = 24;
+constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind = 24;
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
   if (!type || !data || *type < 4096) return std::nullopt;
   const auto kind = memory.get<std::uint8_t>(*type + kKindOfType);
-  if (!kind || (*kind & kKindMask) != kStringKind) return std::nullopt;
+  if (!kind) return std::nullopt;
+  const auto is = static_cast<std::uint8_t>(*kind & kKindMask);
+  if (is == kIntKind || is == kInt64Kind) {
+    const auto number = memory.get<std::int64_t>(*data);
+    return number ? std::optional(std::to_string(*number)) : std::nullopt;
+  }
+  if (is != kStringKind) return std::nullopt;
   const auto pointer = memory.word(*data), length = memory.word(*data + 8);
   if (!pointer || !length) return std::nullopt;
   return counted_text(memory, *pointer, *length);
@@ -151,67 +159,6 @@ std::optional<std::string> go_fatal_error(const Memory& memory) {
   return found.size() > kHead.size() && is_text(found) ? std::optional(found) : std::nullopt;
 }
 
-std::string utf8_of(const std::vector<std::uint16_t>& units) {
-  std::string text;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    std::uint32_t code = units[i];
-    if (code >= 0xd800 && code < 0xdc00 && i + 1 < units.size() &&
-        (units[i + 1] & 0xfc00) == 0xdc00) {
-      code = 0x10000 + ((code - 0xd800) << 10) + (units[++i] - 0xdc00u);
-    } else if (code >= 0xd800 && code < 0xe000) {
-      code = '?';
-    }
-    if (code < 0x80) {
-      text += static_cast<char>(code);
-    } else if (code < 0x800) {
-      text += {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-    } else if (code < 0x10000) {
-      text += {static_cast<char>(0xe0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)),
-               static_cast<char>(0x80 | (code & 63))};
-    } else {
-      text += {static_cast<char>(0xf0 | code >> 18), static_cast<char>(0x80 | (code >> 12 & 63)),
-               static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
-    }
-  }
-  return text;
-}
-
-// DefaultCatchHandler() prints an exception as its ToString() gives it, "TYPE: MESSAGE\n   at
-// METHOD…" in UTF-16 (vm/excep.cpp), from buffers on the stack of the thread that threw: below the
-// frames that are left, as the functions that used them have returned.
-std::optional<std::string> dotnet_exception(const Memory& memory, std::uint64_t sp) {
-  constexpr std::u16string_view kMark = u"\n   at ";
-  const std::uint64_t from = sp < kSearched ? 0 : (sp - kSearched) & ~std::uint64_t{7};
-  const elfcore::Segment* const segment = memory.core().segment_at(sp);
-  if (!segment || segment->start > sp) return std::nullopt;
-  const std::uint64_t start = std::max(from, segment->start);
-  const std::uint64_t stop = std::min(sp + kSearched, segment->end());
-  if (stop <= start) return std::nullopt;
-  std::vector<std::uint16_t> units((stop - start) / 2);
-  if (!memory.read(start, {reinterpret_cast<std::uint8_t*>(units.data()), units.size() * 2})) {
-    return std::nullopt;
-  }
-  const auto is_end = [](std::uint16_t unit) {
-    return (unit < 32 && unit != '\n' && unit != '\t' && unit != '\r') || unit == 0xffff;
-  };
-  std::string best;
-  auto at = units.begin();
-  while ((at = std::search(at, units.end(), kMark.begin(), kMark.end())) != units.end()) {
-    auto first = at;
-    while (first != units.begin() && !is_end(first[-1])) --first;
-    const auto last = std::find_if(at, units.end(), is_end);
-    const auto most = static_cast<std::ptrdiff_t>(kLongest);
-    std::string text = utf8_of({first, std::min(last, first + std::min(most, last - first))});
-    at = last;
-    // "Namespace.Type: message" stands in front of the first method.
-    const std::string_view head = std::string_view(text).substr(0, text.find('\n'));
-    const std::size_t colon = head.find(':');
-    const bool is_type = !head.empty() && !has(head.substr(0, colon), " ") && head[0] > 64;
-    if (is_type && text.size() > best.size()) best = std::move(text);
-  }
-  return best.empty() ? std::nullopt : std::optional(best);
-}
-
 // Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
 // run-time inside, without symbols.
 bool is_dotnet(const elfcore::Modules& modules) {
@@ -240,6 +187,9 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
       return found("Rust", rust_message(memory, stack, names));
+    }
+    if (name.starts_with("v8::internal::Isolate::CreateMessageOrAbort")) {
+      return found("JavaScript", v8_exception(memory, thread->registers.sp()));
     }
     if (name.starts_with("UnwindManagedExceptionPass1") ||
         name.starts_with("DispatchManagedException")) {

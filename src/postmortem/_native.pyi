@@ -310,6 +310,8 @@ class RawCore(TypedDict):
     operand: RawAddress | None
     instruction: RawInstruction | None
     caught: RawCaught | None
+    handler_stack: tuple[int, int] | None
+    """Start and size of the alternate stack that the crashed thread ran a handler on."""
     mapped_bytes: int
     dumped_bytes: int
     memory_by_kind: tuple[tuple[str, int, int], ...]
@@ -463,7 +465,7 @@ def build_id(path: str) -> str | None:
     """Return the build ID of an ELF file in hex, None if it has none or is not ELF."""
 
 RawFact = dict[str, Any]
-"""The fields of a fact by their names (csrc/strace/fields.h), facts in it as such dicts too.
+"""The fields of a fact by their names (csrc/*/fields.h), facts in it as such dicts too.
 
 A file is the name that was given for it, or else its number."""
 
@@ -814,17 +816,6 @@ def read_ranklog(
     that `KEEPS` in facts/signature.py names.
     """
 
-class RawGpuWhere(TypedDict):
-    """One thread of a GPU; numbers of the hardware and of the program."""
-
-    device: int
-    sm: int
-    warp: int
-    lane: int
-    grid: int
-    block: tuple[int, int, int]
-    thread: tuple[int, int, int]
-
 class RawGpuFrame(TypedDict):
     """One frame of a GPU's thread."""
 
@@ -833,36 +824,6 @@ class RawGpuFrame(TypedDict):
     offset: int | None
     places: tuple[tuple[str | None, str | None, int, bool], ...]
     """(function, file or None, line, inlined), the innermost first; empty: not known."""
-
-class RawGpuFault(TypedDict):
-    """Threads of a GPU that failed alike."""
-
-    source: str
-    """``"lane"``, ``"warp"``, ``"sm"`` or ``"trap"``: who says it."""
-    code: int
-    pc: int | None
-    first: RawGpuWhere
-    has_thread: bool
-    lanes: int
-    warps: int
-    blocks: int
-    detail: str | None
-    target_block: tuple[int, int, int] | None
-    frames: tuple[RawGpuFrame, ...]
-
-class RawGpuStand(TypedDict):
-    """Threads of a GPU that stood alike."""
-
-    device: int
-    grid: int
-    lanes: int
-    active: int
-    warps: int
-    blocks: int
-    failed: int
-    in_system: int
-    some: tuple[RawGpuWhere, ...]
-    frames: tuple[RawGpuFrame, ...]
 
 class RawGpuGrid(TypedDict):
     """One kernel that was launched."""
@@ -926,8 +887,8 @@ class RawGpuCore(TypedDict):
     modules: tuple[tuple[int, int, int, int, bool], ...]
     """(place of the context, handle, bytes of code or 0, functions, whether it has lines)."""
     grids: tuple[RawGpuGrid, ...]
-    faults: tuple[RawGpuFault, ...]
-    stands: tuple[RawGpuStand, ...]
+    faults: tuple[RawFact, ...]
+    stands: tuple[RawFact, ...]
     stands_left_out: int
     grids_left_out: int
     blocks: int

@@ -1,6 +1,15 @@
-"""Where the command starts: an interrupt while modules are imported ends it without a word."""
+"""Where the command starts: what is done before anything of it is imported.
 
+What reads evidence does so in a child. It is forked here, while there is little to share: each page
+that a process has touched costs its child a copy.
+"""
+
+import os
 import signal
+import sys
+from types import FrameType
+
+_STARTERS = ("runpy", "postmortem.entry")
 
 
 def run() -> None:
@@ -13,6 +22,35 @@ def run() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from postmortem.cli.commands import CONTAINED, command_of, in_full
+
+    contained = is_alone(sys._getframe()) and command_of(in_full(sys.argv[1:])) in CONTAINED
+    if contained:
+        from postmortem.cli.supervised import supervise
+
+        code = supervise()
+        if code is not None:
+            os._exit(code)
     from postmortem.cli.main import run_as_program
 
-    run_as_program(restore_interrupt=ours)
+    run_as_program(restore_interrupt=ours, contained=contained)
+
+
+def is_alone(frame: FrameType | None) -> bool:
+    """Return whether only the interpreter waits for this program, from its outermost frame on.
+
+    A profiler, a debugger and a test call the program and go on when it is over; so does a thread
+    that is no daemon, and ``python -i``.
+    """
+    if sys.flags.inspect or sys.gettrace() is not None or sys.getprofile() is not None:
+        return False
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if name not in _STARTERS and (name, frame.f_code.co_name) != ("__main__", "<module>"):
+            return False
+        frame = frame.f_back
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return True
+    main_thread = threading.main_thread()
+    return all(thread is main_thread or thread.daemon for thread in threading.enumerate())

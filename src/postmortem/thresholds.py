@@ -40,7 +40,9 @@ CAUGHT_LINES_OF_SHARED = 40
 """The same in a file that several ranks write: the lines may be the others'."""
 WORK_OF_OTHERS = 10
 """Lines of work behind an error that may be of others: more than they print until they wait."""
-WORK_ALIKE = 20
+WORK_VALUES = 3
+"""Values that what moves on in lines of one form has had: two may be the heads of two runs."""
+WORK_ALIKE = 12
 """Lines of one form, with something that moves on, that are work where none was above an error."""
 END_LINES = 500
 """Lines of a file between a failure and what is no part of its end."""

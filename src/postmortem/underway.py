@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # type checkers know the name; typing would be in each child's way
 if TYPE_CHECKING:
     from mmap import mmap
 
@@ -19,10 +19,12 @@ STARTING, READING, THINKING, WRITING = range(4)
 """What a process does: nothing yet, reading a file, drawing conclusions, writing its report."""
 
 _LONGEST = 4096
+_LIMITS = _LONGEST
 _LEAVINGS = 2 * _LONGEST
 PAGE_BYTES = 8 * _LONGEST
 # The layout of the page: state, out of memory, input consumed, exit code + 1 (2 bytes), turns (8
-# bytes), length of the path (4), the path; from `_LEAVINGS` on names that end in NUL.
+# bytes), length of the path (4), the path; from `_LIMITS` on three numbers of 8 bytes, from
+# `_LEAVINGS` on names that end in NUL.
 # csrc/base/underway.h knows the first part.
 _STATE, _MEMORY, _CONSUMED, _EXIT, _TURN, _LENGTH, _PATH = 0, 1, 2, 4, 8, 16, 20
 
@@ -56,6 +58,15 @@ def watch(page: mmap) -> None:
     _page = page
 
 
+def limited(
+    memory_bytes: int | None, cpu_seconds: float | None, patience_seconds: float | None
+) -> None:
+    """Say which limits hold from now on; None for those that do not."""
+    numbers = (memory_bytes or 0, 1000 * (cpu_seconds or 0), 1000 * (patience_seconds or 0))
+    told = b"".join(int(number).to_bytes(8, "little") for number in numbers)
+    _page[_LIMITS : _LIMITS + len(told)] = told
+
+
 def reading(path: str) -> None:
     """Say which file is opened now; raises `Refused` for one that a process before us died of."""
     if refused:
@@ -68,6 +79,11 @@ def reading(path: str) -> None:
     page[_LENGTH:_PATH] = len(name).to_bytes(4, "little")
     page[_PATH : _PATH + len(name)] = name
     _turn(READING)
+
+
+def path() -> str | None:
+    """Return the file that is being read."""
+    return _path_in(_page)
 
 
 def thinking() -> None:
@@ -156,10 +172,7 @@ class Page:
     @property
     def path(self) -> str | None:
         """The file that it reads, None in every other state."""
-        if self.state != READING:
-            return None
-        size = min(int.from_bytes(self._page[_LENGTH:_PATH], "little"), _LONGEST - _PATH)
-        return self._page[_PATH : _PATH + size].decode("utf-8", "surrogateescape")
+        return _path_in(self._page)
 
     @property
     def consumed(self) -> bool:
@@ -173,7 +186,37 @@ class Page:
         return code - 1 if code else None
 
     @property
+    def memory_bytes(self) -> int | None:
+        """Its limit of memory."""
+        return self._limit(0)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Its limit of processor time."""
+        return _seconds(self._limit(1))
+
+    @property
+    def patience_seconds(self) -> float | None:
+        """How long it may do nothing at all while it reads a file."""
+        return _seconds(self._limit(2))
+
+    def _limit(self, which: int) -> int | None:
+        begin = _LIMITS + 8 * which
+        return int.from_bytes(self._page[begin : begin + 8], "little") or None
+
+    @property
     def leavings(self) -> list[str]:
         """What is to be removed once it is dead."""
         names = self._page[_LEAVINGS:].split(b"\0")
         return [name.decode("utf-8", "surrogateescape") for name in names if name]
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return milliseconds and milliseconds / 1000
+
+
+def _path_in(page: mmap | bytearray) -> str | None:
+    if page[_STATE] != READING:
+        return None
+    size = min(int.from_bytes(page[_LENGTH:_PATH], "little"), _LONGEST - _PATH)
+    return page[_PATH : _PATH + size].decode("utf-8", "surrogateescape")

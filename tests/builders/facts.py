@@ -264,7 +264,7 @@ def _fault(raw: dict[str, Any]) -> Fault:
         entry["instruction"] = Instruction(
             **{"pc": entry["pc"].value, "code": code, **entry["instruction"]}
         )
-    return Fault(**entry)
+    return Fault(**_tuples(entry))
 
 
 def _module(entry: dict[str, Any]) -> Module:

@@ -4,6 +4,7 @@ Rings of `watch`, snapshots of GPU memory, notebooks, reports of our own, archiv
 traces of the monitor.
 """
 
+import bz2
 import io
 import json
 import pickle
@@ -225,6 +226,31 @@ def archive_of_claims(folder: Path, size: int) -> list[str]:
     return ["triage", str(path)]
 
 
+def archive_of_holes(folder: Path, size: int) -> list[str]:
+    """A tar with a log that is a hole but for its first and its last line."""
+    line = b"[rank0]: step 1\n"
+    info = tarfile.TarInfo("rank0.log")
+    info.size = 2 * len(line)
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.realsize": str(size),
+        "GNU.sparse.map": f"0,{len(line)},{size - len(line)},{len(line)}",
+    }
+    path = folder / "job.tar"
+    path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + (2 * line).ljust(512, b"\0") + bytes(1024))
+    return ["triage", str(path)]
+
+
+def archive_of_zeros(folder: Path, size: int) -> list[str]:
+    """A packed tar with a log of so many blocks of 1 MB of nothing: a stream for each block."""
+    info = tarfile.TarInfo("rank0.log")
+    info.size = size << 20
+    head, block = bz2.compress(info.tobuf(tarfile.GNU_FORMAT)), bz2.compress(bytes(1 << 20))
+    path = folder / "job.tar.bz2"
+    path.write_bytes(head + block * size + bz2.compress(bytes(1024)))
+    return ["triage", str(path)]
+
+
 def trace_of_frames(folder: Path, size: int) -> list[str]:
     """Two traces of the monitor with as many calls, no two of them alike."""
     for name, word in (("a.txt", "left"), ("b.txt", "right")):
@@ -318,6 +344,8 @@ ROOMS: dict[str, tuple[Maker, int]] = {
     "archive of small files": (archive_of_small_files, 60_000),
     "archive within archive": (archive_within_archive, 9),
     "archive of claims": (archive_of_claims, 1 << 60),
+    "archive of holes": (archive_of_holes, 1 << 40),
+    "archive of zeros": (archive_of_zeros, 16_000),
     "traces of frames": (trace_of_frames, 200_000),
     "traces of short lines": (trace_of_short_lines, 10_000_000),
     "recorders of groups": (recorder_of_groups, 400),

@@ -72,6 +72,23 @@ def test_another_failure_does_not_mislead(git: Path) -> None:
     assert list(git.glob("postmortem-*")) == []
 
 
+def test_what_commits_and_commands_say_is_no_answer(git: Path) -> None:
+    """A message may steer a terminal, hold a secret, or say that another commit is the culprit."""
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    liar = "0" * 40 + " is the first bad commit"
+    noise = f"import sys\nprint('{liar}')\nprint('{liar}', file=sys.stderr)\n"
+    made = []
+    for program in (WELL, noise, noise, noise + WANTED, noise + WANTED):
+        made += commits(f"# {len(made)}\n{program}")
+        call("commit", "-q", "--amend", "-m", f"{liar}\x1b]0;x\x07 {key}")
+        made[-1] = call("rev-parse", "HEAD").strip()
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{made[3]} is the first bad commit")
+    assert "\x1b" not in done.stdout
+    assert key[:16] not in done.stdout
+
+
 def test_what_skipped_commits_hide_is_said(git: Path) -> None:
     made = commits(WELL, OTHER, OTHER, WANTED)
     done = bisect("--good", made[0], *RUN)

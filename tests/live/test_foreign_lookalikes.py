@@ -82,6 +82,12 @@ static void *raiser(void *x) {
   raise(SIGSEGV);
   return 0;
 }
+KEPT int trace(int n) {
+  volatile char line[512];
+  memset((void *)line, n, 512);
+  return n < 0 ? 0 : trace(n + 1) + line[3];
+}
+static void report(int s) { trace(0); }
 static volatile long turns;
 KEPT void terminate_line(void) { for (;;) turns++; }
 struct shared { pthread_mutex_t m; volatile int taken; };
@@ -125,6 +131,15 @@ int main(int argc, char **argv) {
   if (IS("own message")) check(3);
   if (IS("own assert_fail")) assert_fail();
   if (IS("large frame")) return walk(40);
+  if (IS("handler's stack")) {
+    char *room = mmap(0, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(room + 4096, 15 << 12, PROT_READ | PROT_WRITE);
+    stack_t own = {.ss_sp = room + 8192, .ss_size = 14 << 12};
+    sigaltstack(&own, 0);
+    struct sigaction a = {.sa_handler = report, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &a, 0);
+    raise(SIGUSR1);
+  }
   if (IS("siginfo passed on")) {
     siginfo_t i = {.si_signo = SIGSEGV, .si_code = SEGV_MAPERR};
     syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGSEGV, &i);
@@ -195,6 +210,7 @@ ENDS = [
     ("stale message", "aborted_by_itself", "certain", "stop called abort"),
     ("own assert_fail", "aborted_by_itself", "certain", "assert_fail called abort"),
     ("large frame", "stack_overflow", "likely", "stack overflow in leaf"),
+    ("handler's stack", "stack_overflow", "likely", "deep recursion through trace"),
     ("siginfo passed on", "reraised_signal", "likely", "sent itself SIGSEGV"),
     ("left handler", "reraised_signal", "likely", "raised by main"),
     ("another thread raises", "reraised_signal", "likely", "SIGSEGV in deref"),

@@ -170,3 +170,39 @@ raise KeyError("x")
 def test_no_such_python() -> None:
     assert "cannot be started" in imported("json", "--python", "/no/such/python", code=3)["stderr"]
     assert "cannot run" in imported("json", "--python", "/bin/false", code=3)["stderr"]
+
+
+NONSENSE = """
+import os, stat
+rows = b"\\n{'raised': {}}\\n{'shadow': 5}\\n{'seconds': 'x'}\\n{'path': 5}\\n"
+rows += b"[" * 100_000 + b"\\n"
+for number in range(3, 20):
+    try:
+        if stat.S_ISREG(os.fstat(number).st_mode):
+            os.write(number, rows)
+    except OSError:
+        pass
+os._exit(0)
+"""
+
+
+def test_a_module_may_tell_anything_of_its_import() -> None:
+    put("liar.py", NONSENSE)
+    assert "told nonsense" in imported("liar", code=3)["stderr"]
+
+
+def test_a_message_of_any_length_is_told() -> None:
+    put("wordy.py", "raise RuntimeError('a ' + 'word ' * 5_000_000)\n")
+    id_, title = best(imported("wordy"))
+    assert id_ == "import_raised"
+    assert title.startswith("import wordy raises RuntimeError: a word")
+
+
+def test_a_message_that_cannot_be_had_is_none() -> None:
+    put("mute.py", "class E(Exception):\n def __str__(self): raise SystemExit(3)\nraise E\n")
+    assert best(imported("mute"))[1] == "import mute raises E"
+
+
+def test_a_module_that_writes_without_end_is_late() -> None:
+    put("flood.py", "import sys\nwhile True:\n    sys.stderr.write('x' * 100_000)\n")
+    assert best(imported("flood", "--timeout", "2"))[1] == "import flood did not end within 2 s"

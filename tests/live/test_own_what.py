@@ -69,3 +69,53 @@ def test_what_is_followed(
     found = read_core(str(core)).cpp_exceptions
     core.unlink()
     assert [exception.what for exception in found] == [SAID[case]]
+
+
+def test_an_exception_whose_library_is_gone_is_told_without_its_type(
+    tmp_path: Path, crash: Callable[..., Any]
+) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    library, program = tmp_path / "libstore.so", tmp_path / "load"
+    declared = "struct Lost { virtual ~Lost(); int shard; }; void store(int);"
+    defined = "Lost::~Lost() {} void store(int n) { Lost lost; lost.shard = n; throw lost; }"
+    library.with_suffix(".cpp").write_text(declared + defined)
+    program.with_suffix(".cpp").write_text(declared + "int main() { store(7); }")
+    for command in (
+        ["-shared", "-fPIC", "-o", library, library.with_suffix(".cpp")],
+        ["-o", program, program.with_suffix(".cpp"), library, f"-Wl,-rpath,{tmp_path}"],
+    ):
+        subprocess.run([compiler, *command], check=True, timeout=60)
+    core = crash([str(program)]).core
+    whole = read_core(str(core)).cpp_exceptions
+    library.unlink()
+    cut = read_core(str(core)).cpp_exceptions
+    assert [one.type for one in whole] == ["Lost"]
+    assert [(one.type, one.what, one.state) for one in cut] == [
+        ("(unknown type)", None, "uncaught")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("thrown", "what"),
+    [
+        ("std::out_of_range(std::string(3, 'x') + \" of shard 7\")", "xxx of shard 7"),
+        ('std::system_error(28, std::generic_category(), "ckpt")', "ckpt: No space left on device"),
+        ("std::bad_alloc()", None),
+    ],
+)
+def test_the_message_of_a_standard_exception_needs_no_library(
+    tmp_path: Path, crash: Callable[..., Any], thrown: str, what: str | None
+) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    source, program, elsewhere = tmp_path / "load.cpp", tmp_path / "load", tmp_path / "elsewhere"
+    headers = "".join(f"#include <{name}>\n" for name in ("new", "stdexcept", "system_error"))
+    source.write_text(f"{headers}int main() {{ throw {thrown}; }}")
+    subprocess.run([compiler, "-o", program, source], check=True, timeout=60)
+    elsewhere.mkdir()
+    core = crash([str(program)]).core
+    (found,) = read_core(str(core), sysroot=str(elsewhere)).cpp_exceptions
+    assert (found.type, found.what) == ("(unknown type)", what)

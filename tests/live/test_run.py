@@ -440,6 +440,18 @@ def test_secrets_in_a_message_are_masked_before_it_is_wrapped() -> None:
         assert b"hunter2" not in b"".join(text.split())
 
 
+@pytest.mark.parametrize("before", [45, 80, 175, 485])
+def test_secrets_in_a_message_are_masked_before_it_is_cut(before: int, place: Path) -> None:
+    key = "LTAI" + "mHnclCSwu5fWd8Besaqm"
+    message = "step " * (before // 5) + key
+    (place / "job.py").write_text(f"said = {message!r}\nraise RuntimeError(said)\n")
+    done = run("--", PYTHON, "job.py")
+    report = done.stderr.replace(message.encode(), b"")  # what the command itself has said
+    texts = [path.read_bytes() for path in folder().rglob("*") if path.is_file()]
+    for text in (report, *texts):
+        assert key[:9].encode() not in b"".join(text.split())
+
+
 def test_packed_folder(place: Path) -> None:
     done = run("--pack", "--", PYTHON, "-c", "1/0")
     (archive,) = place.glob("*.tar.gz")

@@ -31,8 +31,9 @@ def run(args: argparse.Namespace) -> int:
 def _commands() -> Commands:
     """Return all commands with their parsers."""
     from postmortem.cli import main
+    from postmortem.cli.commands import COMMANDS
 
-    parser, _ = main._parser(main.COMMANDS)
+    parser, _ = main._parser(COMMANDS)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

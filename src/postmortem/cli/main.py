@@ -9,49 +9,23 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from postmortem import underway
+from postmortem.cli.commands import COMMANDS, CONTAINED, LIVE, command_of, in_full
 from postmortem.cli.output import OutputError, check_target
 from postmortem.cli.parser import USAGE_ERROR, HelpFormatter, Parser, Version
+from postmortem.entry import is_alone
 from postmortem.errors import DebuggerError, EvidenceError
 
-COMMANDS: tuple[str, ...] = (
-    "triage",
-    "core",
-    "strace",
-    "logs",
-    "scan",
-    "hang",
-    "run",
-    "emulate",
-    "bisect",
-    "import",
-    "attach",
-    "watch",
-    "net",
-    "fleet",
-    "flight",
-    "diff",
-    "demo",
-    "doctor",
-    "install-handler",
-    "rules",
-    "completion",
-)
-"""Modules of this package, in the order of the help; see `_MODULES` for those of another name.
+_MODULES = {"import": "importing", "install-handler": "install_handler"}
+"""Modules of this package that are called otherwise than their command.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
-its help; `prepare(args)`, where there is one, is called before the command's evidence is read in a
-child. One that cannot be imported is an error, never a command that is not there.
+its help; `prepare(args)`, where there is one, is called before the limits of `_limit` hold. One
+that cannot be imported is an error, never a command that is not there.
 """
-
-_MODULES = {"import": "importing", "install-handler": "install_handler"}
-_CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage")
-"""Those that read files that may be hostile: in a child, under limits."""
-_CONTAINED_LIVE = ("hang", "watch", "net", "fleet")
-"""Those that read processes, or hear other hosts: with a limit of memory alone."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -71,8 +45,8 @@ examples:
 def main(argv: Sequence[str] | None = None, *, contained: bool = False) -> int:
     """Run a command line and return its exit code.
 
-    Where it is `contained`, what reads evidence does so in a child, under limits: two processes
-    return from here, the child with the code that is also ours.
+    `contained`: this process is watched by another (`cli.supervised`), and takes limits upon
+    itself before it reads evidence.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -85,23 +59,23 @@ def main(argv: Sequence[str] | None = None, *, contained: bool = False) -> int:
         return INTERRUPTED
 
 
-def run_as_program(*, restore_interrupt: bool = False) -> NoReturn:
+def run_as_program(*, restore_interrupt: bool = False, contained: bool = False) -> NoReturn:
     """Run the command line of this process and end the process.
 
     What the interpreter does at its end, setting every module and object free, takes as long as
     a tenth of a report on a core. Where nobody could notice it is left out: what was registered
     with atexit has run, and all output is written.
     """
-    alone = _is_alone(sys._getframe(1))
+    alone = is_alone(sys._getframe(1))
     try:
         if restore_interrupt:  # now that there is somebody to catch it
             import signal
 
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = main(contained=alone)
+        code = main(contained=contained)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    if not alone or not _is_alone(sys._getframe(1)):
+    if not alone or not is_alone(sys._getframe(1)):
         sys.exit(code)
     try:
         atexit._run_exitfuncs()
@@ -114,29 +88,6 @@ def run_as_program(*, restore_interrupt: bool = False) -> NoReturn:
     os._exit(code)
 
 
-_STARTERS = ("runpy", "postmortem.entry")
-
-
-def _is_alone(frame: FrameType | None) -> bool:
-    """Return whether only the interpreter waits for this program, from its outermost frame on.
-
-    A profiler, a debugger and a test call the program and go on when it is over; so does a thread
-    that is no daemon, and ``python -i``.
-    """
-    if sys.flags.inspect or sys.gettrace() is not None or sys.getprofile() is not None:
-        return False
-    while frame is not None:
-        name = frame.f_globals.get("__name__")
-        if name not in _STARTERS and (name, frame.f_code.co_name) != ("__main__", "<module>"):
-            return False
-        frame = frame.f_back
-    threading = sys.modules.get("threading")
-    if threading is None:
-        return True
-    main_thread = threading.main_thread()
-    return all(thread is main_thread or thread.daemon for thread in threading.enumerate())
-
-
 def _run(words: list[str], *, contained: bool) -> int:
     try:
         return _dispatch(words, contained=contained)
@@ -145,17 +96,18 @@ def _run(words: list[str], *, contained: bool) -> int:
     except BrokenPipeError:  # the reader has seen enough
         return 0
     except (EvidenceError, DebuggerError, OutputError) as error:
-        _complain(str(error), error.hint, words)
+        complain(str(error), error.hint, words)
     except OSError as error:
         what = error.strerror or str(error)
-        _complain(f"{error.filename}: {what}" if error.filename else what, None, words)
+        where = error.filename or underway.path()  # a read that fails names no file
+        complain(f"{where}: {what}" if where else what, None, words)
     except MemoryError:
         underway.out_of_memory()
         if not contained:  # else who watches us tells it
-            _complain("there is not enough memory for this", None, words)
+            complain("there is not enough memory for this", None, words)
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        _complain(
+        complain(
             f"unexpected {type(error).__name__}: {first}".rstrip(": "),
             "this is a bug of postmortem: please report it with what POSTMORTEM_DEBUG=1 prints",
             words,
@@ -164,10 +116,8 @@ def _run(words: list[str], *, contained: bool) -> int:
 
 
 def _dispatch(words: list[str], *, contained: bool) -> int:
-    command = next((word for word in words if not word.startswith("-")), None)
-    if command is not None and command not in COMMANDS and os.path.lexists(command):
-        words = ["triage", *words]  # a path and no command
-        command = "triage"
+    words = in_full(words)
+    command = command_of(words)
     alone = command in COMMANDS and words[0] == command
     parser, commands = _parser((words[0],) if alone else COMMANDS)
     if command is not None and command not in COMMANDS:
@@ -186,22 +136,24 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     prepare = getattr(commands[args.command], "prepare", None)
     if prepare is not None:
         prepare(args)
-    live = args.command in _CONTAINED_LIVE and getattr(args, "read", None) is None
-    if contained and args.command in (*_CONTAINED, *_CONTAINED_LIVE):
-        from postmortem.cli import supervised
-
-        try:
-            ended = supervised.supervise(
-                _named(args), live=live, processes=_looks_into_processes(args, words)
-            )
-        except supervised.Unfinished as error:
-            _complain(str(error), error.hint)
-            return NOT_ANALYSED
-        if ended is not None:
-            return ended
+    if contained and args.command in CONTAINED:
+        _limit(args, words)
     code = commands[args.command].run(args)
     assert isinstance(code, int)
     return code
+
+
+def _limit(args: argparse.Namespace, words: Sequence[str]) -> None:
+    """Take the limits upon this process that a command has with its files."""
+    from postmortem.readers.child_limits import limit, limits_for
+
+    def told(what: str) -> None:
+        print(f"postmortem: {what}", file=sys.stderr)
+
+    live = args.command in LIVE and getattr(args, "read", None) is None
+    files = (name for name in _named(args) if name != "-")
+    processes = _looks_into_processes(args, words)
+    limit(limits_for(files, told, live=live, processes=processes))
 
 
 def _named(args: argparse.Namespace) -> list[str]:
@@ -262,7 +214,7 @@ def _unknown(command: str) -> str:
     return f"{what}; did you mean {near[0]}?" if near else what
 
 
-def _complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
+def complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
     """Write an error as one line and a hint, and with POSTMORTEM_DEBUG its traceback before.
 
     It may quote evidence: secrets are masked, unless the command's words say otherwise.
@@ -303,7 +255,7 @@ def _flushed(code: int) -> int:
     except OSError as error:
         _drop_output()
         if code != NOT_ANALYSED:  # else it was told already
-            _complain(f"standard output: {error.strerror or error}", None)
+            complain(f"standard output: {error.strerror or error}", None)
         return NOT_ANALYSED
     except ValueError:  # closed by the program that called us
         return code

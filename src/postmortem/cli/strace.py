@@ -92,18 +92,21 @@ def _recorded(args: argparse.Namespace) -> str:
     import tempfile
     from pathlib import Path
 
+    from postmortem import underway
     from postmortem.knowledge.record_hint import attach_words
     from postmortem.readers.live.tracing import record_calls
 
     if args.keep_log is None:
         folder = tempfile.mkdtemp(prefix="postmortem-strace-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        underway.leave(folder)
         log = Path(folder, f"strace-{args.attach}.txt")
     else:
         log = Path(args.keep_log)
     if not args.quiet:
         words = f"strace records process {args.attach} for {args.seconds:g} s"
         print(f"postmortem: {words}", file=sys.stderr, flush=True)
+    underway.consuming()  # a process after this one would record another log
     done = record_calls(args.attach, attach_words(args.find), log, args.seconds)
     if not args.quiet:
         words = f"recorded {done.seconds:.1f} s ({_ENDED[done.ended_because]})"

@@ -7,45 +7,37 @@ the report of that one tells of the file under its problems.
 
 import os
 import signal
-import sys
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from mmap import mmap
 
 from postmortem import underway
 from postmortem.readers.child import MOST_TRIES, Child, Ending, Output, fork, leave_out
-from postmortem.readers.child_limits import limits_for
 
 _LOOK_SECONDS = 0.25
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SI_KERNEL = 0x80
 
 
-class Unfinished(Exception):
-    """No child came to an end; `hint` says what can be done."""
-
-    def __init__(self, what: str, hint: str) -> None:
-        super().__init__(what)
-        self.hint = hint
-
-
-def supervise(names: Iterable[str], *, live: bool, processes: bool) -> int | None:
+def supervise() -> int | None:
     """Return None in a child that is to do the work, and its exit code in us when that is done.
 
-    `names` are the files of the command line, `live` whether processes are read, not files,
-    `processes` whether files are read that only those may who may trace a process. Raises
-    Unfinished.
+    The child has no limits yet: it is to take them upon itself (`child_limits.limit`).
     """
-    files = (name for name in names if name != "-")
-    limits = limits_for(files, _complain, live=live, processes=processes)
+    try:
+        return _supervised()
+    except OSError as error:
+        return _complain(f"no process can be started to read in: {error.strerror}")
+
+
+def _supervised() -> int | None:
     page = mmap(-1, underway.PAGE_BYTES)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may have ignored it
     tries = 0
     while True:
         output = Output()
-        child = fork(limits, page)
+        child = fork(page)
         if child is None:
             output.hold_back()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -59,20 +51,20 @@ def supervise(names: Iterable[str], *, live: bool, processes: bool) -> int | Non
         tries += 1
         path = ending.path
         if path is None or tries > MOST_TRIES:
-            raise _unfinished(ending)
+            return _unfinished(ending)
         if child.page.consumed:
-            what = f"{path}: {ending.why}, and pipes cannot be read or written again without it"
-            raise Unfinished(what, "put what comes or goes through pipes into files")
+            what = f"{path}: {ending.why}, and what was read or written cannot be had again"
+            return _complain(what, "keep what comes or goes through pipes in files")
         leave_out(path, ending)
 
 
-def _unfinished(ending: Ending) -> Unfinished:
+def _unfinished(ending: Ending) -> int:
     where = f"{ending.path}: " if ending.path is not None else "after reading: "
     why = ending.why or "the analysis ended"
     if ending.path is None:
         why = why.removesuffix(" to read").replace("the process that read it", "the analysis")
     hint = "more can be allowed: POSTMORTEM_MEMORY=16G, POSTMORTEM_PATIENCE=SECONDS"
-    return Unfinished(where + why, hint)
+    return _complain(where + why, hint)
 
 
 def _wait(child: Child) -> Ending:
@@ -102,5 +94,8 @@ def _lingers(child: Child) -> bool:
     return child.look() is None
 
 
-def _complain(what: str) -> None:
-    print(f"postmortem: {what}", file=sys.stderr)
+def _complain(what: str, hint: str | None = None) -> int:
+    from postmortem.cli.main import NOT_ANALYSED, complain
+
+    complain(what, hint)
+    return NOT_ANALYSED

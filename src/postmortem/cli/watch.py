@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, pid, seconds, whole
 from postmortem.cli.output import add_report_options, emit
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -110,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     seen = watch.seen()
     notes = [watch.gpus.why_not] if watch.gpus.why_not else []
     if watch.left_out:
-        notes.append(f"{len(watch.left_out)} more processes")
+        notes.append(counted(len(watch.left_out), "more process", "more processes"))
     share = 100 * cost / max(seen.seconds, 0.001)
     footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core"
     return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)

@@ -60,7 +60,7 @@ _SPOKEN_TYPES = (
 _SHORTEST_GAP = 60
 _TELLS = Pattern(
     r"\b[A-Z]+_(?:ERROR|STATUS|ERR)_[A-Z_]{3,}|\b[A-Z]+_(?:EXHAUSTED|EXCEEDED|PRECONDITION|DENIED)\b"
-    r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b"
+    r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b|\bCANCELLED\b"
 )
 """What a text comes to: a status by its name, how a command ended."""
 

@@ -85,6 +85,8 @@ class Fault:
     """The file under the fault address, if a file was mapped there."""
     stack_limit: int | None = None
     """RLIMIT_STACK of the process as far as known, in bytes."""
+    handler_stack: tuple[int, int] | None = None
+    """Start and size of the alternate stack (sigaltstack) on which the thread ran a handler."""
 
 
 @record
@@ -110,9 +112,9 @@ class Panic:
     """What a language's run-time said when it ended the process, as its memory still has it."""
 
     language: str
-    """``"Go"``, ``"Rust"``, ``".NET"``."""
+    """``"Go"``, ``"Rust"``, ``".NET"``, ``"JavaScript"``."""
     text: str
-    """May have several lines: .NET puts the methods behind the message."""
+    """May have several lines: .NET and V8 put the methods behind the message."""
 
     @property
     def head(self) -> str:
@@ -126,7 +128,7 @@ class CppException:
 
     tid: int
     type: str
-    """Demangled."""
+    """Demangled; ``"(unknown type)"`` where the library that defines it is not at hand."""
     what: str | None
     """Its message; None when the type's layout is not known."""
     found_by: str

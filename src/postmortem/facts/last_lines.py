@@ -33,7 +33,8 @@ class LastLines:
     """They have the form of an error that ends something, not only a word or a level."""
     form: str = ""
     """What the first of them is, where that says more: ``"usage"``, a command line that was
-    refused, ``"code"``, the code with which something ended and nothing else."""
+    refused, ``"code"``, the code with which something ended and nothing else, ``"summary"``,
+    what names or counts what failed, ``"launcher"``, a launcher's own line."""
     above: LastLine | None = None
     """The line right above these errors: what ended may have written it."""
     first: bool = False

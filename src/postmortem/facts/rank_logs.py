@@ -81,6 +81,9 @@ class GroupPart:
         return tuple(said for part in self.parts for said in part.leaves())
 
 
+_FIRST_FRAMES = ("<module>", "_run_module_as_main")
+
+
 @record
 class LogFailure:
     """A process, or a thread of it, said that it failed."""
@@ -125,6 +128,20 @@ class LogFailure:
     def match(self, *ids: str) -> Match | None:
         """Return the first of these messages that its first line holds, if there is one."""
         return next((match for match in self.matches if match.id in ids), None)
+
+    @property
+    def uncaught(self) -> bool:
+        """Its traceback begins with the first frame of a program: nobody was there to catch it."""
+        return any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
+
+    @property
+    def caught_in(self) -> str:
+        """The function of a program that its traceback begins in: it may have been caught there.
+
+        None of how a process of a pool, or an actor, begins.
+        """
+        first = (self.frames[0].function or "") if self.frames else ""
+        return first if first[:1].isalpha() and "::" not in first else ""
 
     @property
     def first_said(self) -> ExceptionText:

@@ -74,6 +74,7 @@ def install(
         f"core_pattern: {now!r} -> {_PATTERN!r}" if now != _PATTERN else "core_pattern: is set",
     )
     if dry:
+        check_folder(folder)
         for step in steps:
             say(f"would do: {step}")
         return
@@ -126,14 +127,32 @@ def set_pattern(text: str) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make the folder for cores; raises EvidenceError where others could write to it."""
+    check_folder(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise EvidenceError(
-            str(folder),
-            "others may write to it, and root writes there",
-            hint="name a folder that belongs to root alone, or chmod go-w",
-        )
+    check_folder(folder)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that others may write to, or could put another one in the place of."""
+    real = folder.resolve()
+    for path in (folder, *folder.parents, real, *real.parents):
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise EvidenceError(str(path), f"cannot be looked at: {error.strerror}") from error
+        # Of a folder such as /tmp nobody but its owner can take what is in it away.
+        kept = path not in (folder, real) and status.st_mode & stat.S_ISVTX
+        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not kept
+        if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
+            raise EvidenceError(
+                str(path),
+                "others may write to it, and root writes there",
+                hint="name a folder that belongs to root alone, or chmod go-w",
+            )
+    if real.exists() and not real.is_dir():
+        raise EvidenceError(str(folder), "is no folder")
 
 
 def _require_writable() -> None:

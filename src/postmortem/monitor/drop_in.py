@@ -16,6 +16,8 @@ class DebugUnderflowOverflow(NumericsMonitor):
     left alone, as there.
     """
 
+    _abort_argument = "abort_after_batch_num"
+
     def __init__(
         self,
         model: torch.nn.Module,
@@ -43,15 +45,9 @@ class DebugUnderflowOverflow(NumericsMonitor):
         """Whether NaN or Inf were seen."""
         return self.first_bad is not None
 
-    def _name(self) -> str:
-        return "DebugUnderflowOverflow"
-
-    def _abort_argument(self) -> str:
-        return "abort_after_batch_num"
-
     def _message(self, found: FirstBad) -> str:
         return (
             "DebugUnderflowOverflow: inf/nan detected, aborting as there is no point running "
             "further. Please scroll up above this traceback to see the activation values prior to "
-            f"this event. {self._said(found)}"
+            f"this event. {self._verdict.said(found)}"
         )

@@ -49,14 +49,16 @@ class NumericsMonitor:
     max_frames         so many frames (calls of modules) are kept, and printed when numbers go bad
     trace_batches      batches whose frames are all printed; nothing is raised during them
     abort_after_batch  ends the run after this batch
-    every              looks at every so manieth batch only
+    every              looks at every n-th batch only
     gradients          also looks at each gradient when it has been accumulated
-    optimizer_state    also looks at the optimizer's state after every so manieth step; 0: never
+    optimizer_state    also looks at the optimizer's state after every n-th step; 0: never
     on_bad             "raise", or "report": print and go on
     flight             file, or folder, in which the last frames survive the process
     process_group      ranks that stop together: "auto" (all, if several), None, or a group
     out                where reports go; standard output
     """
+
+    _abort_argument = "abort_after_batch"
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class NumericsMonitor:
             on_bad=on_bad,
             out=out,
             message=self._message,
-            blind=self._blind,
+            blind=lambda: self._watch(False),
             previous=self._last_call,
         )
         self._weights = Weights(self._records.scans)
@@ -120,8 +122,6 @@ class NumericsMonitor:
         )
         self._verdict.backward = self._backward
         self._compiled: CompiledRows | None = None
-
-    # -- life ---------------------------------------------------------------------------------
 
     def __enter__(self) -> NumericsMonitor:
         return self.attach()
@@ -149,7 +149,7 @@ class NumericsMonitor:
 
     def _put_hooks(self) -> None:
         named = list(self.model.named_modules())
-        scripted = [name for name, module in named if _is_scripted(module)]
+        scripted = [name for name, one in named if isinstance(one, torch.jit.ScriptModule)]
         if scripted:
             log.warning(
                 "%d modules are compiled by torch.jit and take no hooks (first: %s): of them only "
@@ -161,16 +161,15 @@ class NumericsMonitor:
             self._records.flight = FlightWriter.open(
                 self._flight_path, self.model, *place_among_ranks()
             )
-        self._modules = [module for _, module in named if not _is_scripted(module)]
+        hooked = [(name, module) for name, module in named if name not in scripted]
+        self._modules = [module for _, module in hooked]
         self._compiled = compiled = CompiledRows(named)
-        for name, module in named:
-            if _is_scripted(module):
-                continue
+        for name, module in hooked:
             at = (compiled.rows, compiled.slots[name])
             hook = CallHook(self._forward, name, module is self.model, *at)
             self._last[name] = hook.own
             self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
-        if not _is_scripted(self.model):
+        if "" not in scripted:
             before = BatchHook(self._before)
             self._handles.append(
                 self.model.register_forward_pre_hook(before, with_kwargs=True, prepend=True)
@@ -283,11 +282,9 @@ class NumericsMonitor:
         self._recomputed.settle()
         at = records.batch
         self._backward.batch = at
-        self._watching = at % self._every == 0 or at in self._trace
-        self._backward.watching = self._watching
-        self._slowly = at in self._trace or (
-            self.first_bad is not None and not self._verdict.reports
-        )
+        self._watch(at % self._every == 0 or at in self._trace)
+        stops = self.first_bad is not None and not self._verdict.reports
+        self._slowly = stops or at in self._trace
         if not self._watching:
             return
         if records.flight is not None:
@@ -323,8 +320,7 @@ class NumericsMonitor:
             if told < 0 or told & 1 or weights is None or self._slowly:
                 self._look(name, own, module, args, kwargs, output)
             else:
-                kind = type(module).__name__
-                own["call"] = records.call(name, kind, weights, pairs, told >> 1)
+                own["call"] = records.call(name, type(module).__name__, weights, pairs, told >> 1)
         if is_root:
             self._backward.listen_to(output)
             if self._calls.end():
@@ -369,8 +365,8 @@ class NumericsMonitor:
             self._verdict.agree()
         if self._abort_after is not None and records.batch > self._abort_after:
             raise NumericsError(
-                f"{self._name()}: aborting after {records.batch} batches due to"
-                f" `{self._abort_argument()}={self._abort_after}` arg"
+                f"{type(self).__name__}: aborting after {records.batch} batches due to"
+                f" `{self._abort_argument}={self._abort_after}` arg"
             )
 
     def _step_boundary(self) -> None:
@@ -388,29 +384,14 @@ class NumericsMonitor:
             records.open_batch()
             self._backward.batch = records.batch
 
-    def _blind(self) -> None:
-        self._watching = self._backward.watching = False
-
-    # -- words ------------------------------------------------------------------------------------
-
-    def _said(self, found: FirstBad) -> str:
-        return self._verdict.said(found)
+    def _watch(self, watching: bool) -> None:
+        self._watching = self._backward.watching = watching
 
     def _message(self, found: FirstBad) -> str:
-        return f"{_STOPPED}; {self._said(found)}"
-
-    def _name(self) -> str:
-        return "NumericsMonitor"
-
-    def _abort_argument(self) -> str:
-        return "abort_after_batch"
+        return f"{_STOPPED}; {self._verdict.said(found)}"
 
     def _say_what_did_not_run(self) -> None:
         assert self._compiled is not None
         said = self._compiled.unheard(self.model, self._backward.heard, called=self._records.called)
         if said is not None:
             log.warning(said)
-
-
-def _is_scripted(module: torch.nn.Module) -> bool:
-    return isinstance(module, torch.jit.ScriptModule)

@@ -14,6 +14,10 @@ def task_block(threads: Threads, *, verbose: bool) -> Table | None:
     if not rows:
         return None
     shown = rows if verbose else rows[:_MOST]
-    left = f", {len(rows) - len(shown)} more places with -v" if len(shown) < len(rows) else ""
+    left = (
+        f", {counted(len(rows) - len(shown), 'more place')} with -v"
+        if len(shown) < len(rows)
+        else ""
+    )
     count = counted(len(threads.async_tasks), "task")
     return Table(("task", "awaits", "at"), tuple(shown), f"asyncio: {count} not done{left}")

@@ -32,7 +32,7 @@ def card_of(report: Report) -> Card:
     if not rows and not shown.places:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
         rows = troubles if best is None else _seen(best)
-    steps = shown.steps if best is None else best.next_steps
+    steps = shown.steps or (() if best is None else best.next_steps)
     return Card(
         headline=headline,
         failed=report.failed,

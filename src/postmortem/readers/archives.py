@@ -3,12 +3,13 @@
 import errno
 import lzma
 import os
+import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, TypeAlias, cast
 
 from postmortem.facts.source import Problem
 from postmortem.readers.regular import open_regular
@@ -16,8 +17,17 @@ from postmortem.readers.regular import open_regular
 MOST_FILES = 20_000
 MOST_BYTES = 16 << 30
 _MOST_ENTRIES = 10 * MOST_FILES
+BYTES_EACH = 1000
+"""Of what is unpacked for one that an archive holds, beside `LEAST_BYTES`; of logs 30 are many."""
+LEAST_BYTES = 256 << 20
 _PIECE = 1 << 20
 _ZEROS = bytes(_PIECE)
+_MORE_HEADERS = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+)
+Extents: TypeAlias = Sequence[tuple[int, int]]
+"""Offset and size of what a file holds; the rest of it are holes."""
 _NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL)
 
 
@@ -30,16 +40,32 @@ class Room:
         self.files = MOST_FILES
 
 
+class _Entry(tarfile.TarInfo):
+    """A header of a tar; one that says that gigabytes of headers follow is damaged."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Return the header; raises tarfile.ReadError."""
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _MORE_HEADERS and found.size > _PIECE:
+            raise tarfile.ReadError(f"a header of {found.size:,} bytes")
+        return found
+
+
 def unpack(path: str, target: Path, room: Room) -> list[Problem]:
     """Unpack the files of a tar or zip archive below `target`; return what was left out and why.
 
     Names cannot leave `target`; links, devices and archives' owners are not made. Sizes are those
-    that come out, not those that a header claims.
+    that come out, not those that a header claims; holes are none.
     """
     problems: list[Problem] = []
     unnamed = 0
+    kept_back = 0
     try:
-        for count, (name, stream) in enumerate(_entries(path)):
+        holds = os.stat(path).st_size  # noqa: PTH116  a name may hold any bytes
+        kept_back = max(0, room.bytes - LEAST_BYTES - BYTES_EACH * holds)
+        room.bytes -= kept_back
+        for count, (name, stream, extents) in enumerate(_entries(path)):
             if stream is None and count < _MOST_ENTRIES:
                 continue
             room.files -= 1
@@ -47,7 +73,7 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
                 problems.append(Problem(path, f"holds more than {MOST_FILES:,} files"))
                 break
             try:
-                _write(name, cast(BinaryIO, stream), target, room)
+                _write(name, cast(BinaryIO, stream), extents, target, room)
             except ValueError:  # a NUL in its name
                 unnamed += 1
             except OSError as error:
@@ -60,48 +86,59 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
                 break
     except (OSError, EOFError, ValueError, tarfile.TarError, zipfile.BadZipFile) as error:
         problems.append(Problem(path, f"cannot be unpacked whole: {error}"))
-    except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, a new method
+    except (RuntimeError, NotImplementedError, OverflowError, LookupError) as error:
+        # zipfile: a password, a new method; tarfile: a hole larger than any file, a cut list
         problems.append(Problem(path, f"cannot be unpacked: {error}"))
     except (lzma.LZMAError, zlib.error) as error:
         problems.append(Problem(path, f"cannot be unpacked whole: {error}"))
+    room.bytes += kept_back
     if unnamed:
         what = f"{unnamed:,} of its files are left out: by name they are there twice, or cannot be"
         problems.append(Problem(path, what))
     return problems
 
 
-def _write(entry: str, stream: BinaryIO, target: Path, room: Room) -> None:
+def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: Room) -> None:
     parts = [p for p in PurePosixPath(entry).parts if p not in ("/", "..", ".")]
     if not parts:
         return
     name = target.joinpath(*parts[-12:])
     name.parent.mkdir(parents=True, exist_ok=True)
     with name.open("xb") as out:
-        while room.bytes > 0 and (piece := stream.read(_PIECE)):
-            piece = piece[: room.bytes]
-            room.bytes -= len(piece)
-            if _ZEROS.startswith(piece):  # a bomb is made of little else: no disk for it
-                out.seek(len(piece), os.SEEK_CUR)
-            else:
-                out.write(piece)
+        for offset, size in extents or ((0, sys.maxsize),):
+            if offset:
+                out.seek(stream.seek(offset))
+            while room.bytes > 0 and (piece := stream.read(min(size, room.bytes, _PIECE))):
+                room.bytes -= len(piece)
+                size -= len(piece)
+                if _ZEROS.startswith(piece):  # a bomb is made of little else: no disk for it
+                    out.seek(len(piece), os.SEEK_CUR)
+                else:
+                    out.write(piece)
         out.truncate()
 
 
-def _entries(path: str) -> Iterator[tuple[str, object]]:
-    """Yield names with a stream of the bytes, None for what is no regular file."""
+def _entries(path: str) -> Iterator[tuple[str, object, Extents]]:
+    """Yield names with a stream of the bytes, None for what is no regular file.
+
+    Where the archive says what a file with holes holds, that comes with it.
+    """
     with open_regular(path) as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 for info in archive.infolist():
                     if info.is_dir() or (info.external_attr >> 28) not in (0, 0o10):
-                        yield info.filename, None
+                        yield info.filename, None, ()
                         continue
                     with archive.open(info) as stream:
-                        yield info.filename, stream
+                        yield info.filename, stream, ()
             return
         file.seek(0)
-        # A stream: an archive is read once, from its beginning.
-        with tarfile.open(fileobj=file, mode="r|*") as tar:
+        # Members come in their order, so that nothing is unpacked twice. No "r|*": where a member's
+        # end is claimed to lie behind that of the archive, tarfile would look for it for ever.
+        with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Entry) as tar:
             for member in tar:
-                yield member.name, tar.extractfile(member) if member.isreg() else None
+                content = tar.extractfile(member) if member.isreg() else None
+                extents = cast(Extents, member.sparse or ())
+                yield member.name, content, extents
                 tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them

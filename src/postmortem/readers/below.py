@@ -20,6 +20,8 @@ _SAMPLE = 16
 _SECONDS = 30.0
 """After so long the rest is left: a cold disk opens a thousand files in a second, or fewer."""
 _MOST_TOLD = 50
+_DEEPEST = 200
+"""Levels of folders; before Python 3.12 os.walk recurses."""
 _NUMBER = Pattern(r"\d+")
 
 
@@ -40,6 +42,10 @@ def files_below(
     def small() -> Iterator[str]:
         for base, folders, files in os.walk(folder, onerror=unreadable):
             folders.sort()
+            if base.count(os.sep) - folder.count(os.sep) >= _DEEPEST and folders:
+                folders.clear()
+                what = f"its folders are not read: {_DEEPEST} levels below {folder}"
+                problems.append(Problem(base, what))
             for alike in _sorts(base, files):
                 if len(alike) > _FEW:
                     large.append(alike)

@@ -4,6 +4,9 @@ Evidence may be made to take all memory, to loop, or to break the reader, and a 
 file system that does not answer; a process that waits for one cannot even be killed. So it is read
 by a child that has a limit of memory and fewer rights, and that dies with us. What it was at when
 it ended stands in a page that both share (`postmortem.underway`).
+
+Every page of memory that a process has touched costs its child a copy. So this imports little: no
+typing, no records.
 """
 
 import gc
@@ -15,46 +18,35 @@ from contextlib import suppress
 from mmap import mmap
 
 from postmortem import underway
-from postmortem.records import record
 
-MOST_MEMORY = 4 << 30
-PATIENCE_SECONDS = 20.0
-CPU_SECONDS = 600.0
 MOST_TRIES = 8
 """How many files may be left out, one after the other, before nothing is read."""
 _CHUNK = 1 << 20
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
-@record
-class Limits:
-    """What a child may use; None is no limit."""
-
-    memory_bytes: int | None = MOST_MEMORY
-    """Of data: what it maps of files does not count (setrlimit(2), RLIMIT_DATA)."""
-    cpu_seconds: float | None = CPU_SECONDS
-    patience_seconds: float | None = PATIENCE_SECONDS
-    """How long it may do nothing at all while it reads a file."""
-    fewer_rights: bool = True
-    """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS)."""
-    no_tcp: bool = True
-    """With `fewer_rights`: no TCP, nor what only a tracer may read of others (landlock(7))."""
-
-
-@record
 class Ending:
     """How a child ended, or had to be ended."""
 
-    code: int | None = None
-    """Its exit status; None if it was killed."""
-    signal: int | None = None
-    """What killed it, if not we."""
-    why: str | None = None
-    """What it did wrong, in words that follow the name of a file; None if nothing."""
-    path: str | None = None
-    """The file that it was reading."""
-    silent: bool = False
-    """Whether the file system of that gave no answer."""
+    def __init__(
+        self,
+        *,
+        code: int | None = None,
+        signal: int | None = None,
+        why: str | None = None,
+        path: str | None = None,
+        silent: bool = False,
+    ) -> None:
+        self.code = code
+        """Its exit status; None if it was killed."""
+        self.signal = signal
+        """What killed it, if not we."""
+        self.why = why
+        """What it did wrong, in words that follow the name of a file; None if nothing."""
+        self.path = path
+        """The file that it was reading."""
+        self.silent = silent
+        """Whether the file system of that gave no answer."""
 
 
 def leave_out(path: str, ending: Ending) -> None:
@@ -73,10 +65,9 @@ def _mount_of(path: str) -> str:
 class Child:
     """A child, from the side of its parent."""
 
-    def __init__(self, pid: int, page: mmap, limits: Limits) -> None:
+    def __init__(self, pid: int, page: mmap) -> None:
         self.pid = pid
         self.page = underway.Page(page)
-        self._limits = limits
         self._ending: Ending | None = None
         self._turn = -1
         self._activity = b""
@@ -128,18 +119,17 @@ class Child:
         return Ending(signal=number, why=why, path=path)
 
     def _memory_words(self) -> str:
-        most = self._limits.memory_bytes
-        return f"took more than {(most or 0) / 1e9:.1f} GB of memory to read"
+        return f"took more than {(self.page.memory_bytes or 0) / 1e9:.1f} GB of memory to read"
 
     def _excess(self) -> str | None:
         """Return which limit it has passed."""
         state = self.page.state
         if state == underway.WRITING:
             return None  # whoever reads the report may take any time
-        most = self._limits.cpu_seconds
+        most = self.page.cpu_seconds
         if most is not None and cpu_seconds_of(self.pid) > most:
             return f"took more than {most:g} s of processor time to read"
-        patience = self._limits.patience_seconds
+        patience = self.page.patience_seconds
         if patience is None or state != underway.READING:
             self._moved = time.monotonic()
             return None
@@ -151,7 +141,7 @@ class Child:
         return f"gave no answer for {patience:g} s" if self._is_silent() else None
 
     def _is_silent(self) -> bool:
-        patience = self._limits.patience_seconds
+        patience = self.page.patience_seconds
         return patience is not None and time.monotonic() - self._moved > patience
 
     def _clean_up(self) -> None:
@@ -214,8 +204,8 @@ def _is_pipe(number: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def fork(limits: Limits, page: mmap) -> Child | None:
-    """Return a child; in the child itself, which is limited, None.
+def fork(page: mmap) -> Child | None:
+    """Return a child; in the child itself None. It has no limits until `child_limits.limit`.
 
     No thread but the caller may run. Raises OSError.
     """
@@ -227,27 +217,22 @@ def fork(limits: Limits, page: mmap) -> Child | None:
     try:
         pid = os.fork()
         if pid:
-            return Child(pid, page, limits)
-        _limit(limits, page, parent)
+            return Child(pid, page)
+        _begin(page, parent)
         return None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _limit(limits: Limits, page: mmap, parent: int) -> None:
+def _begin(page: mmap, parent: int) -> None:
     from postmortem import _native
 
     if not _native.die_with_parent(parent):
         os._exit(1)
-    if limits.fewer_rights:
-        _native.renounce_rights(limits.no_tcp)
     underway.watch(page)
     _native.watch(page)
     for path, why in underway.refused.items():
         _native.refuse(path, why)
-    seconds = limits.cpu_seconds
-    # A little more than we look for: should we be too busy to look.
-    _native.lower_limits(limits.memory_bytes, None if seconds is None else int(seconds) + 5)
 
 
 def cpu_seconds_of(pid: int) -> float:

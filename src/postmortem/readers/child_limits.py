@@ -4,14 +4,13 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from postmortem.readers.child import (
-    CPU_SECONDS,
-    MOST_MEMORY,
-    PATIENCE_SECONDS,
-    Limits,
-    read_from_kernel,
-)
+from postmortem import underway
+from postmortem.readers.child import read_from_kernel
+from postmortem.records import record
 
+MOST_MEMORY = 4 << 30
+PATIENCE_SECONDS = 20.0
+CPU_SECONDS = 600.0
 _LEAST_MEMORY = 256 << 20
 _BYTES_EACH = 8
 """Of memory, for each byte of a file that is named: tables of all calls grow with the log."""
@@ -19,6 +18,33 @@ _CPU_SECONDS_EACH = 1e-6
 _PACKED = 32
 """How many times more than it stores a file system may say that a file holds."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@record
+class Limits:
+    """What a child may use; None is no limit."""
+
+    memory_bytes: int | None = MOST_MEMORY
+    """Of data: what it maps of files does not count (setrlimit(2), RLIMIT_DATA)."""
+    cpu_seconds: float | None = CPU_SECONDS
+    patience_seconds: float | None = PATIENCE_SECONDS
+    """How long it may do nothing at all while it reads a file."""
+    fewer_rights: bool = True
+    """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS)."""
+    no_tcp: bool = True
+    """With `fewer_rights`: no TCP, nor what only a tracer may read of others (landlock(7))."""
+
+
+def limit(limits: Limits) -> None:
+    """In a child: take limits upon this process, and tell them to who watches it."""
+    from postmortem import _native
+
+    if limits.fewer_rights:
+        _native.renounce_rights(limits.no_tcp)
+    seconds = limits.cpu_seconds
+    underway.limited(limits.memory_bytes, seconds, limits.patience_seconds)
+    # A little more than is looked for: should who watches be too busy to look.
+    _native.lower_limits(limits.memory_bytes, None if seconds is None else int(seconds) + 5)
 
 
 def limits_for(

@@ -91,7 +91,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         ),
         code=CodeRanges(tuple(raw["code"])),
         signal=_signal(raw),
-        fault=None if raw["crashed_tid"] is None else _fault(raw),
+        fault=None if raw["crashed_tid"] is None else _fault(raw, raw["handler_stack"]),
         caught=_caught(raw),
         abort_message=None if abort_message is None else AbortMessage(abort_message),
         fatal_python_error=None
@@ -246,7 +246,7 @@ def _caught(raw: RawCore) -> Caught | None:
     return Caught(_siginfo(row["signal"]), _fault(row), row["in_handler"])
 
 
-def _fault(raw: RawCore | RawCaught) -> Fault | None:
+def _fault(raw: RawCore | RawCaught, handler_stack: tuple[int, int] | None = None) -> Fault | None:
     pc, sp = raw["pc"], raw["sp"]
     if pc is None or sp is None:
         return None
@@ -256,6 +256,7 @@ def _fault(raw: RawCore | RawCaught) -> Fault | None:
         address=raw["fault"] and Address(**raw["fault"]),
         operand=raw["operand"] and Address(**raw["operand"]),
         instruction=raw["instruction"] and Instruction(**raw["instruction"]),
+        handler_stack=handler_stack,
     )
 
 

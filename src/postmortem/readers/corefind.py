@@ -21,7 +21,7 @@ from postmortem.readers.corepattern import container_kind, destination, file_glo
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
-from postmortem.text import shell_word
+from postmortem.text import counted, shell_word
 
 _NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
@@ -156,7 +156,11 @@ def core_problem(path: Path) -> str | None:
 
 
 def _no_core(folder: Path, files: int, skipped: list[tuple[Path, str]]) -> EvidenceError:
-    what = f"no core among its {files:,} files" if files else "no core: the folder has no files"
+    what = (
+        f"no core among its {counted(files, 'file')}"
+        if files
+        else "no core: the folder has no files"
+    )
     if skipped:
         named = "; ".join(f"{path.name}: {why}" for path, why in skipped[:_MOST_LISTED])
         more = f"; and {len(skipped) - _MOST_LISTED} more" if len(skipped) > _MOST_LISTED else ""

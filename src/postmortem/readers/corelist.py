@@ -8,6 +8,7 @@ from postmortem.facts.source import Problem
 from postmortem.readers.corefind import core_problem, named_like_core
 from postmortem.readers.regular import is_regular
 from postmortem.records import record
+from postmortem.text import counted
 
 MOST_CORES = 10_000
 _MOST_FILES = 50_000
@@ -71,4 +72,4 @@ def _below(folder: Path, taken: dict[str, Path]) -> Iterator[Problem]:
         what = f"cannot list the folder: {error.strerror}"
         yield Problem(str(error.filename), what)
     if not found and not failures:
-        yield Problem(str(folder), f"no core among the {files:,} files below it")
+        yield Problem(str(folder), f"no core among {counted(files, 'file')} below it")

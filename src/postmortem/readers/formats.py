@@ -166,9 +166,30 @@ def _require_elf_core(head: bytes, where: str, inside: str) -> None:
             "gdb of (or built for) that machine reads this one"
         )
         raise EvidenceError(where, what, hint=hint)
-    if b"VMCOREINFO\0" in head:
-        hint = "it belongs to the kernel, not to a process: open it with crash or drgn"
-        raise EvidenceError(where, f"{inside}a crash dump of the Linux kernel", hint=hint)
+    for note, what, hint in _MACHINES_MEMORY:
+        if note in head:
+            raise EvidenceError(where, f"{inside}{what}", hint=hint)
+
+
+# Notes of memory that is no process's: the type, the name, and what is fixed of what follows.
+_MACHINES_MEMORY = (
+    (
+        b"VMCOREINFO\0",
+        "a crash dump of the Linux kernel",
+        "it belongs to the kernel, not to a process: open it with crash or drgn",
+    ),
+    (
+        b"\0\0\0\0QEMU\0\0\0\0\1\0\0\0",
+        "the memory of a virtual machine (QEMU)",
+        "crash or drgn opens it with the vmlinux of its kernel",
+    ),
+    (
+        b"\0\0\0\2Xen\0",
+        "the memory of a virtual machine (Xen)",
+        "crash opens it with the vmlinux of its kernel",
+    ),
+    (b"\0\x0b\0\0VBCORE\0", "the memory of a virtual machine (VirtualBox)", "volatility reads it"),
+)
 
 
 def _not_core_elf(elf: ElfHead) -> tuple[str, str]:
@@ -193,7 +214,22 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"PAGEDUMP", "a crash dump of the Windows kernel", "WinDbg reads it"),
     (b"MZ", "a Windows program", "give the core that the process left"),
     (b"KDUMP   ", "a crash dump of the Linux kernel", "open it with crash or drgn"),
+    (b"DISKDUMP", "a crash dump of the Linux kernel", "open it with crash or drgn"),
     (b"makedumpfile", "a crash dump of the Linux kernel", "open it with crash or drgn"),
+    (b"EMiL", "an image of a machine's memory (LiME)", "volatility reads it"),
+    (b"\0asm", "a WebAssembly module, or a core of one", "wasmgdb reads cores of WebAssembly"),
+    (
+        b"*** *** *** *** *** *** *** *** *** *** *** *** *** *** *** ***\n",
+        "a tombstone of Android, which is text",
+        "read it as it is; ndk-stack -sym DIR -dump FILE adds names and lines",
+    ),
+    (
+        b"#\n# A fatal error has been detected by the Java Runtime Environment",
+        "a report of the JVM (hs_err_pid….log)",
+        "postmortem FILE explains it",
+    ),
+    (b"JAVA PROFILE 1.0", "a heap dump of the JVM", "Eclipse MAT or jhat reads it"),
+    (b"070701", "a cpio archive (an initramfs)", "unpack it first: cpio -id < FILE"),
     (
         b"version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, which stands for the real file",

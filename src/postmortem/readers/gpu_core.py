@@ -25,14 +25,12 @@ from postmortem.facts.source import Problem
 
 if TYPE_CHECKING:
     from postmortem._native import (
+        RawFact,
         RawGpuCore,
         RawGpuDevice,
-        RawGpuFault,
         RawGpuFocus,
         RawGpuFrame,
         RawGpuGrid,
-        RawGpuStand,
-        RawGpuWhere,
     )
 
 _NAMES = (
@@ -204,12 +202,6 @@ def _kernel(row: RawGpuGrid) -> GpuKernel:
     )
 
 
-def _thread(row: RawGpuWhere) -> GpuThread:
-    return GpuThread(
-        row["device"], row["sm"], row["warp"], row["lane"], row["grid"], row["block"], row["thread"]
-    )
-
-
 def _frames(rows: Sequence[RawGpuFrame]) -> tuple[GpuFrame, ...]:
     return tuple(
         GpuFrame(
@@ -224,35 +216,14 @@ def _frames(rows: Sequence[RawGpuFrame]) -> tuple[GpuFrame, ...]:
     )
 
 
-def _fault(row: RawGpuFault) -> GpuFault:
-    return GpuFault(
-        source=row["source"],
-        code=row["code"],
-        pc=row["pc"],
-        first=_thread(row["first"]),
-        has_thread=row["has_thread"],
-        threads=row["lanes"],
-        warps=row["warps"],
-        blocks=row["blocks"],
-        detail=row["detail"],
-        target_block=row["target_block"],
-        frames=_frames(row["frames"]),
-    )
+def _fault(row: RawFact) -> GpuFault:
+    nested = {"first": GpuThread(**row["first"]), "frames": _frames(row["frames"])}
+    return GpuFault(**row | nested)
 
 
-def _stand(row: RawGpuStand) -> GpuStand:
-    return GpuStand(
-        device=row["device"],
-        grid=row["grid"],
-        threads=row["lanes"],
-        active=row["active"],
-        warps=row["warps"],
-        blocks=row["blocks"],
-        failed=row["failed"],
-        in_system=row["in_system"],
-        some=tuple(_thread(one) for one in row["some"]),
-        frames=_frames(row["frames"]),
-    )
+def _stand(row: RawFact) -> GpuStand:
+    threads = tuple(GpuThread(**one) for one in row["some"])
+    return GpuStand(**row | {"some": threads, "frames": _frames(row["frames"])})
 
 
 def _registers(row: RawGpuFocus) -> GpuRegisters:

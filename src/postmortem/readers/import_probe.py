@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOST_CHARACTERS = 10_000
+"""Of a message that are told."""
+
 
 def _probe() -> None:
     import faulthandler
@@ -73,9 +76,12 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 def _told(error: BaseException, frames: list[tuple[str, int, str]]) -> dict[str, object]:
     try:
         words = str(error)
-    except Exception:
+    except BaseException:
         words = ""
-    row: dict[str, object] = {"type": type(error).__name__, "message": words, "frames": frames}
+    if len(words) > MOST_CHARACTERS:  # up to a blank: half a credential is not known as one
+        words = words[:MOST_CHARACTERS].rsplit(None, 1)[0]
+    name = type(error).__name__[:MOST_CHARACTERS]
+    row: dict[str, object] = {"type": name, "message": words, "frames": frames}
     for name, attribute in (("module", "name"), ("file", "path")):
         value = getattr(error, attribute, None) if isinstance(error, ImportError) else None
         row[name] = value if isinstance(value, str) else None

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from postmortem.readers.ranklogs.statuses import signal_name
 _MOST_BYTES = 16 << 20
 _MOST_LINE = 1 << 20
 _GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
 _MOST_COSTS = 40
 _TIME = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \|\s*(\S+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (\S{1,200})', re.MULTILINE)
@@ -46,24 +48,37 @@ def import_in_child(name: str, *, python: str | None = None, seconds: float) -> 
             )
         except OSError as error:
             raise EvidenceError(executable, f"cannot be started: {error.strerror}") from error
-        late = _wait(child, seconds + _GRACE_SECONDS)
+        late = _wait(child, seconds + _GRACE_SECONDS, (told.fileno(), said.fileno()))
         taken = time.monotonic() - began
         rows = list(_rows(_read(told)))
         text = _read(said)
-    return _importing(name, executable, rows, text, child.returncode, taken, seconds, late=late)
-
-
-def _wait(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Return whether it had to be killed, for it did not even end itself."""
+    code = child.returncode
     try:
-        child.wait(seconds)
-    except subprocess.TimeoutExpired:
+        return _importing(name, executable, rows, text, code, taken, seconds, late=late)
+    except (LookupError, TypeError, ValueError) as error:
+        # The module has its descriptor, too, and may have told anything.
+        raise EvidenceError(executable, f"told nonsense of the import: {error}"[:300]) from error
+
+
+def _wait(child: subprocess.Popen[bytes], seconds: float, outputs: Sequence[int]) -> bool:
+    """Return whether it had to be killed, for it did not even end itself.
+
+    What it writes beyond what is read is let go meanwhile: it may write for as long as it runs.
+    """
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LOOK_SECONDS)
+                return False
+            for output in outputs:
+                if os.fstat(output).st_size > _MOST_BYTES:
+                    os.ftruncate(output, _MOST_BYTES)
         return True
     finally:
         if child.poll() is None:
             child.kill()
             child.wait()
-    return False
 
 
 def _read(stream: Any) -> str:
@@ -98,11 +113,12 @@ def _importing(
     for row in rows:
         known.update(row)
     ended = "raised" in known or "file" in known
-    if not ended and not rows and code > 0 and "Timeout" not in text:
-        words = (text.strip().splitlines() or ["it ends at once"])[-1]
+    timed_out = limit if late or (not ended and code == 1 and taken >= limit) else None
+    if not ended and not rows and code > 0 and timed_out is None:
+        said = [line for line in text.splitlines() if line and not line.startswith("import time:")]
+        words = said[-1] if said else f"it ends with status {code} and tells nothing"
         raise EvidenceError(executable, f"cannot run the import: {words[:300]}")
     raised = _raised(known.get("raised"))
-    timed_out = limit if late or (not ended and code == 1 and "Timeout" in text) else None
     number = -code if code < 0 and timed_out is None else 0
     return Importing(
         name=name,

@@ -20,7 +20,8 @@ from postmortem.records import record
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
 _JOB = Pattern(
-    r"^(?P<of>[A-Za-z][A-Za-z_]*)[-_.](?P<job>\d{4,12})(?:_(?P<task>\d{1,6}))?\.(?:out|err|log)$|"
+    r"^(?P<of>slurm|[A-Za-z][A-Za-z_]*(?=.*\.(?:out|err)$))[-_.]"
+    r"(?P<job>\d{4,12})(?:_(?P<task>\d{1,6}))?\.(?:out|err|log)$|"
     r"^(?P<pbs>.+)\.[oe](?P<number>\d{2,12})$"
 )
 _DATED = Pattern(
@@ -85,27 +86,31 @@ def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, lis
     rest = []
     for path in logs:
         above = list(map(str, Path(path).parents))
-        own = next((a for a in above if a in folders or str(Path(a).parent) in sweeps), None)
+        swept = next((a for a in above if str(Path(a).parent) in sweeps), None)
+        own = next((a for a in above if a in folders), None)
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
-        date = _DATED.search(path)
-        if own is not None:
-            parent = str(Path(own).parent)
-            groups.setdefault((own, parent, parent in sweeps), []).append(path)
+        date = next(reversed([*_DATED.finditer(path)]), None)
+        if swept is not None:
+            parent = str(Path(swept).parent)
+            groups.setdefault((swept, parent, True), []).append(path)
         elif date:
-            at = datetime.strptime(_NO_DIGIT.sub("", date[0]), "%Y%m%d%H%M%S").timestamp()
-            dated.setdefault(str(Path(path[: date.start()]).parent), []).append((at, path))
+            series = str(Path(path[: date.start()]).parent)
+            dated.setdefault(series, []).append((_seconds(date[0]), path))
+        elif own is not None:
+            groups.setdefault((own, str(Path(own).parent), False), []).append(path)
         elif job:
             groups.setdefault(_of_job(path, job), []).append(path)
         else:
             rest.append(path)
     for series, found in dated.items():
         key: _Key = ("", "", False)
-        before = float("-inf")
+        until = float("-inf")
         for at, path in sorted(found):
-            if at - before > _TOGETHER:
+            if at > until:
                 key = (path, series, False)
             groups.setdefault(key, []).append(path)
-            before = at
+            # Who began before another one's last line may be another rank of its job.
+            until = max(until, at + _TOGETHER, *_stamps(path))
     return groups, rest
 
 
@@ -148,29 +153,46 @@ def _one_by_one(one: _Ends, other: _Ends) -> bool:
     return then.began is not None and then.began > first.ended + _CERTAIN
 
 
-def _ends(path: str) -> _Ends:
-    """Return what its ends tell; of a file that cannot be read when it was written to last."""
-    ended = os.stat(path).st_mtime  # noqa: PTH116  a name may hold any bytes
+def _seconds(stamp: str) -> float:
+    """Return seconds since the epoch, by this machine's zone as all stamps of texts."""
+    try:
+        return datetime.strptime(_NO_DIGIT.sub("", stamp), "%Y%m%d%H%M%S").timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _text_ends(path: str) -> tuple[str, str, float]:
+    """Return the first and the last bytes of a file, and when it was written to last.
+
+    Of one that cannot be read, or is gone by now, nothing.
+    """
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(0, size - _TAIL))
-            tail = stream.read(_TAIL).decode("latin-1")
+            status = os.fstat(stream.fileno())
+            stream.seek(max(0, status.st_size - _TAIL))
+            tail = stream.read(_TAIL)
     except OSError:
-        return _Ends(None, ended, {})
-    times = [*_times(head.decode("latin-1")), *_times(tail)]
+        return "", "", 0.0
+    return head.decode("latin-1"), tail.decode("latin-1"), status.st_mtime
+
+
+def _stamps(path: str) -> list[float]:
+    head, tail, _ = _text_ends(path)
+    return [*_times(head), *_times(tail)] or [0.0]
+
+
+def _ends(path: str) -> _Ends:
+    """Return what the ends of a log tell."""
+    head, tail, ended = _text_ends(path)
+    times = [*_times(head), *_times(tail)]
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)})
 
 
 def _times(text: str) -> Iterator[float]:
-    for found in _STAMP.finditer(text):
-        try:
-            yield datetime.fromisoformat(found[0]).timestamp()
-        except (ValueError, OverflowError):
-            continue
+    return (seconds for one in _STAMP.finditer(text) if (seconds := _seconds(one[0])))
 
 
 def _run(key: _Key, paths: list[str]) -> Run:

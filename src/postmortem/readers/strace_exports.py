@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 from postmortem import _native, underway
 from postmortem.partial import create_beside
 from postmortem.records import record
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem._native import RawClosed
@@ -187,7 +188,7 @@ class Exports:
 
             def finish(closed: RawClosed) -> Written:
                 table.close()
-                return Written(name, f"{table.calls:,} calls")
+                return Written(name, counted(table.calls, "call"))
 
             self._add(native, finish, name)
             return
@@ -197,7 +198,7 @@ class Exports:
             mask=self._mask,
             texts=self._mask is None,
         )
-        self._add(native, lambda closed: Written(name, f"{closed['calls']:,} calls"), name)
+        self._add(native, lambda closed: Written(name, counted(closed["calls"], "call")), name)
 
     def _add_folded(self, name: str) -> None:
         target = self._target(name)

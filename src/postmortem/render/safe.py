@@ -9,6 +9,8 @@ surrogates, PEP 383), an identifier may hold bidirectional overrides that show i
 import re
 import unicodedata
 
+from postmortem.text import counted
+
 LINE_LIMIT = 2_000
 """Characters of one value that are shown; a longer one is folded in its middle."""
 
@@ -33,7 +35,7 @@ def block(text: str, *, lines: int = BLOCK_LIMIT, limit: int = LINE_LIMIT) -> st
     if len(rows) > lines:
         head = (lines * 2 + 2) // 3
         tail = lines - head
-        left_out = f"[{len(rows) - lines:,} lines left out]"
+        left_out = f"[{counted(len(rows) - lines, 'line')} left out]"
         rows = [*rows[:head], left_out, *rows[len(rows) - tail :]]
     return "\n".join(line(row.expandtabs(8), limit=limit) for row in rows)
 

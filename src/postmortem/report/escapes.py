@@ -2,6 +2,7 @@ r"""Text as it was before something escaped it, with where each character stands
 
 strace, repr(), JSON and URLs write ``\n``, ``\x00``, ``\"``, ``\\u002d``, ``%2D``. A token behind
 such an escape seems to be part of a longer word, and one that is escaped itself has no known form.
+The same holds behind a colour, which ends in a letter, and where colours stand in the token.
 """
 
 import re
@@ -12,6 +13,7 @@ from postmortem.patterns import Pattern
 
 _BACKSLASHED = Pattern(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0-7]{1,3}|[abefnrtv\"'\\/])")
 _OF_THE_WEB = Pattern(r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);")
+_COLOURS = Pattern(r"(?:(?:\x1b|\^\[)\[|\x9b)[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b[()][0-9A-Z]")
 _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ENTITIES = {"&amp;": "&", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'"}
 _DEEPEST = 3
@@ -33,14 +35,15 @@ class Unescaped:
 
 def unescaped(text: str) -> Iterator[Unescaped]:
     """Yield the text with one level of escapes less at a time; nothing where there are none."""
-    if "\\" not in text and "%" not in text and "&" not in text:
+    if not any(sign in text for sign in "\\%&\x1b\x9b^"):
         return
     places: Sequence[int] = range(len(text) + 1)
     for level in range(_DEEPEST + 1):
         # Beside the chain: the password in "user%a1" is no escape, whatever stands around it.
-        web = _without(_OF_THE_WEB, text, places)
-        if web is not None:
-            yield Unescaped(*web)
+        for kind in (_OF_THE_WEB, _COLOURS):
+            aside = _without(kind, text, places)
+            if aside is not None:
+                yield Unescaped(*aside)
         plain = _without(_BACKSLASHED, text, places) if level < _DEEPEST else None
         if plain is None:
             return
@@ -53,8 +56,9 @@ def _without(escape: Pattern, text: str, places: Sequence[int]) -> tuple[str, Se
     kept = array("q")
     end = 0
     for match in escape.finditer(text):
-        parts += (text[end : match.start()], _meant(match[0]))
-        kept.extend(places[end : match.start() + 1])
+        meant = _meant(match[0])
+        parts += (text[end : match.start()], meant)
+        kept.extend(places[end : match.start() + len(meant)])
         end = match.end()
     if not end:
         return None
@@ -64,6 +68,8 @@ def _without(escape: Pattern, text: str, places: Sequence[int]) -> tuple[str, Se
 
 
 def _meant(escape: str) -> str:
+    if escape[0] in "\x1b\x9b^":
+        return ""
     if escape[0] == "%":
         return chr(int(escape[1:], 16))
     if escape[0] == "&":

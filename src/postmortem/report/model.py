@@ -98,8 +98,13 @@ class Report:
 
 
 def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Return diagnoses the best first: by role, then by confidence; stable within equals."""
+    """Return diagnoses the best first: by role, then by confidence; stable within equals.
+
+    What the evidence lacks comes behind what it says.
+    """
     roles, degrees = list(Role), list(Confidence)
-    return tuple(
-        sorted(diagnoses, key=lambda d: (roles.index(d.role), degrees.index(d.confidence)))
-    )
+
+    def rank(one: Diagnosis) -> tuple[int, bool, int]:
+        return roles.index(one.role), one.topic is Topic.EVIDENCE, degrees.index(one.confidence)
+
+    return tuple(sorted(diagnoses, key=rank))

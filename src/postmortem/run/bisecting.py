@@ -13,6 +13,8 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.records import replace
+from postmortem.render.safe import block
+from postmortem.report.redact import Redactor
 from postmortem.run.once import Finished, complain, run_once
 from postmortem.run.options import RunOptions
 
@@ -79,28 +81,32 @@ def bisect(options: RunOptions, *, good: str | None, bad: str | None, signature:
     command += ["--repeat", str(options.repeat)]
     if options.timeout is not None:
         command += ["--timeout", str(options.timeout)]
-    done = subprocess.run(
-        ["git", "bisect", "run", *command, "--", *options.command],
-        stdout=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
+    run = ["git", "bisect", "run", *command, "--", *options.command]
+    code = subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode
+    return _told(code)
+
+
+def _told(code: int) -> int:
+    """Write what git has found: the commit, or the commits that it may be.
+
+    git's log says it: in what else it writes, subjects of commits and the command may say the same.
+    """
+    rows = _git("bisect", "log").splitlines()
+    found, left = (
+        [row.partition("[")[2].partition("]")[0] for row in rows if row.startswith(mark)]
+        for mark in ("# first bad commit: [", "# possible first bad commit: [")
     )
-    return _told(done.stdout, done.returncode)
-
-
-def _told(said: str, code: int) -> int:
-    """Write the last of what git says: the commit, or the commits that it may be."""
-    marks = ("is the first bad commit", "The first bad commit could be any of")
-    for mark in marks:
-        at = said.find(mark)
-        if at >= 0:
-            text = said[said.rfind("\n", 0, at) + 1 :]
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
-            complain("bisect: done; git bisect reset goes back")
-            return 0 if mark == marks[0] else 1
-    complain("bisect: interrupted; the same command without --good and --bad goes on")
-    return code or 1
+    if not found and not left:
+        complain("bisect: interrupted; the same command without --good and --bad goes on")
+        return code or 1
+    if found:
+        text = _git("log", "-1", "--no-color", "--no-ext-diff", "--stat=100", found[-1])
+        text = f"{found[-1]} is the first bad commit\n{text}"
+    else:
+        text = "\n".join(("The first bad commit could be any of:", *left))
+    print(block(Redactor().text(text)))
+    complain("bisect: done; git bisect reset goes back")
+    return 0 if found else 1
 
 
 def _seen(options: RunOptions, bad: str, wanted: str | None) -> str:
@@ -143,7 +149,17 @@ def _failures(options: RunOptions, commit: str) -> Iterator[Finished]:
 
 
 def _once(options: RunOptions) -> Finished:
-    """Run the command, and keep nothing of it."""
+    """Run the command, and keep nothing of it; what it writes is no answer of ours."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        return _run(options)
+    finally:
+        os.dup2(answers, 1)
+        os.close(answers)
+
+
+def _run(options: RunOptions) -> Finished:
     with tempfile.TemporaryDirectory(prefix="postmortem-bisect-") as folder:
         once = replace(options, repeat=1, into=Path(folder))
         return run_once(once, keep_files=True, quiet=True)

@@ -81,7 +81,7 @@ class Evidence:
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(self._masked(text), encoding="utf-8", errors="surrogateescape")
+            target.write_text(self.masked(text), encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             self.problems.append(f"{name}: {error.strerror}")
 
@@ -101,8 +101,8 @@ class Evidence:
         except OSError as error:
             self.problems.append(f"{name}: {error.strerror}")
 
-    def _masked(self, text: str) -> str:
-        # As a whole: of a private key no single line tells what it is.
+    def masked(self, text: str) -> str:
+        """Return a whole text as it may be told: of a private key no single line is known."""
         return text if self._redactor is None else self._redactor.text(text)
 
     def _walked(self, value: object) -> object:
@@ -180,6 +180,8 @@ def _raises(evidence: Evidence, scratch: Path, facts: RunFacts) -> None:
     found = [replace(one, rank=ranks.get(one.pid)) if one.rank is None else one for one in found]
     for one in found:
         evidence.document(f"raises/{one.file}", {**one.document, "rank": one.rank})
+    # Before anything is clipped: a credential that was cut is not known as one.
+    found = [replace(one, message=evidence.masked(one.message)) for one in found]
     logs: dict[str, list[str]] = {}
     for one in _told(found, facts):
         log = f"rank{one.rank}.log" if one.rank is not None else f"pid-{one.pid}.log"

@@ -164,7 +164,7 @@ def _explained(
     What it reads was written by the command: a file that is its end is left out by the next one.
     """
     from postmortem.readers.child import MOST_TRIES, fork, leave_out
-    from postmortem.readers.child_limits import limits_for
+    from postmortem.readers.child_limits import limit, limits_for
     from postmortem.render.safe import line
     from postmortem.run.folder import make_folder
 
@@ -173,8 +173,9 @@ def _explained(
     until = time.monotonic() + _EXPLAIN_SECONDS
     for _ in range(MOST_TRIES):
         pipe, end = os.pipe2(os.O_CLOEXEC)
-        child = fork(limits, page)
+        child = fork(page)
         if child is None:
+            limit(limits)
             _work(end, options, outcome, scratch, variables, env, outputs, kills, folder)
             os._exit(0)
         os.close(end)

@@ -11,6 +11,7 @@ from postmortem.records import replace
 from postmortem.run.memory import MemoryLimit
 from postmortem.run.once import Finished, complain, run_once
 from postmortem.run.options import RunOptions
+from postmortem.text import counted
 
 _SYNC: Mapping[str, str] = {"CUDA_LAUNCH_BLOCKING": "1", "TORCH_SHOW_CPP_STACKTRACES": "1"}
 _CPU: Mapping[str, str] = {
@@ -190,7 +191,7 @@ def _tell(one: Finished) -> None:
     for line in rest[:_SHOWN]:
         _write(line)
     if len(rest) > _SHOWN:
-        _write(f"  … {len(rest) - _SHOWN} more lines")
+        _write(f"  … {counted(len(rest) - _SHOWN, 'more line')}")
     _write("")
     for note in one.notes:
         complain(note)

@@ -12,7 +12,7 @@ import pytest
 import postmortem
 from builders.checkpoints import floats, safetensors
 from postmortem.cli import pager
-from postmortem.cli.main import COMMANDS
+from postmortem.cli.commands import COMMANDS
 
 
 def call(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:

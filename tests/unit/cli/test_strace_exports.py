@@ -31,8 +31,8 @@ def test_the_report_comes_too(log: Path, capsys: pytest.CaptureFixture[str]) -> 
     out = log.parent / "calls.csv"
     assert main(["strace", str(log), "--calls", str(out)]) == 0
     captured = capsys.readouterr()
-    assert "1 lines, 0 unread" in captured.out
-    assert captured.err == f"postmortem: {out}: 1 calls\n"
+    assert "1 line, 0 unread" in captured.out
+    assert captured.err == f"postmortem: {out}: 1 call\n"
     assert len(out.read_text().splitlines()) == 2
     assert files_in(log.parent) == ["calls.csv", "log"]
 
@@ -128,7 +128,7 @@ def test_standard_output_takes_the_place_of_the_report(
     assert captured.err == ""
     assert main(["strace", str(log), "--calls", "-", "-o", str(log.parent / "report")]) == 0
     assert capfd.readouterr().out.count("\n") == 1
-    assert "1 lines" in (log.parent / "report").read_text()
+    assert "1 line," in (log.parent / "report").read_text()
 
 
 def test_a_log_from_standard_input(

@@ -68,9 +68,9 @@ def test_rows_of_each_driver_are_read(tmp_path: Path, driver: int, many: bool) -
     assert (raw["blocks"], raw["warps"], raw["lanes"]) == (2, 3, 96)
     (fault,) = raw["faults"]
     assert (fault["source"], fault["code"], fault["pc"]) == ("lane", 14, entry + 0x60)
-    assert (fault["lanes"], fault["warps"], fault["blocks"]) == (2, 1, 1)
+    assert (fault["threads"], fault["warps"], fault["blocks"]) == (2, 1, 1)
     assert fault["first"] == {
-        **{"device": 0, "sm": 5, "warp": 9, "lane": 3, "grid": 7},
+        **{"device": 0, "multiprocessor": 5, "warp": 9, "lane": 3, "grid": 7},
         **{"block": (1, 0, 0), "thread": (35, 0, 0)},
     }
     assert [place[:3] for place in fault["frames"][0]["places"]] == [
@@ -97,11 +97,11 @@ def test_warps_that_stand_alike_are_one_row(tmp_path: Path) -> None:
     core, _ = _core()
     raw = _read(tmp_path, core.build())
     first, second = raw["stands"]
-    assert (first["warps"], first["lanes"], first["blocks"]) == (3, 94, 2)
+    assert (first["warps"], first["threads"], first["blocks"]) == (3, 94, 2)
     assert first["frames"][0]["places"] == (
         ("scale(int*, int)", "/src/train/kernels.cu", 8, False),
     )
-    assert (second["lanes"], second["failed"], len(second["frames"])) == (2, 2, 2)
+    assert (second["threads"], second["failed"], len(second["frames"])) == (2, 2, 2)
     assert [where["block"] for where in first["some"]] == [(0, 0, 0), (1, 0, 0), (1, 0, 0)]
 
 
@@ -118,10 +118,10 @@ def test_an_exception_of_the_multiprocessor_goes_to_active_lanes_of_the_warp_tha
     device.processor(2, exception=10, error_pc=entry + 0x50)
     raw = _read(tmp_path, core.build())
     own, gone = raw["faults"]
-    assert (own["source"], own["code"], own["pc"], own["lanes"]) == ("warp", 6, entry + 0x40, 2)
+    assert (own["source"], own["code"], own["pc"], own["threads"]) == ("warp", 6, entry + 0x40, 2)
     assert (own["first"]["thread"], own["detail"]) == ((33, 0, 0), "odd")
     assert (gone["source"], gone["code"], gone["has_thread"]) == ("sm", 10, False)
-    assert gone["first"]["sm"] == 2
+    assert gone["first"]["multiprocessor"] == 2
     assert [place[0] for place in gone["frames"][0]["places"]] == [
         "second(int*)",
         "scale(int*, int)",
@@ -135,7 +135,7 @@ def test_a_trap_has_no_exception(tmp_path: Path) -> None:
     device.grid(7, entry, (1, 1, 1), (32, 1, 1))
     device.processor().block(7, (0, 0, 0)).warp(broken=True, active=1).all_at(entry + 0x40)
     (fault,) = _read(tmp_path, core.build())["faults"]
-    assert (fault["source"], fault["code"], fault["lanes"]) == ("trap", 0, 1)
+    assert (fault["source"], fault["code"], fault["threads"]) == ("trap", 0, 1)
 
 
 def test_a_dump_of_a_hang_has_stands_and_no_fault(tmp_path: Path) -> None:

@@ -145,3 +145,23 @@ def test_who_was_told_to_end_did_not_fail(tmp_path: Path, text: str) -> None:
 def test_what_failed_before_or_went_on_was_not_stopped(tmp_path: Path, text: str) -> None:
     report = _report(tmp_path, text)
     assert "stopped_from_outside" not in [one.id for one in report.diagnoses], report.verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SUCCESS!\n", 31),
+        ("6 of 6 steps (100%) done\nComplete log: lumen.log\nbye\n", 31),
+        ("Saved final model to: out/model.zip\n", 31),
+        ("Subject: Job 71: <train> in cluster <lumen> Done\n\nCPU time : 71 sec.\n", 31),
+        ("Done.\nfetching the next list\nreading it\n", None),
+        ("Multirun completed successfully!\n" + _STEPS, None),
+    ],
+)
+def test_a_program_s_own_end_is_told_with_its_line(
+    tmp_path: Path, text: str, line: int | None
+) -> None:
+    report = _report(tmp_path, text)
+    assert not report.failed
+    said = f"line {line} says that it is done" if line else "do not say how the job ended"
+    assert said in report.verdict

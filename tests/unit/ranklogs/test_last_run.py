@@ -128,3 +128,61 @@ def test_any_line_may_be_the_head_that_comes_again(head: bytes, end: bytes) -> N
     assert run is not None
     assert run.begin == len(runs[0])
     assert run.before == "ValueError: 3"
+
+
+def test_programs_that_wrote_with_a_hole_between_are_several(tmp_path: Path) -> None:
+    runpy = '  File "<frozen runpy>", line 88, in _run_code\n'
+    run = f'{runpy}  File "t.py", line 3, in <module>\n    main()\n'
+    first, last = (
+        f"Traceback (most recent call last):\n{run}{words}\n"
+        for words in ("ValueError: 1", "KeyError: 2")
+    )
+    holes = _report(tmp_path, f"{first}{chr(0) * 70}{last}")
+    assert holes.verdict.startswith("KeyError: 2")
+    assert not any(
+        "several" in problem.what for problem in _report(tmp_path, first + last).problems
+    )
+
+
+def test_a_login_to_the_tracker_behind_an_end_begins_a_run(tmp_path: Path) -> None:
+    login = "wandb: Currently logged in as: somebody to https://api.wandb.ai.\n"
+    first, last = (
+        f"{login}step 1 loss 2\n{_raised(end)}" for end in ("ValueError: 1", "KeyError: 2")
+    )
+    assert _report(tmp_path, first + last).verdict.startswith("KeyError: 2")
+
+
+def test_what_another_program_wrote_is_not_called_earlier(tmp_path: Path) -> None:
+    work = "".join(f"step {n} loss 2.{n}\n" for n in range(8))
+    report = _report(tmp_path, _program("/home/user/a.py", "ValueError: 1") + work)
+    assert [("earlier" in one.what, "several programs" in one.what) for one in report.problems] == [
+        (False, True)
+    ]
+
+
+_ENDED = (
+    "[default1]:KeyError: 'lr'\nRoot Cause (first observed failure):\n[0]:\n"
+    "  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n" + "=" * 60 + "\n"
+)
+
+
+def _worked(hour: int) -> str:
+    """Two ranks whose lines come in another order in each run."""
+    rows = [
+        f"[default{rank}]:2026-01-02 {hour:02}:00:{n:02} step {n}"
+        for n in range(6)
+        for rank in (0, 1)
+    ]
+    return "\n".join(rows[hour:] + rows[:hour]) + "\n"
+
+
+def test_work_behind_torchruns_last_word_is_another_run(tmp_path: Path) -> None:
+    report = _report(tmp_path, _worked(3) + _ENDED + _worked(4))
+    assert not report.failed
+    assert len(report.problems) == 1
+
+
+def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
+    report = _report(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
+    assert report.failed
+    assert report.problems == ()

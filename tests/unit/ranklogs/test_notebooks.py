@@ -100,3 +100,10 @@ def test_a_count_that_is_no_number_is_none(tmp_path: Path) -> None:
     notebook = {"cells": [_cell(1, _printed("x"))], "metadata": {}, "nbformat": 4}
     path.write_text(json.dumps(notebook, indent=1).replace('count": 1', 'count": Infinity'))
     assert analyse([str(path)], RankLogOptions()).outcome is Outcome.UNKNOWN
+
+
+def test_the_last_output_of_a_notebook_without_errors_is_told(tmp_path: Path) -> None:
+    report = _report(tmp_path, _cell(1, _printed("reading")), _cell(2, _printed("accuracy 0.71")))
+    assert not report.failed
+    assert "no error stands in the last outputs" in report.verdict
+    assert report.verdict.endswith("accuracy 0.71")

@@ -194,3 +194,25 @@ def test_nobody_said_nothing_of_whom_no_line_was_given(tmp_path: Path) -> None:
     assert heard.id == alone.id == "rank_exited_silently"
     assert heard.title.endswith("wrote no error")
     assert alone.title.endswith("no line that names it is an error")
+
+
+def test_a_message_that_a_console_has_broken_is_one_line(tmp_path: Path) -> None:
+    said = (
+        "LookupError: no lumen was found. It is not installed, or it is too old, or it lies where "
+    )
+    said += "nobody looks for it, as the variable names no folder that is there"
+    rows = [said[i : i + 60] for i in range(0, len(said), 60)]
+    head = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\n'
+    (tmp_path / "job.log").write_text(head + "\n".join(rows) + "\n")
+    assert analyse([str(tmp_path / "job.log")], RankLogOptions()).verdict.startswith(said)
+
+
+def test_lines_of_a_message_that_are_as_long_as_each_other_stay_lines(tmp_path: Path) -> None:
+    rows = [
+        f"size mismatch for layer{n}.weight: shape torch.Size([64, 32]) of the file" for n in "12"
+    ]
+    head = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\n'
+    text = "\n".join([f"{head}RuntimeError: 2 errors", *(f"\t{row}" for row in rows)])
+    (tmp_path / "job.log").write_text(text + "\n")
+    report = analyse([str(tmp_path / "job.log")], RankLogOptions())
+    assert report.verdict.startswith("RuntimeError: 2 errors (t.py")

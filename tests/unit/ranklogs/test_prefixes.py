@@ -84,6 +84,20 @@ def test_a_numbered_list_is_no_srun() -> None:
     assert clean[0] == lines
 
 
+@pytest.mark.parametrize("by", [1, 10])
+def test_steps_that_are_counted_up_are_no_tasks(by: int) -> None:
+    lines = [f"{by * step}: loss {n}.5" for step in range(200) for n in range(5)]
+    raw, _ = read("\n".join(lines))
+    assert raw["grammar"] == ()
+    assert len(raw["labels"]) == 1
+
+
+def test_many_tasks_that_write_in_turns_are_tasks() -> None:
+    lines = [f"{task:3}: step {n} loss 2.5" for n in range(5) for task in range(200)]
+    raw, _ = read("\n".join(lines))
+    assert {label["task"] for label in raw["labels"]} >= set(range(200))
+
+
 def test_srun_is_recognised_below_a_long_setup() -> None:
     setup = [f"module load number {i}" for i in range(60)]
     ranks = [f"{i % 4}: step {i}" for i in range(40)]

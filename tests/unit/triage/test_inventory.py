@@ -3,6 +3,7 @@
 import io
 import os
 import socket
+import subprocess
 import tarfile
 import zipfile
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind
 from postmortem.readers import below, inventory
-from postmortem.readers.archives import Room, unpack
+from postmortem.readers.archives import BYTES_EACH, Room, unpack
 from postmortem.readers.inventory import take_inventory
 from postmortem.readers.ranklogs.sources import find_rank_logs
 
@@ -190,3 +191,76 @@ def test_zeros_of_an_archive_take_no_disk(tmp_path: Path) -> None:
     made = (tmp_path / "out" / "zeros.log").stat()
     assert made.st_size == size
     assert made.st_blocks * 512 < size // 8
+
+
+def test_holes_of_an_archive_are_made_not_written(tmp_path: Path) -> None:
+    data, end = b"[rank0]: hello\n", 1 << 30
+    info = tarfile.TarInfo("rank0.log")
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.realsize": str(end),
+        "GNU.sparse.map": f"{end - 100},{len(data)},{end},0",
+    }
+    _tar(tmp_path / "a.tar.gz", (info, data))
+    room = Room(tmp_path)
+    before = room.bytes
+    assert unpack(str(tmp_path / "a.tar.gz"), tmp_path / "out", room) == []
+    assert before - room.bytes == len(data)
+    with (tmp_path / "out" / "rank0.log").open("rb") as made:
+        assert made.seek(0, os.SEEK_END) == end
+        made.seek(end - 100)
+        assert made.read(len(data)) == data
+
+
+def test_what_comes_out_is_bounded_by_what_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("postmortem.readers.archives.LEAST_BYTES", 0)
+    with tarfile.open(tmp_path / "bomb", "w:xz") as tar:
+        for name in ("a.log", "b.log"):
+            info = tarfile.TarInfo(name)
+            info.size = 8 << 20
+            tar.addfile(info, io.BytesIO(bytes(info.size)))
+    room = Room(tmp_path)
+    before = room.bytes
+    problems = unpack(str(tmp_path / "bomb"), tmp_path / "out", room)
+    assert [p.what.split(";")[0] for p in problems] == ["is larger than what may be unpacked here"]
+    assert before - room.bytes == BYTES_EACH * (tmp_path / "bomb").stat().st_size
+
+
+def test_a_list_of_holes_that_is_cut_is_damage(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("rank0.log")
+    head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    head[156:157], head[482] = b"S", 1  # a file with holes; more of the list follows
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    (tmp_path / "a.tar").write_bytes(head)
+    problems = unpack(str(tmp_path / "a.tar"), tmp_path / "out", Room(tmp_path))
+    assert [p.what.split(":")[0] for p in problems] == ["cannot be unpacked"]
+
+
+def test_headers_of_gigabytes_are_not_read(tmp_path: Path) -> None:
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
+    log = tarfile.TarInfo("rank0.log")
+    whole = log.tobuf(tarfile.GNU_FORMAT) + name.tobuf(tarfile.GNU_FORMAT)
+    (tmp_path / "a.tar").write_bytes(whole)
+    problems = unpack(str(tmp_path / "a.tar"), tmp_path / "out", Room(tmp_path))
+    assert [p.what for p in problems] == [
+        "cannot be unpacked whole: a header of 1,073,741,824 bytes"
+    ]
+
+
+def test_folders_in_folders_are_read_to_a_depth(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(TRACE)
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1_500):  # a path of all of them would be too long
+        os.mkdir("x", dir_fd=here)
+        below_it = os.open("x", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below_it
+    os.close(here)
+    found = take_inventory([str(tmp_path)])
+    assert [Path(item.path).name for item in found.items] == ["job.log"]
+    assert ["levels below" in problem.what for problem in found.problems] == [True]
+    subprocess.run(["rm", "-rf", str(tmp_path / "x")], check=True)  # shutil's recurses

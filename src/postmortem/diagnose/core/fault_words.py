@@ -5,6 +5,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import access_words, count_words, place_words, size_words
 from postmortem.diagnose.core.pointers import (
     is_canonical,
+    is_executable,
     lost_stack_pointer,
     number_as_pointer,
     small_pointer,
@@ -12,7 +13,7 @@ from postmortem.diagnose.core.pointers import (
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.signal_words import signal_words
-from postmortem.diagnose.core.stack_end import is_sp_lost
+from postmortem.diagnose.core.stack_end import is_past_handler_stack, is_sp_lost
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import MappedFile
 from postmortem.facts.process import Process
@@ -187,6 +188,8 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
     if pc < 1 << 16:
         return f"{word} to {pc:#x}: a null pointer or a small number, where there is no code"
     where = f", {place_words(fault.pc)}" if fault is not None else ""
+    if fault is not None and is_executable(fault.pc):
+        return f"what lies at {pc:#x}{where} ran as code: memory for data, though executable"
     return _with_hint(f"{word} to {pc:#x}{where}: no code is there", pc)
 
 
@@ -200,7 +203,11 @@ def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads | None
             f"itself is where nothing is mapped, {size_words(far)} below the next mapping"
         )
     elif fault is not None and signal.address is not None:
-        text += f": {access_words(fault)} {signal.address:#x} just past the end of the stack"
+        past = "just past the end of the stack"
+        if fault.handler_stack is not None and is_past_handler_stack(fault):
+            size = size_words(fault.handler_stack[1])
+            past = f"past the end of the handlers' alternate stack (sigaltstack, {size})"
+        text += f": {access_words(fault)} {signal.address:#x} {past}"
         text += f" (stack pointer {fault.sp.value:#x})"
     elif fault is not None:
         text += f": the stack pointer {fault.sp.value:#x} is past the end of the stack"

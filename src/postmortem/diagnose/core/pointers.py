@@ -1,6 +1,7 @@
 """What an address can be, and what the registers say of the pointer behind it."""
 
 from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Address
 from postmortem.patterns import Pattern
 
 NULL_PAGE = 64 * 1024
@@ -24,6 +25,11 @@ def is_canonical(address: int, machine: str = "x86_64") -> bool:
     """
     half = 1 << (47 if machine == "x86_64" else 52)
     return address < half or address >= ADDRESS_SPACE - half
+
+
+def is_executable(address: Address) -> bool:
+    """Return whether the memory there may be executed, as far as its permissions are known."""
+    return address.mapped and "x" in (address.permissions or "")
 
 
 def is_null_based(address: int) -> bool:
@@ -54,8 +60,10 @@ def small_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
     """
     if signal is None or signal.address is None:
         return None
-    if fault is not None and fault.operand is None and 0 < signal.address < NULL_PAGE:
-        return signal.address  # the code is not in the core: no register can be looked at
+    if fault is not None and fault.operand is None and is_null_based(signal.address):
+        # The code is not in the core: no register can be looked at.
+        wraps = signal.address >= NULL_PAGE
+        return (signal.address - ADDRESS_SPACE if wraps else signal.address) or None
     pointer = pointer_value(fault)
     if pointer is None or not 0 < pointer < NULL_PAGE or fault is None or fault.operand is None:
         return None

@@ -21,6 +21,8 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> 
     address = fault.address
     if address is None:
         return False
+    if is_past_handler_stack(fault):
+        return True
     if _is_frame_larger_than_stack(sp, address):
         return True
     if not sp.value - thresholds.STACK_NEAR_BYTES <= address.value <= sp.value + STACK_REACH:
@@ -40,6 +42,20 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> 
     if address.mapped:
         return False
     return abs(address.value - sp.value) <= thresholds.STACK_NEAR_BYTES and _recurses(threads)
+
+
+def is_past_handler_stack(fault: Fault) -> bool:
+    """Return whether a handler used up the alternate stack that sigaltstack(2) gave it.
+
+    Such stacks are small blocks, usually without a guard page: what lies below is overwritten until
+    the first page that may not be written.
+    """
+    start, _ = fault.handler_stack or (0, 0)
+    return (
+        fault.address is not None
+        and start - STACK_REACH <= fault.sp.value < start
+        and fault.sp.value - thresholds.STACK_NEAR_BYTES <= fault.address.value < start
+    )
 
 
 def _is_frame_larger_than_stack(sp: Address, address: Address) -> bool:

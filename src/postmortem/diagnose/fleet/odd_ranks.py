@@ -40,7 +40,7 @@ def odd_ranks(seen: Fleet) -> Findings:
             next_steps=(f"postmortem hang --gap 60 on {one.nodes[0]}   does it move?",),
             evidence=(
                 Evidence(who, " <- ".join(one.frames[:4])),
-                Evidence(f"{large.count:,} ranks", " <- ".join(large.frames[:4])),
+                Evidence(counted(large.count, "rank"), " <- ".join(large.frames[:4])),
             ),
             about=Subject(host=one.nodes[0], rank=one.ranks[0] if len(one.ranks) == 1 else None),
         )

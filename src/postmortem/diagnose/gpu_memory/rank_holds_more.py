@@ -16,7 +16,7 @@ from statistics import median_low
 from postmortem.diagnose.gpu_memory.gpu_memory_ran_out import held_words
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_memory import GpuMemory, MemorySnapshot, Owner
-from postmortem.text import size
+from postmortem.text import counted, size
 
 _FEWEST_RANKS = 3
 _FACTOR = 1.25
@@ -38,7 +38,7 @@ def rank_holds_more(memory: GpuMemory) -> Findings:
         yield Finding(
             title=f"{label} holds {size(held)} of GPU memory, the others {size(usual)}",
             cause=f"{label} had {size(held)} allocated at its peak, where half of the "
-            f"{len(rows)} ranks had {size(usual)} or less"
+            f"{counted(len(rows), 'rank')} had {size(usual)} or less"
             + (f"; {held_words(more)} is what others do not have" if more is not None else "")
             + ".",
             confidence=Confidence.LIKELY,

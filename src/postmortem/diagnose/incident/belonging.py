@@ -1,12 +1,15 @@
 """Whether evidence is of this job: an old core in the folder must not be blamed for today."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from postmortem.diagnose.incident.events import Event
+from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.records import record, replace
 
 Document = Mapping[str, Any]
+
+_MOST_ABOVE = 8
+"""Generations between a rank and its descendants that are followed."""
 
 
 @record
@@ -18,10 +21,26 @@ class Job:
     pids: frozenset[int]
     hosts: frozenset[str]
     world_size: int | None
+    parents: Mapping[int, int]
+    """Parents of processes, as far as any evidence tells them."""
+
+    def ranks_of(self, pid: int | None) -> tuple[int, ...]:
+        """Return the rank that a process was."""
+        return tuple(rank for rank, pids in sorted(self.own.items()) if pid in pids)
+
+    def ranks_above(self, pid: int | None) -> tuple[int, ...]:
+        """Return the rank that started a process, at whatever distance."""
+        for _ in range(_MOST_ABOVE):
+            pid = self.parents.get(pid) if pid else None
+            found = self.ranks_of(pid)
+            if found:
+                return found
+        return ()
 
 
 def job_of(documents: Iterable[Document]) -> Job | None:
     """Return what reports on logs tell of the job; None without any."""
+    documents = list(documents)
     logs = [one for one in documents if one["kind"] == "logs"]
     if not logs:
         return None
@@ -41,17 +60,32 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         frozenset(pids),
         frozenset(hosts),
         max(sizes, default=None),
+        dict(_parents(documents)),
     )
+
+
+def _parents(documents: Iterable[Document]) -> Iterator[tuple[int, int]]:
+    for one in documents:
+        for row in (*(one.get("processes") or ()), one.get("process") or {}):
+            if row.get("pid") and row.get("ppid"):
+                yield row["pid"], row["ppid"]
 
 
 def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, str | None]:
     """Return the event with whether it belongs to the job, and the reason where it does not."""
-    if job is None or event.belongs is not None or event.source == "logs":
+    if job is None or event.belongs is not None:
         return event, None
+    above = job.ranks_above(event.pid)
+    if event.source == "logs":  # a kernel's line about a process, joined by the host at most
+        return _of_kernel(event, job, above), None
     process = document.get("process") or {}
     parent = process.get("ppid")
+    if above and not job.ranks_of(event.pid):
+        name = str(process.get("executable") or "").rpartition("/")[2]
+        role = event.role or f"child {name}".rstrip()
+        return replace(event, belongs=True, ranks=above, role=role), None
     if event.pid in job.pids or (parent and parent in job.pids):
-        return replace(event, belongs=True, ranks=event.ranks or _ranks_of(event.pid, job)), None
+        return replace(event, belongs=True, ranks=event.ranks or job.ranks_of(event.pid)), None
     recorded = {row["pid"] for row in document.get("processes") or ()}
     if document["kind"] == "strace" and job.own and recorded and not recorded & job.pids:
         return replace(event, belongs=False), "none of its processes is one of this job's"
@@ -72,8 +106,13 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
     return event, None
 
 
-def _ranks_of(pid: int | None, job: Job) -> tuple[int, ...]:
-    return tuple(rank for rank, pids in sorted(job.own.items()) if pid in pids)
+def _of_kernel(event: Event, job: Job, above: tuple[int, ...]) -> Event:
+    """Return the event with the rank whose child the process was, or of nobody if it is known."""
+    if event.pid is None or event.type not in (EventType.KILLED_FOR_MEMORY, EventType.CRASHED):
+        return event
+    if above:
+        return replace(event, belongs=True, ranks=above, role="child")
+    return replace(event, ranks=())
 
 
 def standing_alone(events: Sequence[Event], linked: set[int]) -> tuple[int, ...]:

@@ -77,19 +77,25 @@ def same_exit(cause: Event, effect: Event) -> Confidence | None:
 
 
 def lost_child(cause: Event, effect: Event) -> Confidence | None:
-    """The effect says which child it lost; or the cause is a child of its rank."""
+    """The effect says which child it lost, or how; or the cause is a child of its rank."""
     if cause.pid is not None and effect.children:
         return Confidence.CERTAIN if cause.pid in effect.children else None
-    if cause.role and not effect.role and effect.children == () and cause.ranks == effect.ranks:
-        return Confidence.POSSIBLE if cause.ranks else None
-    return None
+    if not cause.role or effect.role or effect.children or cause.ranks != effect.ranks:
+        return None
+    if not cause.ranks:
+        return None
+    told = cause.signal is not None and cause.signal in effect.what
+    return Confidence.LIKELY if told else Confidence.POSSIBLE
 
 
 def memory_kill(cause: Event, effect: Event) -> Confidence | None:
     """The kernel or the scheduler says whom it killed for memory."""
     if effect.signal not in (None, "SIGKILL"):
         return None
-    return same_process(cause, effect) or lost_child(cause, effect)
+    found = same_process(cause, effect) or lost_child(cause, effect)
+    # Of the rank that failed, and it failed by itself: the kernel never kills without need.
+    alone = found is Confidence.POSSIBLE and bool(cause.belongs) and effect.order == 0
+    return Confidence.LIKELY if alone else found
 
 
 def refused_call(cause: Event, effect: Event) -> Confidence | None:
@@ -192,7 +198,7 @@ _ENDS = frozenset(
 )
 _ERRORS = frozenset({EventType.RAISED, EventType.COULD_NOT_START, EventType.NON_FINITE})
 _CRASHES = frozenset({EventType.CRASHED, EventType.KILLED})
-_REFUSALS = frozenset({EventType.STORAGE, EventType.REFUSED, EventType.NETWORK})
+REFUSALS = frozenset({EventType.STORAGE, EventType.REFUSED, EventType.NETWORK})
 _MISSED = frozenset({EventType.NOT_IN_COLLECTIVE, EventType.CALLED_OTHER})
 _HOLDS_UP = frozenset({EventType.STUCK, EventType.SLOW})
 _CAUSES = frozenset(EventType) - frozenset(
@@ -203,12 +209,9 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
-    Explains("call-refused", _REFUSALS, _ENDS, refused_call),
+    Explains("call-refused", REFUSALS, _ENDS, refused_call),
     Explains(
-        "numbers",
-        frozenset({EventType.NON_FINITE}),
-        frozenset({EventType.NON_FINITE, EventType.RAISED}),
-        same_tensor,
+        "numbers", frozenset({EventType.NON_FINITE}), frozenset({EventType.NON_FINITE}), same_tensor
     ),
     Explains("gpu-lost", frozenset({EventType.DEVICE_LOST}), _ENDS | _MISSED, same_device),
     Explains(
@@ -219,7 +222,7 @@ TABLE: tuple[Explains[Event], ...] = (
     ),
     Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
-    Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | _REFUSALS, worn_hardware),
+    Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", _HOLDS_UP, _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),

@@ -5,6 +5,7 @@ from typing import Any
 
 from postmortem.diagnose.incident.common import alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
@@ -12,7 +13,11 @@ from postmortem.report.model import Confidence, Evidence
 Document = Mapping[str, Any]
 
 _MOST_KERNEL = 64
-_NUMBERS = Pattern(r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward)\b")
+_NUMBERS = Pattern(
+    r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward|loss.?scale|"
+    r"FloatingPointError)\b"
+)
+_OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,
@@ -52,16 +57,17 @@ def of_logs(document: Document) -> Iterator[Event]:
     if first is not None:
         yield first
     for order, row in enumerate(document.get("also_failed", ()), 1):
+        why = str(row["why"])
         yield Event(
-            EventType.RAISED,
-            str(row["why"]),
+            EventType.NON_FINITE if _NUMBERS.search(why) else EventType.RAISED,
+            why,
             "logs",
             ranks=alone(row["rank"]),
             host=row["host"],
             label=str(row["label"]) if row["rank"] is None else None,
-            errnos=tuple(worded(str(row["why"]))),
+            errnos=tuple(worded(why)),
             confidence=Confidence.LIKELY,
-            evidence=(Evidence(f"{row['file']}:{row['line']}", str(row["why"])),),
+            evidence=(Evidence(f"{row['file']}:{row['line']}", why),),
             belongs=True,
             order=order,
         )
@@ -97,6 +103,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     signal = end["signal"] if end is not None else None
     pids = [p for p in document.get("pids", ()) if p["rank"] == rank]
     own = next((p for p in pids if p["own"]), None)
+    java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
     what = str(found["what"])
@@ -108,7 +115,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         "logs",
         ranks=ranks,
         host=found["host"] or (own["host"] if own else None),
-        pid=own["pid"] if own and len(ranks) == 1 else None,
+        pid=int(java[1]) if java else own["pid"] if own and len(ranks) == 1 else None,
         label=None if ranks else str(found["label"]),
         children=tuple(p["pid"] for p in pids if not p["own"]),
         signal=signal if kind is not EventType.RAISED else None,
@@ -154,6 +161,11 @@ def _kernel(document: Document) -> Iterator[Event]:
         if kind is None or row["fault"] in ("none", "aftermath"):
             continue
         joined = row["joined_by"] in ("pid", "child", "gpu")
+        other = not str(row["process"] or "python").startswith(PYTHONS)
+        if other and not joined and document.get("outcome") != "failed":
+            continue  # a process that is none of the ranks', whom nothing happened to
+        where = f"{row['file']}:{row['line']}"
+        told = _citing(document, where)
         child = row["joined_by"] == "child"
         yield Event(
             kind,
@@ -165,7 +177,15 @@ def _kernel(document: Document) -> Iterator[Event]:
             role="child" if child else None,
             signal="SIGKILL" if row["kind"] == "oom kill" else row["signal"],
             confidence=Confidence.CERTAIN if joined else Confidence.LIKELY,
-            evidence=(Evidence(f"{row['file']}:{row['line']}", str(row["text"])),),
+            evidence=(Evidence(where, str(row["text"])),),
+            next_steps=tuple(told["next_steps"]) if told else (),
+            cause=str(told["cause"]) if told else "",
             belongs=True if joined else None,
             order=order,
         )
+
+
+def _citing(document: Document, where: str) -> Mapping[str, Any] | None:
+    """Return the conclusion that a line was cited for first of all."""
+    rows = (row for row in document["diagnoses"] if row["evidence"][:1])
+    return next((row for row in rows if where.endswith(row["evidence"][0]["where"])), None)

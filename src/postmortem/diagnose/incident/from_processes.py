@@ -101,7 +101,9 @@ def _strace_type(rule: str, errno: str | None, signal: str | None) -> EventType:
     if errno in _REFUSED or errno is not None:
         return EventType.REFUSED
     if signal is not None:
-        return EventType.KILLED if signal in ("SIGKILL", "SIGTERM") else EventType.CRASHED
+        if signal == "SIGTERM":
+            return EventType.STOPPED
+        return EventType.KILLED if signal == "SIGKILL" else EventType.CRASHED
     return EventType.EXITED
 
 
@@ -137,8 +139,8 @@ def of_scan(document: Document) -> Iterator[Event]:
     """Yield which tensors of checkpoints are bad."""
     bad = [t for t in document.get("tensors", ()) if t["nan_count"] or t["inf_count"]]
     top = best(document)
-    if not bad or top is None:
-        return
+    if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
+        return  # Inf where it may be meant: masks, a best value so far
     names = tuple(str(t["name"]) for t in bad[:_MOST_TENSORS])
     yield Event(
         EventType.NON_FINITE,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
-from postmortem.diagnose.incident.events import EFFECTS, Event
-from postmortem.diagnose.incident.explains import TABLE
+from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
+from postmortem.diagnose.incident.explains import REFUSALS, TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_machine import of_doctor
 from postmortem.diagnose.incident.from_processes import (
@@ -62,13 +62,42 @@ def judge(documents: Sequence[Document]) -> Judged:
                 continue
             events.append(event)
             origin.append(index)
+    events, origin = _one_by_one(events, origin)
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked))
     apart = {origin[index] for index in alone}
     apart -= {origin[index] for index in range(len(events)) if index not in alone}
     roots = tuple(index for index in incident.roots if index not in alone)
+    roots = tuple(i for i in roots if not _survived(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, tuple(sorted(apart)))
+
+
+def _one_by_one(events: list[Event], origin: list[int]) -> tuple[list[Event], list[int]]:
+    """Return the events, one that hit several ranks as one of each where more is known of one."""
+    known = {e.ranks for e in events if e.source != "logs" and len(e.ranks) == 1 and not e.role}
+    found: list[tuple[Event, int]] = []
+    for event, index in zip(events, origin, strict=True):
+        ranks = [(rank,) for rank in event.ranks]
+        if event.type is EventType.CRASHED and len(ranks) > 1 and known & set(ranks):
+            found += [(replace(event, ranks=one), index) for one in ranks]
+        else:
+            found.append((event, index))
+    return [event for event, _ in found], [index for _, index in found]
+
+
+def _survived(incident: Incident[Event], root: int, roots: Sequence[int]) -> bool:
+    """Return whether a root broke nothing of the job, whose logs tell what did.
+
+    That is a child that died, or a call that failed, of a rank that only lost its peers later.
+    """
+    event = incident.events[root]
+    if not any(incident.events[one].source == "logs" for one in roots if one != root):
+        return False
+    if not event.role and event.type not in REFUSALS:
+        return False
+    ended = (e for e in incident.events if e.source == "logs" and e.type not in EFFECTS)
+    return bool(event.ranks) and not any(set(event.ranks) & set(one.ranks) for one in ended)
 
 
 def ranks_of(incident: Incident[Event], root: int) -> tuple[int, ...]:

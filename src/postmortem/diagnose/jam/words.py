@@ -24,6 +24,7 @@ from postmortem.diagnose.names import clip
 from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.threads import Frame
+from postmortem.text import counted
 
 _LONGEST_CALL = 120
 _KINDS_NAMED = 3
@@ -140,7 +141,7 @@ def holding_up(jam: Jam, who: str) -> str:
     one = len(jam.culprits) == 1
     guilty = {culprit.rank for culprit in jam.culprits}
     others = jam.seen + jam.unseen - len(guilty)
-    held = f"the other {others:,}" if jam.held_up == others else f"{jam.held_up:,} others"
+    held = f"the other {others:,}" if jam.held_up == others else counted(jam.held_up, "other")
     if jam.held_up == 0:
         return f"{who} left the common order: {_what(jam.culprits)}"
     return f"{who} {'holds' if one else 'hold'} up {held}: {_what(jam.culprits)}"

@@ -109,6 +109,7 @@ class Stop(StrEnum):
     PREEMPTED = "preempted"
     MEMORY = "memory"
     NODE = "node"
+    REQUEUED = "requeued"
 
 
 @record

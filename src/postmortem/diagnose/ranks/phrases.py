@@ -13,7 +13,7 @@ from postmortem.knowledge.messages import briefs, explained
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_LABELS = 3
-LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", ".pyx")
 
 
 def ranks_words(parties: Sequence[Suspect]) -> str:

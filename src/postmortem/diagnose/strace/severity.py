@@ -1,13 +1,13 @@
 """How much a failed call explains, by how its process fared after it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.rule import Finding
 from postmortem.diagnose.strace.calls import cite_calls, subject
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Match
 from postmortem.records import record
-from postmortem.report.model import Confidence, Role
+from postmortem.report.model import Confidence, Evidence, Role
 
 
 @record
@@ -74,17 +74,21 @@ def of_calls(
     title: str,
     cause: str,
     next_steps: tuple[str, ...],
+    evidence: Iterable[Evidence] = (),
     lasting: bool = False,
     root: Role = Role.ROOT,
 ) -> Finding:
-    """Return what is found of failed calls, the first group the worst; weighed as by `weigh`."""
+    """Return what is found of failed calls, the first group the worst; weighed as by `weigh`.
+
+    `evidence` comes behind the calls.
+    """
     weight = weigh(logs, groups[0].matches[-1], confidence, lasting=lasting, root=root)
     return Finding(
         title=title,
         cause=cause + weight.words,
         confidence=weight.confidence,
         next_steps=next_steps,
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        evidence=(*(row for one in groups[:3] for row in cite_calls(one)), *evidence),
         role=weight.role,
         about=subject(groups[0]),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.names import clip
-from postmortem.present.triage.words import VERBS, Document, chain, step_words
+from postmortem.present.triage.words import VERBS, Document, beside_calm_logs, chain, step_words
 from postmortem.report.model import Confidence
 
 _STEPS_IN_VERDICT = 3
@@ -36,7 +36,7 @@ def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
         said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
     more = len(incident.roots) - len(said)
     also = f"; and {more} more" if more > 0 else ""
-    return "; and apart from it: ".join(said) + also
+    return "; and apart from it: ".join(said) + also + beside_calm_logs(incident, documents)
 
 
 def first_step(incident: Incident[Event], root: int) -> str:

@@ -3,7 +3,7 @@
 from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
 from postmortem.facts.confidence import Confidence
@@ -42,15 +42,20 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if best is None:
         if view.attempts.recovered:
             return "the job recovered"
+        if blame.first:  # no rule has words for it
+            return f"{ranks_words(blame.first)} failed first: {clip(blame.first[0].why, 200)}"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
             return survived(view.logs, handled)
         return how_it_ended(view.logs)
+    if best.role is Role.CONTEXT and view.logs.writers and not best.verdict:
+        return f"{how_it_ended(view.logs)}; {best.title}"
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
-    if blame.first and best.role is Role.ROOT and blame.how is not CauseKind.NODE:
+    of_ranks = blame.how not in (CauseKind.NODE, CauseKind.MISSING)
+    if blame.first and best.role is Role.ROOT and of_ranks:
         unsure = doubt(best)
         who = ranks_words(blame.first)
         if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
@@ -61,12 +66,15 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
                 known = _meaning(failure)
                 words = f"{known}: {words}" if known else words
             at = at_frame(failure) if placed else ""
-            if blame.first[0].rank is None and len(view.logs.writers) == 1:
+            if _nameless(view, blame.first[0]):
                 return f"{words}{at}"
             return f"{unsure}{who}{host} failed first: {words}{at}"
         it = "it" if len(blame.first) == 1 else "they"
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
+        nameless = _nameless(view, blame.first[0])
+        if nameless and rest:
+            said = f"the program{rest}"
         known = _meaning(blame.first[0].failure)
         said += f" ({known})" if known else ""
         if blame.how is CauseKind.NUMBERS:
@@ -74,10 +82,18 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is CauseKind.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
-        return f"{unsure}{who} failed first: {said}"
+        return f"{unsure}{said}" if nameless else f"{unsure}{who} failed first: {said}"
     if blame.how is CauseKind.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
-    return best.verdict or best.title
+    unsure = doubt(best) if blame.how is CauseKind.MISSING else ""
+    return best.verdict or f"{unsure}{best.title}"
+
+
+def _nameless(view: RankLogsView, party: Suspect) -> bool:
+    """Whether nothing names who failed: the one file is all that is known of it."""
+    writers, alone = view.logs.writers, len(view.logs.files) == 1
+    mine = [one for one in writers if one.label == party.label and party.rank is None]
+    return any(len(writers) == 1 or (alone and one.shared and one.host is None) for one in mine)
 
 
 def _meaning(failure: LogFailure | None) -> str | None:

@@ -12,7 +12,11 @@ def headline(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool)
     """Return which tensors are bad, and from which checkpoint on."""
     found = series(tensors)
     if tensors.bad:
-        what = diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
+        what = (
+            diagnoses[0].title
+            if diagnoses
+            else f"NaN or Inf in {counted(len(tensors.bad), 'tensor')}"
+        )
         return what if found is None else f"{what}; {_of_series(found)}"
     if not tensors.items and not damaged:
         return "there is no tensor to scan"

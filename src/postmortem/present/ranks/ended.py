@@ -57,12 +57,11 @@ def how_it_ended(logs: RankLogs) -> str:
     if near is not None:
         return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
-    if last is None:
-        return said
-    words = f"{last.line}: {clip(last.text.strip(), 120)}"
-    if last.file.endswith(".ipynb"):
-        return f"no error stands in the outputs of the notebook; the last of them is line {words}"
-    return f"{said}; the last line is {words}"
+    words = f"{last.line}: {clip(last.text.strip(), 120)}" if last is not None else ""
+    if logs.files and all(name.endswith(".ipynb") for name in logs.files):
+        more = f"; the last of them is line {words}" if words else ""
+        return f"no error stands in the last outputs of the notebook{more}"
+    return f"{said}; the last line is {words}" if words else said
 
 
 def _own_end(logs: RankLogs) -> str:

@@ -8,7 +8,7 @@ from postmortem.facts.syscalls import SystemCalls
 from postmortem.present.headline.strace import ended_badly
 from postmortem.present.strace.view import StraceView
 from postmortem.report.model import Diagnosis, Role
-from postmortem.text import some
+from postmortem.text import counted, some
 
 
 def failed(view: StraceView, diagnoses: Sequence[Diagnosis]) -> bool:
@@ -45,9 +45,9 @@ def footer(logs: Sequence[SystemCalls]) -> str:
     """Return how much was read, and how it was recorded."""
     lines = sum(log.recording.lines for log in logs)
     unread = sum(log.recording.unparsed for log in logs)
-    read = f"{lines:,} lines, {unread:,} unread"
+    read = f"{counted(lines, 'line')}, {unread:,} unread"
     if any(log.recording.searched for log in logs):
-        read = f"{lines:,} lines searched"
+        read = f"{counted(lines, 'line')} searched"
     options = list(dict.fromkeys(option for log in logs for option in log.recording.options))
     recorded = f" · recorded with {' '.join(options)}" if options else ""
     return read + recorded

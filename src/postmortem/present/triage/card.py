@@ -8,7 +8,7 @@ from postmortem.diagnose.incident.runs import Runs
 from postmortem.present.card import last_part
 from postmortem.present.headline.incident import first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
-from postmortem.present.triage.words import Document, chain, restart, step_words
+from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
 from postmortem.report.card import Highlights
 
 _MOST_STEPS = 4
@@ -20,16 +20,22 @@ def triage_highlights(
     incident: Incident[Event], documents: Sequence[Document], runs: Runs
 ) -> Highlights:
     """Return the steps of the chain, and whether to start the job again."""
-    rows = [*_chain(incident), *_candidates(incident, documents), *card_rows(runs)]
+    alone = str(documents[0]["verdict"]) if len(documents) == 1 else ""
+    rows = [*_chain(incident, alone), *_candidates(incident, documents), *card_rows(runs)]
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
-    several = incident.roots and len(documents) > 1
-    headline = before_verdict(runs) + first_step(incident, incident.roots[0]) if several else None
-    return Highlights(rows=tuple(rows), headline=headline)
+    if not incident.roots or len(documents) == 1:
+        return Highlights(rows=tuple(rows))
+    first = first_step(incident, incident.roots[0])
+    several = [incident.events[root].next_steps[:1] for root in incident.roots[:_MOST_ROOTS]]
+    headline = f"{before_verdict(runs)}{first}{beside_calm_logs(incident, documents)}"
+    steps = tuple(dict.fromkeys(step for one in several for step in one))
+    return Highlights(rows=tuple(rows), headline=headline, steps=steps if len(steps) > 1 else ())
 
 
-def _chain(incident: Incident[Event]) -> Iterator[tuple[str, str]]:
+def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]:
+    """Yield the steps from the first root on, and the other roots that a verdict does not name."""
     for root in incident.roots[:1]:
         for one in incident.events[root].evidence[:1]:
             said = one.what in step_words(incident.events[root])
@@ -38,13 +44,16 @@ def _chain(incident: Incident[Event]) -> Iterator[tuple[str, str]]:
         for place, index in enumerate(later[:_MOST_STEPS]):
             yield ("then" if not place else ""), _later(incident.events[index])
     for root in incident.roots[1:_MOST_ROOTS]:
-        yield "apart", first_step(incident, root)
+        if incident.events[root].what not in verdict:
+            yield "apart", first_step(incident, root)
 
 
 def _is_ending(incident: Incident[Event], index: int, root: int) -> bool:
     """Return whether a step only says that the culprit's own process ended."""
     event, first = incident.events[index], incident.events[root]
-    return event.type is EventType.EXITED and event.ranks == first.ranks
+    same = event.type in (EventType.EXITED, first.type) or event.what.startswith(first.what)
+    process = event.pid is not None and event.pid == first.pid
+    return same and (process or (event.ranks, event.role) == (first.ranks, first.role))
 
 
 def _later(event: Event) -> str:

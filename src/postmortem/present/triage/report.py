@@ -58,7 +58,10 @@ def triage_report(
 
 
 def _is_bad(document: Document) -> bool:
-    return document.get("outcome") == "failed" or root_of(document) is not None
+    root = root_of(document)
+    if document["kind"] == "scan" and root is not None:
+        return bool(root["confidence"] != Confidence.POSSIBLE)  # Inf where it may be meant
+    return document.get("outcome") == "failed" or root is not None
 
 
 def _diagnoses(
@@ -67,6 +70,8 @@ def _diagnoses(
     """Return what each report concluded: of a root as a root, of what a root explains as such."""
     incident = judged.incident
     explained = {link.effect for link in incident.links if link.confidence != "possible"}
+    first = [incident.events[index].cause for index in incident.roots]
+    later = {incident.events[index].cause for index in explained} - {""}
     of_root = {judged.document_of[index] for index in incident.roots}
     of_effect = {judged.document_of[index] for index in explained} - of_root
     found: list[Diagnosis] = []
@@ -75,7 +80,13 @@ def _diagnoses(
             continue
         for row in document.get("diagnoses", ()):
             role = Role(row["role"])
-            if index in of_effect and role is Role.ROOT:
+            if row["cause"] in first:
+                role = Role.ROOT
+            elif role is Role.ROOT and not _is_bad(document):
+                role = Role.CONTEXT
+            elif role is Role.ROOT and (
+                index in of_effect or row["cause"] in later or (first and index not in of_root)
+            ):
                 role = Role.CASCADE
             found.append(
                 Diagnosis(
@@ -91,7 +102,6 @@ def _diagnoses(
                     references=tuple(map(str, row.get("references", ()))),
                 )
             )
-    first = [incident.events[index].cause for index in incident.roots]
     found.sort(key=lambda d: first.index(d.cause) if d.cause in first else len(first))
     yield from ordered(found)
 

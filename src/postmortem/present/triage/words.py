@@ -44,7 +44,7 @@ _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 def step_words(event: Event) -> str:
     """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
     what = clip(event.what, _LONGEST)
-    if event.source in _WHOLE:
+    if event.source in _WHOLE and not (event.role or "").startswith("child"):
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
     return f"{event.actor} {VERBS[event.type]} {what}"
@@ -70,6 +70,13 @@ def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def beside_calm_logs(incident: Incident[Event], documents: Sequence[Document]) -> str:
+    """Return what ends the verdict where logs tell of no failure, and nothing is of their job."""
+    apart = all(incident.events[root].belongs is None for root in incident.roots)
+    calm = any(one["kind"] == "logs" and one.get("outcome") != "failed" for one in documents)
+    return "; the logs tell of no failure, and nothing links the two" if apart and calm else ""
+
+
 _AGAIN = frozenset(
     {
         EventType.RAISED,
@@ -91,20 +98,21 @@ _AGAIN = frozenset(
 
 def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[str, str] | None:
     """Return whether to start the job again, and why; None where nothing failed."""
-    if not incident.roots:
+    if not incident.roots or beside_calm_logs(incident, documents):
         return None
-    root = incident.events[incident.roots[0]]
+    roots = [incident.events[root] for root in incident.roots]
     alike = max(
         (a.get("alike", 1) for d in documents for a in [d.get("attempts") or {}] if _is_map(a)),
         default=1,
     )
     if isinstance(alike, int) and alike > 1:
         return "stop", f"{alike} attempts ended the same way: another one will too"
-    if root.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED):
-        return "stop", f"{root.host or 'the host'} has to be looked at first, or left out"
-    if root.type in _AGAIN:
+    lost = (one for one in roots if one.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED))
+    if broken := next(lost, None):
+        return "stop", f"{broken.host or 'the host'} has to be looked at first, or left out"
+    if any(one.type in _AGAIN for one in roots):
         return "stop", "the cause is still there: the same will happen again"
-    if root.type in (EventType.EXITED, EventType.FAILED):
+    if any(one.type in (EventType.EXITED, EventType.FAILED) for one in roots):
         return "restart", "nothing says why it ended: if it ends so again, stop"
     return "restart", "the cause came from outside and may be gone"
 

@@ -8,6 +8,7 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.below import files_below
 from postmortem.readers.checkpoint import (
     archives,
     distributed,
@@ -63,13 +64,15 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
     for name in named:
         path = Path(name)
         if path.is_dir():
-            named_so = [entry for entry in path.rglob("*") if entry.name.endswith(_SUFFIXES)]
+            entries = [Path(one) for one in files_below(name, problems, lambda _: True)]
+            named_so = [entry for entry in entries if entry.name.endswith(_SUFFIXES)]
             inside = sorted(str(entry) for entry in named_so if is_regular(entry))
             problems += _broken_links(named_so)
-            for index in sorted(str(entry) for entry in path.rglob(f"*{indexes.SUFFIX}")):
-                problems += indexes.missing_shards(index)
-            for metadata in sorted(str(entry) for entry in path.rglob(distributed.METADATA)):
-                problems += distributed.missing(metadata)
+            for entry in sorted(entries):
+                if entry.name.endswith(indexes.SUFFIX):
+                    problems += indexes.missing_shards(str(entry))
+                if entry.name == distributed.METADATA:
+                    problems += distributed.missing(str(entry))
             if not inside:
                 other = foreign.folder(path)
                 what = other or f"holds no file named {', '.join(_SUFFIXES)}"

@@ -22,7 +22,7 @@ _MOST_READ = 48
 _MOST_LINES = 6
 _OWN = "last-launcher"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
-_TABLES = ("Slurm",)
+_TABLES = ("Slurm", "kubernetes")
 """What was asked how a job had ended: no line of the job stands above it."""
 
 

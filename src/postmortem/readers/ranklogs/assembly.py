@@ -6,17 +6,17 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
-from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
+from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
+from postmortem.readers.ranklogs.exits import exits_of
 from postmortem.readers.ranklogs.filter import (
     is_agent,
     once,
@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.last_lines import (
     with_earlier,
     without_told,
 )
+from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -50,9 +51,7 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
-_COUNTS = 3
-"""Times that a form was printed, each time with something else: a head that each run prints is two
-lines of two runs."""
+_FAILED_STEP = "ci-error"
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -111,8 +110,8 @@ class Assembly:
         for position, regions in self._regions.items():
             failures += self._failures(position, KeptRows(regions))
             remarks += self._remarks(position, regions)
-        exits = self._exits()
-        failures += self._error_files(failures)
+        exits = exits_of(self._labels, self._launchers, self._writers, self._attempt)
+        failures += self._error_files()
         failures += self._quoted(failures)
         writers = self._writers.writers
         named = [i for i, label in enumerate(self._labels) if label.raw["pid"] is not None]
@@ -137,17 +136,24 @@ class Assembly:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
-            last_lines=tuple(self._last_lines(failures)),
+            last_lines=tuple(self._last_lines(failures, remarks)),
         )
 
-    def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
+    def _last_lines(
+        self, failures: list[LogFailure], remarks: list[Remark]
+    ) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
             if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
-        earlier = {one.file.path: one.before for one in self._read}
+        steps = {
+            one.file: LastLine(one.text, one.file, one.line)
+            for one in remarks
+            if one.match(_FAILED_STEP) is not None
+        }
+        earlier = {one.file.path: one.before or steps.get(one.file.path) for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
@@ -204,13 +210,15 @@ class Assembly:
                 known = self._known.of(traceback.remote) if traceback.remote else {}
                 remote = known.get("ray-remote")
                 if remote:
-                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
+                    worker = self._writers.of_process(
+                        remote["name"], int(remote["pid"]), remote["ip"] or None
+                    )
                     failure = replace(failure, writer=worker, lines_after=0, work=None)
                 dead = self._dead_worker(position, traceback)
                 if dead is not None:
                     failure = replace(failure, writer=dead, lines_after=0, work=None)
                 if traceback.rank is not None:
-                    whose = self._rank_writer(traceback.rank, label.file.path)
+                    whose = self._writers.of_rank(traceback.rank, label.file.path)
                     failure = replace(
                         failure, writer=whose, lines_after=0, work=None, source="quoted"
                     )
@@ -220,11 +228,11 @@ class Assembly:
             rank = rank_named(failure, self._known) if shared else None
             process = process_named(failure, self._known) if shared else None
             if rank is not None:
-                failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
+                failure = replace(failure, writer=self._writers.of_rank(rank, label.file.path))
             elif process is not None:
                 pid, host = process
                 words = f"process {pid}" + (f" on {host}" if host else "")
-                named = self._named(Writer(words, host=host))
+                named = self._writers.named(Writer(words, host=host))
                 failure = replace(failure, writer=named)
             yield failure
 
@@ -232,7 +240,7 @@ class Assembly:
         """Return whose traceback it is, where Ray quotes that of a process behind its end."""
         for end in self._launchers[position].exits:
             if end.launcher == "ray" and end.pid and end.line == traceback.begin:
-                return self._worker("worker", end.pid, end.host)
+                return self._writers.of_process("worker", end.pid, end.host)
         return None
 
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
@@ -279,22 +287,6 @@ class Assembly:
         )
         return replace(failure, work=self._work(position, failure, region, behind))
 
-    def _worker(self, name: str, pid: int, host: str | None) -> int:
-        """Return the writer that a process of Ray is, which may have written nothing itself."""
-        for position, label in enumerate(self._labels):
-            if label.raw["pid"] == pid and (not label.host or label.host == host):
-                return self._writers.index(position)
-        words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
-        return self._named(Writer(words, None, None, host))
-
-    def _named(self, new: Writer) -> int:
-        """Return the writer with a label; it is added where nobody has it."""
-        for index, writer in enumerate(self._writers.writers):
-            if writer.label == new.label:
-                return index
-        self._writers.writers.append(new)
-        return len(self._writers.writers) - 1
-
     def _work(
         self, position: int, failure: LogFailure, region: KeptRegion | None = None, behind: int = 0
     ) -> LastLine | None:
@@ -311,21 +303,37 @@ class Assembly:
         rows = self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            fewest = _COUNTS if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            fewest = (
+                thresholds.WORK_VALUES if row[2] < failure.begin_line else thresholds.WORK_ALIKE
+            )
             goes_on = row[3] >= fewest
             if goes_on and self._attempt(position, row[0]) == attempt:
                 found.append(row)
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         if not found:
-            return None
+            return self._logged_only(position, failure)
         number, text, since, _ = found[0]
         others = self._writers.writers[self._writers.index(position)].shared
-        others = others or any(frame.function == "<module>" for frame in failure.frames[:1])
+        others = others or failure.uncaught
         if others and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:
                 return None
+        return LastLine(text, label.file.path, number, since)
+
+    def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
+        """Return the calm line behind a traceback that a logger wrote under its own error."""
+        label = self._labels[position]
+        if self._writers.writers[self._writers.index(position)].shared:
+            return None
+        tail = label.raw["tail"]
+        above = [text for line, text, *_ in tail if line < failure.begin_line][-1:]
+        behind = [row for row in tail if row[0] > failure.line]
+        at = calm_behind(above, [row[1] for row in behind])
+        if at is None:
+            return None
+        number, text, since, _ = behind[at]
         return LastLine(text, label.file.path, number, since)
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
@@ -346,106 +354,12 @@ class Assembly:
                     matches = self._known.matches(text)
                     yield Remark(text, writer, path, number, attempt, matches)
 
-    def _exits(self) -> tuple[LogExit, ...]:
-        """Return each process's end once, with its rank where local ranks tell it."""
-        ends: dict[object, LogExit] = {}
-        aborting = self._aborting()
-        for position, launchers in self._launchers.items():
-            label = self._labels[position]
-            for end in launchers.exits:
-                if end.launcher == "srun" and self._writers.tasks_are_nodes:
-                    end = replace(end, rank=None)
-                if end.rank is None and end.local_rank is not None:
-                    end = replace(end, rank=self._rank_at(label, end.local_rank))
-                ray = end.launcher == "ray" and end.pid is not None
-                end = replace(
-                    end,
-                    writer=self._worker("worker", end.pid or 0, end.host)
-                    if ray
-                    else self._writers.index(position),
-                    attempt=self._attempt(position, end.line),
-                )
-                if end.launcher == "srun" and end.line > aborting.get(label.file.path, end.line):
-                    end = replace(
-                        end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory
-                    )
-                key = (
-                    (end.rank, end.pid)
-                    if end.pid
-                    else (end.rank, end.launcher, end.host, end.attempt)
-                )
-                told = (end.rank, end.launcher, end.host, end.attempt)
-                if end.pid and told in ends:  # the same process, told of without its number
-                    ends[told] = replace(ends[told], pid=end.pid)
-                    continue
-                if end.pid and end.rank is None:
-                    key = next((k for k, e in ends.items() if e.pid == end.pid), key)  # type: ignore[assignment]
-                old = ends.get(key)
-                if old is None or (end.blamed and not old.blamed and end.rank is not None):
-                    ends[key] = end if old is None else replace(end, blamed=True)
-        return tuple(ends.values())
-
-    def _aborting(self) -> dict[str, int]:
-        """Return, by file, the line from which on Slurm ends all tasks."""
-        first: dict[str, int] = {}
-        for position, launchers in self._launchers.items():
-            if launchers.aborting is not None:
-                path = self._labels[position].file.path
-                first[path] = min(launchers.aborting, first.get(path, launchers.aborting))
-        return first
-
-    def _rank_at(self, agent: Label, local: int) -> int | None:
-        known = self._launchers
-        for position in known:
-            if self._labels[position].file.path == agent.file.path:
-                for end in known[position].exits:
-                    same = self._labels[position].raw["task"] == agent.raw["task"]
-                    if same and end.local_rank == local and end.rank is not None:
-                        return end.rank
-        ranks = {w.rank for w in self._writers.writers if w.local_rank == local} - {None}
-        if len(ranks) == 1:
-            return ranks.pop()
-        return local if not ranks and self._first_host(agent.file.path, local) else None
-
-    def _first_host(self, path: str, local: int) -> bool:
-        """Return whether the ranks that wrote into a file can only be those of the first host.
-
-        Host k of hosts with n ranks has those from k*n on: ranks 1 and 2 are on the first one,
-        ranks 5 and 6 may be on the second one of four ranks each.
-        """
-        agents = [
-            x for x in self._launchers.values() if any(e.local_rank is not None for e in x.exits)
-        ]
-        known = {
-            label.raw["rank"]
-            for label in self._labels
-            if label.file.path == path and label.raw["rank"] is not None
-        }
-        if len(agents) != 1 or not known:
-            return False
-        least, most = min(known), max(known)
-        return 2 * least <= most or least <= local
-
-    def _error_files(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
+    def _error_files(self) -> Iterator[LogFailure]:
         for file in self._found.errors:
             failure = read_error_file(file)
             if failure is None:
                 continue
-            index = self._writer_of(file, failures)
-            if index is not None:
-                yield replace(failure, writer=index, attempt=file.attempt)
-
-    def _writer_of(self, file: LogFile, failures: list[LogFailure]) -> int | None:
-        near = str(Path(file.path).parent)
-        for position, label in enumerate(self._labels):
-            if str(Path(label.file.path).parent) == near:
-                return self._writers.index(position)
-        for index, writer in enumerate(self._writers.writers):
-            same_host = file.host is None or writer.host == file.host
-            if not writer.shared and writer.local_rank == file.local_rank and same_host:
-                return index
-        self._writers.writers.append(_writer_for(file))
-        return len(self._writers.writers) - 1
+            yield replace(failure, writer=self._writers.beside(file), attempt=file.attempt)
 
     def _quoted(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
         """Tracebacks that only torchelastic's summary has, of ranks that wrote elsewhere."""
@@ -462,7 +376,7 @@ class Assembly:
                     yield LogFailure(
                         kind="exception",
                         said=traceback.said,
-                        writer=self._rank_writer(rank, path),
+                        writer=self._writers.of_rank(rank, path),
                         file=path,
                         line=traceback.line,
                         frames=traceback.frames,
@@ -471,15 +385,3 @@ class Assembly:
                         begin_line=line,
                         source="summary",
                     )
-
-    def _rank_writer(self, rank: int, path: str) -> int:
-        for index, writer in enumerate(self._writers.writers):
-            if writer.rank == rank:
-                return index
-        self._writers.writers.append(_writer_for(LogFile(path, rank=rank)))
-        return len(self._writers.writers) - 1
-
-
-def _writer_for(file: LogFile) -> Writer:
-    rank = file.rank if file.rank is not None else file.local_rank
-    return Writer(str(rank), rank, file.local_rank, file.host, source=file.path)

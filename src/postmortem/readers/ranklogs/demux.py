@@ -20,6 +20,8 @@ from postmortem.records import record
 _MOST_OPEN = 4096
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
+_WRAPPED = Pattern(r"^ ?[a-z].{40}")
+"""How the rest of a line goes on that a console has broken."""
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
 _MOST_FRAMES = 1000
@@ -72,6 +74,8 @@ class _Building:
         self.line = line.number
         self.ordinal = line.ordinal
         self.syntax = False
+        self.width = 0
+        """Of the console that broke its message into lines; 0 where none did."""
 
     def take(self, line: Line) -> None:
         self.lines.append(line.text)
@@ -94,9 +98,13 @@ class _Building:
 
     def lengthen(self, line: Line) -> None:
         assert self.said is not None
+        if _WRAPPED.match(line.text) and len(self.lines[-1]) in (len(line.text), self.width):
+            self.width = len(self.lines[-1])  # of a console that breaks lines: PowerShell
+        gap = "" if self.width and len(self.lines[-1]) == self.width else "\n"
         self.lines.append(line.text)
         self.ordinal = line.ordinal
-        self.said = ExceptionText(self.said.exception, f"{self.said.message}\n{line.text}".strip())
+        message = f"{self.said.message}{gap}{line.text}".lstrip()
+        self.said = ExceptionText(self.said.exception, message if self.width else message.rstrip())
 
     def began_with(self, origin: _Building) -> None:
         """Take the traceback of another process that the message quotes (torch/_utils.py)."""

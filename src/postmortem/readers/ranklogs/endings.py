@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame, NativeFrame
@@ -40,7 +40,6 @@ _HEAD_OF_JVM = 12
 _HEADS = {"py-c-stack", "jvm-frames"}
 """Lines right behind which the stack of an end stands that was told further above."""
 _MOST_FRAMES = 200
-_BEFORE = 3
 _MOST_BETWEEN = 1000
 """Lines between why a process aborts and faulthandler's word on it: stacks of other ranks."""
 
@@ -64,7 +63,7 @@ def endings(
             frames=end.frames,
             native=native,
             text="\n".join(row[2] for row in rows[i : last + 1]),
-            before=_last(region[4]) if i == 0 else (),
+            before=region[4] if i == 0 else (),
             begin_line=number,
             lines_after=0 if end.is_last else lines - rows[-1][1],
             matches=known.matches(rows[i][2]),
@@ -115,11 +114,6 @@ def _told(message: Brief, match: Match, at: int) -> _End:
         name = signal_name(int(match["number"]))
     said = ExceptionText(name, match["what"])
     return _End(message.ending or "fatal", said, at, is_last=message.id in _LAST)
-
-
-def _last(before: Sequence[str]) -> tuple[str, ...]:
-    """Return the last lines before a region; what the reader held twice comes twice."""
-    return tuple(reversed(list(dict.fromkeys(reversed(before)))[:_BEFORE]))
 
 
 def without_echoes(failures: Iterable[LogFailure], known: KnownLines) -> Iterator[LogFailure]:

@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
@@ -39,7 +40,8 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
+    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?"  # gh run view --log: the job, the step
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
@@ -53,6 +55,7 @@ _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
+_FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
 _AT_ONCE = 1024
@@ -88,19 +91,19 @@ def _read(
     if not rows:
         return None
     if not any(_tells(match) for row in found for match in row):
-        number, text, since, _ = rows[-1]
+        number, text, since, times = rows[-1]
         names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(_with_next(text, ()), file, number, since),
+            LastLine(_with_next(text, ()), file, number, _counts(since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
-        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, since)
-        for i, (number, text, since, _) in enumerate(rows)
+        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
+        for i, (number, text, since, times) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
@@ -134,6 +137,10 @@ def _read(
         kind=kind,
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _counts(since: int, times: int) -> int:
+    return since if times >= thresholds.WORK_VALUES else 0
 
 
 def _begins_epilogue(row: tuple[Match, ...]) -> bool:
@@ -306,7 +313,12 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     nearest: LastLine | None = None
     counts = went_on = False
+    work: list[int] = []  # since when it was done
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
+        if sum(since < line.line for since in work) >= _FEWEST_WORK:
+            break
+        if line.since:
+            work.append(line.since)
         if any(name != _CUT for name in wrong(names)):
             if any(name != _CUT for name in strong(names)):
                 return line, True
@@ -334,7 +346,7 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
 def _done(ids: list[list[str]]) -> int | None:
     """Return the place of the last word on an end behind which nothing tells of work or errors."""
     for place in range(len(ids) - 1, -1, -1):
-        if done(ids[place]):
+        if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
         if survived(ids[place]) or wrong(ids[place]):
             return None
@@ -345,10 +357,10 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if survived(names):
-            break
         if any(name.startswith(_STOP) for name in names):
             told = line
+        elif survived(names):
+            break
         elif told is not None and any(name != _CUT for name in says_why(names)):
             return None
     return told

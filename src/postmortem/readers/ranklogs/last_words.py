@@ -1,6 +1,8 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from postmortem.readers.signatures import Signatures
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
@@ -12,9 +14,12 @@ _SIGNAL = "last-error-signal-named"
 _FAILED = ("last-error-failed", "last-error-state")
 """What says that something failed: beside a code, no more than the code."""
 _USAGE = "last-error-usage"
+_TESTS = ("last-error-test", "last-error-pytest")
+_LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
-_DONE = ("last-done", "last-calm-end")
+_DONE = "last-done"
+_ONE_WORD = "last-calm-end"
 _START = "last-start"
 _WORK = ("last-work", "last-loss", "last-norm", _END)
 
@@ -56,10 +61,15 @@ def says_why(ids: Iterable[str]) -> list[str]:
 
 def form_of(ids: Iterable[str]) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    known = telling(ids)
+    all_ids = list(ids)
+    known = telling(all_ids)
     if _USAGE in known:
         return "usage"
-    return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+    if known and all(name.startswith(_CODE) for name in known):
+        return "code"
+    if any(name.startswith(_TESTS) for name in known):
+        return "summary"
+    return "launcher" if _LAUNCHER in all_ids else ""
 
 
 def has_level(ids: Iterable[str]) -> bool:
@@ -82,11 +92,23 @@ def survived(ids: Iterable[str]) -> bool:
     return any(name.startswith((*_WORK, _START)) for name in ids)
 
 
-def done(ids: Iterable[str]) -> bool:
-    """Return whether a line says that it came to its end, or that something is done."""
-    return any(name.startswith((_END, *_DONE)) for name in ids)
+def done(ids: Iterable[str], *, last: bool) -> bool:
+    """Return whether a line says that it came to its end, or that a run is done.
+
+    One word for that counts in the `last` lines only: steps are done too.
+    """
+    return any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in ids)
 
 
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     return any(name.startswith(_END) for name in ids)
+
+
+def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
+    """Return which line behind a traceback is calm, where a logger's error stands before it."""
+    known = Signatures.load("last line").matches([*before, *behind])
+    ids = [[match.id for match in row] for row in known]
+    if not any(map(has_level, ids[: len(before)])):
+        return None
+    return next((at for at, row in enumerate(ids[len(before) :]) if calm(row)), None)

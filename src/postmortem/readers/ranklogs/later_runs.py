@@ -41,12 +41,19 @@ _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_HOLE = bytes(8)
+_RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
+"""What ``python -m`` stands for in a traceback."""
+_MOST_OF_RUNPY = 7
+_MOST_PROGRAMS = 2000
 _NEXT = "run-next"
 _RESTARTS = "run-restarts"
 _WRITERS = "run-of-ranks"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
+_ROOT_CAUSE, _RULE = b"Root Cause (first observed failure)", b"=" * 20
+"""What torchrun's summary of a failed job ends with."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 _LONGEST_FRAME = 1000
 
@@ -77,7 +84,7 @@ def last_run(data: bytes) -> LaterRun | None:
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
         alike = data.translate(_DIGITS)
         again = _head_again(data, _places(alike, _whole(_heads(alike))), strong, _MOST_MASKED)
-    told = max(again, _announced(data, begins))
+    told = max(again, _announced(data, begins), _behind_summary(data))
     behind = _behind_program(data)
     begin = max(told, behind)
     if not begin:
@@ -139,6 +146,18 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     return 0
 
 
+def _behind_summary(data: bytes) -> int:
+    """Return where work goes on behind torchrun's last word on a job: it was started again."""
+    at = len(data)
+    while (at := data.rfind(_ROOT_CAUSE, 0, at)) >= 0:
+        rule = data.find(_RULE, at)
+        end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
+        lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
+        if _work_on(_read_like(lines)):
+            return end
+    return 0
+
+
 def _behind_program(data: bytes) -> int:
     """Return the end of a program that an exception ended while another one worked on, or raised.
 
@@ -152,25 +171,35 @@ def _behind_program(data: bytes) -> int:
     raised = [*_programs(data)]
     if not raised:
         return 0
-    begin, script = raised[-1]
+    begin, script = raised[0]
     said, end = _end_of(data, begin)
     if _goes_on(data[end:]):
         return end
-    if _OF_OTHER in _signs([said])[0] or all(one[1] == script for one in raised):
+    if _OF_OTHER in _signs([said])[0]:
         return 0
+    if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
+        hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
+        return hole + len(_HOLE) if hole >= 0 else 0
     return data.rfind(b"\n", 0, begin) + 1
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield tracebacks whose outermost frame is a module's, no launcher's: where, and its file."""
-    at = data.find(TRACEBACK)
-    while at >= 0:
-        below = data.find(b"\n", at) + 1
-        text = _text(data[below : below + _LONGEST_FRAME]).partition("\n")[0].rstrip("\r")
-        frame = shape_of(0, 0, text)
-        if below and frame.function == "<module>" and _LAUNCHER not in _signs([text])[0]:
-            yield at, frame.file or ""
-        at = data.find(TRACEBACK, at + 1)
+    """Yield the last tracebacks whose outermost frame is a module's, no launcher's, backwards.
+
+    Each as where it stands, and the file of the module.
+    """
+    at = data.rfind(TRACEBACK)
+    for _ in range(_MOST_PROGRAMS):
+        if at < 0:
+            return
+        below = data.find(b"\n", at) + 1 or len(data)
+        lines = _text(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
+        frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
+        first = next((frame for frame in frames if frame.function not in _RUNPY), None)
+        of_module = first is not None and first.function == "<module>"
+        if first is not None and of_module and _LAUNCHER not in _signs([first.text])[0]:
+            yield at, first.file or ""
+        at = data.rfind(TRACEBACK, 0, at)
 
 
 def _end_of(data: bytes, at: int) -> tuple[str, int]:
@@ -193,9 +222,16 @@ def _goes_on(data: bytes) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end."""
     lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
     lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    found = [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
-    if len(lines) > _FEWEST and any(ends(ids) for ids in found):
-        return True
+    found = _read_like(lines)
+    return (len(lines) > _FEWEST and any(map(ends, found))) or _work_on(found)
+
+
+def _read_like(lines: Sequence[str]) -> list[list[str]]:
+    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
+
+
+def _work_on(found: Iterable[list[str]]) -> bool:
+    """Return whether so many lines tell of work that a program is at it."""
     return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
 
 
@@ -221,8 +257,7 @@ def _rows_above(data: bytes, place: int) -> list[tuple[str, list[str]]]:
     """Return the last lines above a place, and what they read like."""
     above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
     lines = above.splitlines()[-_LAST_LINES:]
-    found = Signatures.load("last line").matches(lines)
-    return [(line, [match.id for match in row]) for line, row in zip(lines, found, strict=True)]
+    return list(zip(lines, _read_like(lines), strict=True))
 
 
 def _later(data: bytes, place: int) -> bool:

@@ -52,6 +52,11 @@ _HOST_WORD = Pattern(
     r"(?i)^(node|host|gpu|dgx|hgx|compute|nid|cn|worker|server|machine|vm|instance|algo)|^ip-\d"
 )
 _NUMBER = Pattern(r"\d+")
+# ray/_private/ray_constants.py, node.py: files in logs/ of a session.
+_RAYLET = Pattern(r"raylet[._]|python-core-(?:worker|driver)-")
+_RAY_SERVICE = Pattern(
+    r"(?:dashboard(?:_\w+)?|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
+)
 _LOG_NAME = Pattern(r"(?i)\.(?:log|out|err|stdout|stderr|[oe]\d+)(?:\.|$)|std(?:out|err)")
 # sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
 _SLURM_TASK = Pattern(
@@ -128,6 +133,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
             raise EvidenceError(name, "no such file or folder")
+    left_out += _services_of_ray(logs)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
         logs = {path: _named(path, str(Path(path).parent)) for path in hung}
         hung = {}
@@ -142,6 +148,18 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         problems=(*problems, *_worth_telling(left_out)),
         left_out=tuple(left_out),
     )
+
+
+def _services_of_ray(logs: dict[str, LogFile]) -> list[tuple[str, str]]:
+    """Take what Ray's own services wrote out of the logs of its sessions, and return it.
+
+    They log what they catch, all the time; what ends a job the workers and the raylet tell.
+    """
+    sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
+    found = [p for p in logs if Path(p).parent in sessions and _RAY_SERVICE.match(Path(p).name)]
+    for path in found:
+        del logs[path]
+    return [(path, "is of a service of Ray's, which logs what it catches") for path in found]
 
 
 def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ def signal_name(number: int) -> str:
 
 def ended(code: int) -> tuple[int | None, str | None]:
     """Return exit code and signal of a status as Python's subprocess has it."""
-    return (None, signal_name(-code)) if code < 0 else (code, None)
+    return (None, signal_name(-code)) if -signal.NSIG < code < 0 else (code, None)
 
 
 def ended_in_shell(code: int) -> tuple[int | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogExit, Writer
@@ -108,6 +109,45 @@ class Writers:
         if len(hosts_here) <= 1 and len(self._nodes) <= 1:
             return [None, "default", *hosts_here, *self._nodes]
         return list(hosts_here) if len(hosts_here) == 1 else []
+
+    def named(self, new: Writer) -> int:
+        """Return the writer with a label; it is added where nobody has it."""
+        for index, writer in enumerate(self.writers):
+            if writer.label == new.label:
+                return index
+        return self._added(new)
+
+    def of_process(self, name: str, pid: int, host: str | None) -> int:
+        """Return the writer that a process of Ray is, which may have written nothing itself."""
+        for position, label in enumerate(self._labels):
+            if label.raw["pid"] == pid and (not label.host or label.host == host):
+                return self.index(position)
+        words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
+        return self.named(Writer(words, None, None, host))
+
+    def of_rank(self, rank: int, path: str) -> int:
+        """Return the writer that a rank is, which may have written nothing itself."""
+        for index, writer in enumerate(self.writers):
+            if writer.rank == rank:
+                return index
+        return self._added(Writer(str(rank), rank, source=path))
+
+    def beside(self, file: LogFile) -> int:
+        """Return whose error file it is: who wrote in its folder, else its local rank."""
+        near = str(Path(file.path).parent)
+        for position, label in enumerate(self._labels):
+            if str(Path(label.file.path).parent) == near:
+                return self.index(position)
+        for index, writer in enumerate(self.writers):
+            same_host = file.host is None or writer.host == file.host
+            if not writer.shared and writer.local_rank == file.local_rank and same_host:
+                return index
+        rank = file.rank if file.rank is not None else file.local_rank
+        return self._added(Writer(str(rank), rank, file.local_rank, file.host, source=file.path))
+
+    def _added(self, new: Writer) -> int:
+        self.writers.append(new)
+        return len(self.writers) - 1
 
     def index(self, position: int) -> int:
         """Return the index of the writer that a label belongs to."""

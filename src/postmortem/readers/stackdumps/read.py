@@ -10,7 +10,7 @@ _LOOKED_AT = 64 << 10
 # torch.distributed.debug writes the stacks of all ranks into one file, in parts
 _RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S* ===$")
 _ENOUGH = 3
-_WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Fatal Python error", "Extension mod")
+_WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Extension mod")
 _OF_GDB = ("#", " ", "\t", "[", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym")
 
 
@@ -99,9 +99,13 @@ def _is_bare_gdb(head: str) -> bool:
 
 
 def _is_faulthandler(head: str) -> bool:
-    """Return whether a text is little else than what faulthandler wrote."""
+    """Return whether a text is little else than what faulthandler wrote of a live process.
+
+    What it writes at a crash is the end of that process: a log.
+    """
     lines = [line for line in head.splitlines() if line.strip()]
-    if not any(fault_handler.THREAD.match(line) for line in lines[:_ENOUGH]):
+    first = any(fault_handler.THREAD.match(line) for line in lines[:_ENOUGH])
+    if "Fatal Python error: " in head or not first:
         return False
     known = sum(line.startswith(_WRITTEN) for line in lines)
     return known >= 0.9 * len(lines)

@@ -66,7 +66,7 @@ class MappedFile(Shape, of=memory.MappedFile, without=("elsewhere",)):
     pass
 
 
-class Fault(Shape, of=crash.Fault):
+class Fault(Shape, of=crash.Fault, without=("handler_stack",)):
     instruction: Instruction | None
     file: MappedFile | None
 

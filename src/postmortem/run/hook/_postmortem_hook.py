@@ -300,7 +300,7 @@ def _raised(kind, value, trace, where, thread=None):
         _give_back_the_spare()
         path = _write_raise(kind, value, trace, where, thread, now)
         if where in ("main", "process"):
-            words = "%s: %s" % (kind.__name__, str(value)[:500])
+            words = "%s: %s" % (kind.__name__, _beginning(str(value), 500))
             name = os.path.basename(path) if path else ""
             answer = _tell(
                 ("raise\n%s\n%.6f\n%s" % (name, now, words)).encode("utf-8", "replace"), hold=True
@@ -310,6 +310,11 @@ def _raised(kind, value, trace, where, thread=None):
     except Exception:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             raise
+
+
+def _beginning(text, most):
+    """Return what stands before the last blank in reach: half a credential is not known as one."""
+    return text if len(text) <= most else text[:most].rsplit(None, 1)[0]
 
 
 def _write_raise(kind, value, trace, where, thread, now):
@@ -326,7 +331,7 @@ def _write_raise(kind, value, trace, where, thread, now):
         "where": where,
         "thread": getattr(thread, "name", None),
         "type": "%s.%s" % (kind.__module__, kind.__qualname__),
-        "message": str(value)[:10000],
+        "message": _beginning(str(value), 10000),
         "traceback": text[-200000:],
         "frames": _frames(trace),
     }

@@ -36,6 +36,19 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         event(T.RAISED, pid=7, ranks=(2,), children=(70, 71)),
         Confidence.CERTAIN,
     ),
+    # the error names the signal that the child of the rank died of
+    (
+        "child-lost",
+        event(T.CRASHED, "core", pid=71, role="child java", ranks=(2,), signal="SIGABRT"),
+        event(T.RAISED, pid=7, ranks=(2,), what="'java' died with <Signals.SIGABRT: 6>."),
+        Confidence.LIKELY,
+    ),
+    (
+        "memory-kill",
+        event(T.KILLED_FOR_MEMORY, pid=71, role="child", ranks=(2,), belongs=True),
+        event(T.RAISED, pid=7, ranks=(2,), what="ValueError: no rows"),
+        Confidence.LIKELY,
+    ),
     (
         "call-refused",
         event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",), path="/s/ckpt.pt"),
@@ -160,6 +173,12 @@ APART: list[tuple[str, Event, Event]] = [
         "child-lost",
         event(T.CRASHED, "core", pid=99, role="DataLoader worker", ranks=(2,)),
         event(T.RAISED, pid=7, ranks=(2,), children=(70, 71)),
+    ),
+    # the kernel killed a child of another rank
+    (
+        "memory-kill",
+        event(T.KILLED_FOR_MEMORY, pid=71, role="child", ranks=(1,), belongs=True),
+        event(T.RAISED, pid=7, ranks=(2,), what="ValueError: no rows"),
     ),
     # a full disk of another process
     (

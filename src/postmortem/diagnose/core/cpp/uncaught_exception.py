@@ -91,7 +91,9 @@ def uncaught_exception(
         f"process.{more if again or _met_noexcept(crashed) else ''}".rstrip("."),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         next_steps=(
-            "read the exception's message: it is the error itself",
+            "read the exception's message: it is the error itself"
+            if own.what
+            else _TERMINATE_LINES,
             "search the program for who throws that message: the stack shows only who asked"
             if again
             else who or "see in the stack who threw: the first function outside the C++ runtime",
@@ -101,6 +103,11 @@ def uncaught_exception(
     )
 
 
+_READ = "read the exception's message: it is the error itself"
+_TERMINATE_LINES = (
+    'read "terminate called after throwing an instance of …" and the line "what():" on standard '
+    "error"
+)
 _CHECKS = Pattern(
     r"^(c10::detail::torch(Check|InternalAssert)Fail|pybind11::(pybind11_fail|detail::|object_api)|"
     r"std::|fmt::|c10::ThrowEnforceNotMet)"
@@ -242,10 +249,7 @@ def _without_exception(thread: Thread) -> Findings:
             if again
             else "a C++ exception was thrown and nothing caught it; its type could not be read",
             confidence=Confidence.LIKELY,
-            next_steps=(
-                'read "terminate called after throwing an instance of …" and the line "what():" '
-                "on standard error",
-            ),
+            next_steps=(_TERMINATE_LINES,),
             evidence=tuple(evidence),
         )
         return

@@ -5,17 +5,20 @@ What it means
     process.abort(). The reason was printed to standard error.
 
 How to be sure
-    The function of Node.js or V8 that ends the process stands on the crashed stack.
+    The function of Node.js or V8 that ends the process stands on the crashed stack. What an
+    exception said is taken from V8's heap, its stack from what was printed last, where both
+    are still there.
 
 What to do
-    Read the last lines on standard error; they have the stack of JavaScript, which is not
-    read from the core.
+    Read the last lines on standard error; they have the stack of JavaScript. Values and frames
+    of JavaScript are not read from the core.
 """
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Thread
 
 _INNERMOST = 24
@@ -39,7 +42,7 @@ _REASONS = (
     ),
     (
         "v8::internal::Isolate::CreateMessageOrAbort",
-        "a JavaScript exception that nothing would have caught (Node.js)",
+        "a JavaScript exception that nothing would have caught",
         "V8 runs with --abort-on-uncaught-exception, and stops where such an exception is thrown",
         _READ,
     ),
@@ -59,7 +62,7 @@ _REASONS = (
 
 
 @rule("https://nodejs.org/api/cli.html")
-def node_end(kind: FaultKind, crashed: Thread | None) -> Findings:
+def node_end(kind: FaultKind, crashed: Thread | None, panic: Panic | None) -> Findings:
     if crashed is None or kind not in _ENDS:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]
@@ -67,13 +70,20 @@ def node_end(kind: FaultKind, crashed: Thread | None) -> Findings:
     if found is None or (kind is not FaultKind.ABORT and "v8::base::OS::Abort" not in names):
         return
     name, title, cause, step = found
+    evidence = [cite_frame(crashed, names.index(name))]
+    if panic is not None and panic.language == "JavaScript":
+        title = f"JavaScript exception: {panic.head.removeprefix('Uncaught ')}"
+        cause = f"{clip(panic.head, 300)}: {cause}"
+        functions = panic.text.splitlines()[1:]
+        evidence += [Evidence(f"thread {crashed.tid}", clip(line, 200)) for line in functions[:3]]
     yield Finding(
         title=clip(title, 100),
         cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(
             step,
-            "llnode NODE -c CORE, then v8 bt (a plug-in of lldb), shows the JavaScript stack",
+            "llnode NODE -c CORE, then v8 bt (a plug-in of lldb), shows the JavaScript stack; "
+            "node --report-on-fatalerror writes it to a file next time",
         ),
-        evidence=(cite_frame(crashed, names.index(name)),),
+        evidence=tuple(evidence),
     )

@@ -19,6 +19,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target
+from postmortem.diagnose.core.pointers import is_executable
 from postmortem.diagnose.core.stacks import is_lone_word
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
@@ -60,8 +61,11 @@ def bad_call(crash: Crash, modules: Modules | None) -> Findings:
     ]
     if gone:
         steps.append("check whether a library was unloaded (dlclose) while it was still in use")
+    title = f"{'return to' if came_back else 'call of'} {what}"
+    if crash.fault is not None and not refused and is_executable(crash.fault.pc):
+        title = f"data ran as code ({pc:#x}, {crash.fault.pc.kind})"
     yield Finding(
-        title=clip(f"{'return to' if came_back else 'call of'} {what}{by}", 100),
+        title=clip(title + by, 100),
         cause=f"{crash.words}. "
         + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,

@@ -61,6 +61,14 @@ _ADVICE = {
         "The command line was refused: nothing of the program ran.",
         "compare the arguments with what --help prints in the version that ran",
     ),
+    "summary": (
+        "It names or counts what failed; why stands above it.",
+        "read what stands above it, of the first that failed",
+    ),
+    "launcher": (
+        "The launcher says how it ended, and not why.",
+        "read what the program wrote, above the launcher's lines or in a log of its own",
+    ),
     "code": (
         "A code says that something failed, and not why.",
         "look for why in what the command itself wrote, above that line or in a log of its own",

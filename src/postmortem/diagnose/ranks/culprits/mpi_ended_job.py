@@ -24,7 +24,7 @@ _ABORT = "MPI_Abort"
 
 @rule("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf")
 def mpi_ended_job(blame: Attribution) -> Findings:
-    if not isinstance(blame.cause, Crashed) or len(blame.first) != 1:
+    if not isinstance(blame.cause, Crashed) or not blame.first:
         return
     party = blame.first[0]
     if party.failure is None or not party.failure.match(*MPI_ENDS):

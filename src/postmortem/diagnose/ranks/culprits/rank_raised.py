@@ -62,8 +62,15 @@ def _began(failure: LogFailure | None) -> str:
 
 def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
+    failure = blame.first[0].failure
     if blame.first[0].rank is None and not blame.victims:
-        return "Nothing caught the exception, so it ended the process."
+        first = failure.caught_in if failure is not None else ""
+        if not first:
+            return "Nothing caught the exception, so it ended the process."
+        return (
+            f"Its traceback begins in {clip(first, 60)}(), not in the main module of a program: it "
+            "may have been caught there. Whether it ended the process is not told."
+        )
     if not blame.victims:
         return "The error is not about a lost peer: this rank failed by itself."
     return "All other errors in the logs only say that a peer was lost."

@@ -46,6 +46,11 @@ class Case:
         return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     @functools.cached_property
+    def several(self) -> bool:
+        """Whether anything tells of several processes side by side."""
+        return bool(self.ranks or self.logs.exits) or len(self.all) > 1 or self.world > 1
+
+    @functools.cached_property
     def failed_ends(self) -> tuple[RankState, ...]:
         """The ranks that ended badly as launchers say, without those that these ended."""
         return tuple(
@@ -112,13 +117,12 @@ def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
     """Return where the parties' own lines stand."""
     rows = []
     for party in parties:
-        if party.failure is not None:
-            rows.append(
-                (
-                    f"{party.failure.file}:{party.failure.line}",
-                    f"{party.words}: {clip(party.failure.said.words, 300)}",
-                )
-            )
+        failure = party.failure
+        if failure is not None:
+            whole = bool(failure.said.words)  # else it is cut off within its frames
+            said = failure.said.words if whole else failure.text.rpartition("\n")[2].strip()
+            place = f"{failure.file}:{failure.line if whole else failure.begin_line}"
+            rows.append((place, f"{party.words}: {clip(said, 300)}"))
         if party.exit is not None:
             rows.append((f"{party.exit.file}:{party.exit.line}", exit_words(party)))
     return tuple(rows[:8])

@@ -24,13 +24,21 @@ from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 
-_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOPS = (
+    "stopped-by-scheduler",
+    "stopped-due-to",
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+    "condor-removed",
+)
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
     ("preempted", Stop.PREEMPTED),
     ("memory", Stop.MEMORY),
     ("node", Stop.NODE),
+    ("requeued", Stop.REQUEUED),
 )
 """Groups of those messages that say why."""
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")

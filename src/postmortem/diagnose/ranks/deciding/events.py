@@ -3,7 +3,7 @@
 Processes to which the same happened are one event, so 65,536 ranks are a dozen events.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -26,6 +26,9 @@ from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.records import record
 from postmortem.report.model import Confidence
+
+_OF_OTHERS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
+"""What a program raises because another one has ended, or was stopped."""
 
 
 class Kind(StrEnum):
@@ -107,12 +110,23 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
     if found:
-        state, first = found[0]
+        state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
         blame = somebody_raised(case, state, first, alike)
         codes = (s for s in case.failed_ends if s.exit is not None and s.exit.code)
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
+
+
+def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankState, LogFailure]:
+    """Return the last of several exceptions that nothing caught, else the first exception.
+
+    Such an exception ends its program: those before it were of earlier runs, or were caught. What
+    began in a process of its own, or is told of one, is neither.
+    """
+    last = [one for one in found if one[1].said.exception not in _OF_OTHERS][-1:]
+    plain = all(f.uncaught or f.caught_in for _, f in found)
+    return last[0] if last and last[0][1].uncaught and plain else found[0]
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:

@@ -86,12 +86,12 @@ def _memory(logs: RankLogs, said: LastLine) -> str:
 
 
 def left_open(case: Case) -> Attribution | None:
-    """Return the last error behind which lines stand that tell of no work, nor of a good end."""
-    found = [f for s in case.all for f in s.survived if f.work is None]
+    """Return the last error that nothing tells to have been survived: no work, and no good end."""
+    found = [f for f in case.logs.failures if f.kind != "ignored" and f.work is None]
     if not found or ended_well(case.logs):
         return None
     last = max(found, key=lambda f: f.line)
-    said = last.said.words
+    said = last.said.words if last.said.exception else last.text.split("\n", 1)[0]
     evidence = ((f"{last.file}:{last.line}", clip(said, 300)),)
     return Attribution(SaidLast(said, plain=False, behind=True), evidence=evidence)
 

@@ -6,7 +6,7 @@ from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
-from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.facts.rank_logs import LogFailure
 
 
@@ -62,7 +62,7 @@ def _several(case: Case, groups: list[list[tuple[RankState, LogFailure]]]) -> At
 def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: int) -> Attribution:
     """Return whose exceptions in lines of nobody are: how many there are tells how many raised."""
     ended = tuple(s for s in case.ranks if s.exit is not None)
-    who: tuple[RankState, ...] = case.failed_ends
+    who = tuple(s for s in case.failed_ends if s.exit and ends_behind(s.exit, failure))
     every = times > 1 and times >= len(ended) > 0
     if every:
         who = ended

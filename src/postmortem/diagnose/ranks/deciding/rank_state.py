@@ -19,6 +19,8 @@ _KILLS = ("SIGTERM", "SIGKILL")
 _SILENT_SIGNALS = frozenset(
     {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
 )
+_QUOTED = 6
+"""Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -90,7 +92,6 @@ class RankState:
 def standings(logs: RankLogs) -> tuple[RankState, ...]:
     """Return all processes that are known, also those that only a launcher names."""
     exits = {e.rank: e for e in logs.exits if e.rank is not None}
-    failed = bool(exits) or any(e.code or e.signal for e in logs.exits)
     of_hosts = _of_hosts(logs)
     of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
     found: list[RankState] = []
@@ -106,7 +107,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             continue
         if writer.rank is not None:
             seen.add(writer.rank)
-        found.append(_standing(writer, mine, end, logs, failed))
+        found.append(_standing(writer, mine, end, logs))
     if not seen and not exits:
         apart = [s for s in found if not s.writer.shared]
         if len(apart) > 1:
@@ -117,7 +118,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             host = end.host
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
-            found.append(_standing(writer, [], end, logs, failed))
+            found.append(_standing(writer, [], end, logs))
     return tuple(_ended_after_others(found, logs.remarks))
 
 
@@ -174,12 +175,13 @@ def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
 
 
 def _standing(
-    writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs, failed: bool
+    writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or end.signal)
-    counted = list(_counted(writer, mine, bad, failed))
+    bad = end is not None and bool(end.code or (end.signal and not ended))
+    counted = list(_counted(writer, mine, bad, logs))
     parts = [(part_of(f), f) for f in counted]
+    places = set(map(_place, counted))
     return RankState(
         writer,
         writer.rank,
@@ -189,13 +191,17 @@ def _standing(
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
-        survived=tuple(f for f in mine if f.kind != "ignored" and _begun(f) not in counted),
+        survived=tuple(f for f in mine if f.kind != "ignored" and _place(f) not in places),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
 
 
+def _place(failure: LogFailure) -> tuple[str, int, int]:
+    return failure.file, failure.begin_line, failure.line
+
+
 def _counted(
-    writer: Writer, mine: list[LogFailure], bad: bool, failed: bool
+    writer: Writer, mine: list[LogFailure], bad: bool, logs: RankLogs
 ) -> Iterator[LogFailure]:
     """Yield what was not caught: after that, a process does not go on with its work."""
     final: list[LogFailure] = []
@@ -205,7 +211,7 @@ def _counted(
         if failure.kind == "thread":
             yield failure
         elif writer.shared:
-            if failed or (
+            if any(ends_behind(end, failure) for end in logs.exits) or (
                 failure.lines_after <= thresholds.CAUGHT_LINES_OF_SHARED and failure.work is None
             ):
                 yield failure
@@ -220,6 +226,16 @@ def _counted(
         ]
         if last and last[-1].lines_after <= thresholds.CAUGHT_LINES_OF_FAILED:
             yield last[-1]
+
+
+def ends_behind(end: LogExit, failure: LogFailure) -> bool:
+    """Return whether a process may have ended by an error: a word on its end stands behind it.
+
+    No work is done between the two, and that word may quote the error below itself.
+    """
+    bad = end.rank is not None or bool(end.code or end.signal)
+    since = failure.begin_line - _QUOTED if failure.work is None else failure.work.line
+    return bad and (end.file != failure.file or end.line >= since)
 
 
 def _begun(failure: LogFailure) -> LogFailure:

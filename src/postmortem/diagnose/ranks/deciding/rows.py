@@ -2,6 +2,8 @@
 
 from postmortem.diagnose.incident.explains import Explains
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
+from postmortem.diagnose.ranks.deciding.rank_state import ends_behind
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.report.model import Confidence
 
 _AT_ONCE = frozenset({"SIGSEGV", "SIGBUS", "SIGKILL", "SIGILL", "SIGFPE"})
@@ -34,8 +36,15 @@ def by_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
 
 
 def without_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
-    """One exception, no rank that ended by a code, and one that died: who raised went on."""
-    return Confidence.LIKELY if by_a_code(effect, cause) is None else None
+    """One exception, no rank that ended by a code, and one that died: who raised went on.
+
+    Who died before that was of an earlier run.
+    """
+    raised = effect.last
+    before = isinstance(raised, LogFailure) and not any(
+        s.exit is None or ends_behind(s.exit, raised) for s in cause.who
+    )
+    return Confidence.LIKELY if by_a_code(effect, cause) is None and not before else None
 
 
 def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:

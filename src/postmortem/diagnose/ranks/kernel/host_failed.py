@@ -28,11 +28,11 @@ def host_failed(blame: Attribution) -> Findings:
     if event.signal is not None or not broken:
         return
     who = ranks_words(blame.first)
-    name = event.host or "its host"
-    title = f"{who}: host {name} failed: {event.words}"
+    name = f"host {event.host}" if event.host else "the host"
+    title = f"{who} failed with {name}: {event.words}"
     stack = ""
     if tie.by is MatchKey.PID:
-        title = f"{who} is stuck in the kernel of {name}"
+        title = f"{who} is stuck in the kernel of {event.host or 'its host'}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(
         lead=who,

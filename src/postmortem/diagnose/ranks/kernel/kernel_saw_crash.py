@@ -40,13 +40,13 @@ def kernel_saw_crash(blame: Attribution) -> Findings:
         module, _, offset = event.place.rpartition("+")
         if module:
             steps.insert(0, f"addr2line -Cfie {shell_word(f'PATH/{module}')} {shell_word(offset)}")
+    did = f"{who} {event.words}{at_frame(party.failure)}. "
     if event.kind is KernelKind.MACHINE:
-        steps = list(steps_of(tie))
+        did, steps = "", list(steps_of(tie))
     yield Finding(
         lead=who,
         title=clip(f"{who} died of {signal}{place}: {event.brief}", 100),
-        cause=f"{who} {event.words}{at_frame(party.failure)}. {meaning(tie)}"
-        f"{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{did}{meaning(tie)}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=surely(blame),
         next_steps=tuple(dict.fromkeys(steps)),
         evidence=cite_all(blame),

@@ -8,7 +8,6 @@ What to do
     Ask the scheduler why; if nobody meant to, find who sent the signal.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
@@ -19,6 +18,7 @@ _WHY = {
     Stop.PREEMPTED: "it was preempted",
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
+    Stop.REQUEUED: "it was put back into the queue",
 }
 
 
@@ -32,11 +32,11 @@ def stopped_from_outside(blame: Attribution) -> Findings:
         title=f"{outside}: {_WHY[cause.why]}"
         if cause.why is not None
         else f"{outside}, by a signal or its scheduler",
-        cause=f"nothing failed before the job was told to stop: {clip(cause.said, 300)}",
+        cause="Nothing failed before the job was told to stop.",
         confidence=Confidence.LIKELY,
         next_steps=(
             _step(cause),
-            "was it hung before? give the stacks of a hanging rank: py-spy dump --pid PID",
+            "was it hung before? while it runs, py-spy dump --pid PID shows where a rank stands",
         ),
         evidence=cite(blame),
     )
@@ -47,6 +47,8 @@ def _step(cause: StoppedFromOutside) -> str:
         return (
             "ask for more time, or save checkpoints within it; its last lines tell how far it came"
         )
+    if cause.why is Stop.REQUEUED:
+        return "it starts again by itself: look into the log of that run"
     if cause.scheduled:
         return "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
     return (

@@ -15,9 +15,9 @@ What to do
     owns. For capabilities in a container: --cap-add.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import named, quoted, times
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
@@ -55,7 +55,6 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     match = group.first
     special = _SPECIAL.get(match.syscall)
     if match.errno == "EACCES" and match.syscall == "bind":
@@ -64,19 +63,18 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
     nameless = special is not None and group.target.path is None  # chown has a file, kill has none
     of = "" if nameless else f" of {named(group.target, 40)}"
     on = "" if nameless else f" on {group.target.words}"
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups,
+        Confidence.LIKELY,
         title=f"no permission{what}: {match.syscall}{of}",
-        cause=(f"{times(logs, group)}{on} gave {group.errno}{special or ''}{weight.words}"),
-        confidence=weight.confidence,
+        cause=(f"{times(logs, group)}{on} gave {group.errno}{special or ''}"),
         next_steps=(
             f"namei -l {quoted(group.target)} : which folder or file on the way forbids it?",
             "id : run it as the user, and in the container, that the job has",
         )
         if special is None
         else ("grep -i cap /proc/self/status ; capsh --print : what may the process do?",),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

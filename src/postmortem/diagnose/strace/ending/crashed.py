@@ -21,6 +21,7 @@ from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
+from postmortem.text import counted
 
 
 @rule(
@@ -41,7 +42,11 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
     if not ended:
         return
     task, ending = ended[0]
-    more = "" if len(ended) == 1 else f", and {len(ended) - 1} more processes"
+    more = (
+        ""
+        if len(ended) == 1
+        else f", and {counted(len(ended) - 1, 'more process', 'more processes')}"
+    )
     core = " and left a core" if ending.core else ""
     said = last_said(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""

@@ -30,6 +30,7 @@ from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
+from postmortem.text import counted
 
 _WORDS = {
     "SIGKILL": "the log shows no kill; the OOM killer, the batch system, a container runtime or a "
@@ -80,7 +81,11 @@ def ended_by_signal(logs: Logs) -> Findings:
         return
     task, ending = ended[0]
     name = ending.signal or ""
-    more = "" if len(ended) == 1 else f" and {len(ended) - 1} more processes"
+    more = (
+        ""
+        if len(ended) == 1
+        else f" and {counted(len(ended) - 1, 'more process', 'more processes')}"
+    )
     kill = name == "SIGKILL"
     timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender_pid
     sender = f" from pid {ending.sender_pid}, which is not in the log" if ending.sender_pid else ""

@@ -15,9 +15,9 @@ What to do
     file watchers and trackers watch whole trees.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, subject
-from postmortem.diagnose.strace.severity import weigh
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import kernel_table, named
+from postmortem.diagnose.strace.severity import of_calls
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -35,13 +35,14 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Findings:
         what, setting = table
         known = group.target.kind != "unknown"
         of = f" of {named(group.target)}" if known else ""
-        weight = weigh(logs, group.matches[-1], Confidence.CERTAIN)
-        yield Finding(
+        yield of_calls(
+            logs,
+            [group],
+            Confidence.CERTAIN,
             title=f"{group.syscalls[0]} failed with {group.errno}: a kernel limit, not a disk or "
             "descriptors",
             cause=f"{group.syscalls[0]}{of} gives {group.errno} when {what}; "
-            f"no file system is full{weight.words}",
-            confidence=weight.confidence,
+            "no file system is full",
             next_steps=(
                 f"sysctl {setting}",
                 f"raise it: sudo sysctl -w {setting.split()[0]}=VALUE, and in /etc/sysctl.d to "
@@ -49,7 +50,4 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Findings:
                 if "." in setting
                 else "see who uses it up",
             ),
-            evidence=cite_calls(group),
-            role=weight.role,
-            about=subject(group),
         )

@@ -15,10 +15,10 @@ What to do
     slurmd and dockerd, docker run --ulimit memlock=-1.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, subject, times
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import named, times
 from postmortem.diagnose.strace.resource_limits import limit
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
@@ -33,24 +33,23 @@ def locked_memory_limit(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     known = limit(logs, "RLIMIT_MEMLOCK", group.first)
     value = None if known is None else known.value
     is_limit = "" if value is None else f" (RLIMIT_MEMLOCK is {size(value)})"
     where = "" if group.target.path is None else f" on {named(group.target, 30)}"
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups[:1],
+        Confidence.LIKELY,
         title=f"memory cannot be locked: {group.first.syscall}{where}: raise ulimit -l",
         cause=f"{times(logs, group)}{where} gave {group.errno}: the limit of locked "
-        f"memory{is_limit}{weight.words}",
-        confidence=weight.confidence,
+        f"memory{is_limit}",
         next_steps=(
             "ulimit -l inside the job, as the batch system starts it",
             "ulimit -l unlimited ; docker run --ulimit memlock=-1 ; LimitMEMLOCK=infinity "
             "for the daemon",
         ),
-        evidence=(*cite_calls(group), *((known.evidence,) if known is not None else ())),
-        role=weight.role,
-        about=subject(group),
+        evidence=(known.evidence,) if known is not None else (),
     )
 
 

@@ -18,10 +18,10 @@ What to do
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.resource_limits import limit
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
@@ -59,7 +59,6 @@ def memory_refused(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     match = max(group.matches, key=lambda one: _asked(one) or 0)
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     asked = _asked(match)
     how_much = f" of {size(asked)}" if asked else ""
     known = [found for name in _LIMITS if (found := limit(logs, name, match)) and found.value]
@@ -68,19 +67,19 @@ def memory_refused(failures: Failures, logs: Logs) -> Findings:
         if known
         else "a limit of its address space, of the number of mappings, or the system's commit limit"
     )
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups[:1],
+        Confidence.LIKELY,
         title=f"the kernel refused memory: {match.syscall}{how_much} by {who(match.pid)}",
-        cause=f"{times(logs, group)} gave ENOMEM: {why}{weight.words}",
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} gave ENOMEM: {why}",
         next_steps=(
             "ulimit -v ; ulimit -d ; in a job: the memory that it asked for (--mem)",
             f"sysctl vm.max_map_count vm.overcommit_memory ; wc -l /proc/{match.pid}/maps "
             "while it runs",
             "ask for less: smaller batches, fewer DataLoader workers",
         ),
-        evidence=(*cite_calls(group), *(found.evidence for found in known)),
-        role=weight.role,
-        about=subject(group),
+        evidence=(found.evidence for found in known),
     )
 
 

@@ -15,10 +15,10 @@ What to do
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import kernel_table, named, shortened
 from postmortem.diagnose.strace.resource_limits import limit
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -39,17 +39,19 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Findings:
     count = sum(len(one.matches) for one in groups)
     whose = "the system" if whole else who(group.first.pid)
     of_what = f" of {named(group.target, 40)}" if group.target.path else ""
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     known = None if whole else limit(logs, "RLIMIT_NOFILE", group.first)
     of = f" (the limit is {known.value:,})" if known is not None and known.value else ""
     held = next((m.holders for one in groups for m in one.matches if m.holders), ())
     most = f"; open most often: {_words(held)}" if held else ""
     tensors = any("/torch_" in path for path, _ in held)
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups[:1],
+        Confidence.CERTAIN,
         title=f"{whose} has too many open files: {group.first.syscall}{of_what} failed",
         cause=f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
-        f"paths of the calls that failed are not at fault{weight.words}",
-        confidence=weight.confidence,
+        f"paths of the calls that failed are not at fault",
+        lasting=True,
         next_steps=(
             "cat /proc/sys/fs/file-nr ; sysctl fs.file-max"
             if whole
@@ -58,12 +60,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Findings:
             if tensors or not held
             else f"close what is open so often: {shortened(held[0][0], 60)}",
         ),
-        evidence=(
-            *cite_calls(group),
-            *((known.evidence,) if known is not None and known.value else ()),
-        ),
-        role=weight.role,
-        about=subject(group),
+        evidence=(known.evidence,) if known is not None and known.value else (),
     )
 
 

@@ -19,6 +19,7 @@ from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
+from postmortem.text import counted
 
 
 @rule(
@@ -33,9 +34,9 @@ def too_many_processes(logs: Logs) -> Findings:
         yield Finding(
             title=f"no further process or thread may be made: {row.syscall} by {who(row.pid)} gave "
             "EAGAIN",
-            cause=f"{row.syscall} gave EAGAIN {row.count:,} times: the limit of tasks of the "
-            "user, the "
-            f"cgroup or the system is reached; {tasks:,} tasks are in this log{weight.words}",
+            cause=f"{row.syscall} gave EAGAIN {counted(row.count, 'time')}: the limit of tasks of "
+            "the user, the cgroup or the system is reached; "
+            f"{counted(tasks, 'task is', 'tasks are')} in this log{weight.words}",
             confidence=weight.confidence,
             next_steps=(
                 "ulimit -u ; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current",

@@ -52,7 +52,11 @@ def silent_peer(logs: Logs) -> Findings:
     accepts = first.blocked.syscall.startswith("accept")
     ends = ", ".join(f"{who(holder.pid)}" for holder in awaited.holders[:3])
     other = f"; {ends} of this log has the other end" if ends else ""
-    others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks wait so"
+    others = (
+        ""
+        if len(waits) == 1
+        else f", and {counted(len(waits) - 1, 'more task waits', 'more tasks wait')} so"
+    )
     yield Finding(
         title=f"{who(first.pid)} waited in {first.blocked.syscall} "
         f"{'for somebody to connect to' if accepts else 'for the silent peer'} {clip(peer, 40)}",

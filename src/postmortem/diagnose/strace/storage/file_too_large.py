@@ -13,10 +13,10 @@ What to do
     or split the file.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, subject, times
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import folder_of, named, times
 from postmortem.diagnose.strace.resource_limits import limit
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
@@ -30,7 +30,6 @@ def file_too_large(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     known = limit(logs, "RLIMIT_FSIZE", group.first)
     reached = known is not None and known.value is not None
     why = (
@@ -38,18 +37,16 @@ def file_too_large(failures: Failures, logs: Logs) -> Findings:
         if known is not None and known.value is not None
         else "RLIMIT_FSIZE (ulimit -f) or the file system's largest file is reached"
     )
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups[:1],
+        Confidence.CERTAIN,
         title=f"the largest size that a file may have is reached: {named(group.target, 45)}",
-        cause=f"{times(logs, group)} on {group.target.words} gave EFBIG: {why}{weight.words}",
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave EFBIG: {why}",
+        lasting=True,
         next_steps=(
             "ulimit -f ; ulimit -f unlimited",
             f"stat -f {folder_of(group.target)} : which type of file system is it?",
         ),
-        evidence=(
-            *cite_calls(group),
-            *((known.evidence,) if reached and known is not None else ()),
-        ),
-        role=weight.role,
-        about=subject(group),
+        evidence=(known.evidence,) if reached and known is not None else (),
     )

@@ -20,6 +20,7 @@ from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.text import counted
 
 
 @rule(
@@ -36,9 +37,8 @@ def lock_file_exists(logs: Logs) -> Findings:
         path = row.path or ""
         yield Finding(
             title=f"waits for a lock file that is there already: {shortened(path, 50)}",
-            cause=f"{who(row.pid)} could not make {path} (EEXIST, {row.count:,} times): another "
-            "process "
-            f"holds this lock, or one that died has left it behind{weight.words}",
+            cause=f"{who(row.pid)} could not make {path} (EEXIST, {counted(row.count, 'time')}): "
+            f"another process holds this lock, or one that died has left it behind{weight.words}",
             confidence=weight.confidence,
             next_steps=(
                 f"ls -l --time-style=full-iso {quoted_path(path)} ; fuser -v {quoted_path(path)}",

@@ -14,16 +14,9 @@ What to do
     file_system.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import (
-    cite_calls,
-    in_shared_memory,
-    many,
-    named,
-    subject,
-    times,
-)
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.calls import in_shared_memory, many, named, times
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
@@ -43,20 +36,18 @@ def shared_memory_full(failures: Failures, logs: Logs) -> Findings:
     whose = "; PyTorch's DataLoader workers hand over batches there" if loader else ""
     if semaphore and not whose:
         whose = "; locks of processes (sem_open, multiprocessing.Lock and Queue) lie there"
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
-    yield Finding(
+    yield of_calls(
+        logs,
+        groups[:2],
+        Confidence.CERTAIN,
         title=f"/dev/shm is too small: no space for {named(group.target, 40)}{many(groups[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} failed with ENOSPC{whose}{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=(f"{times(logs, group)} on {group.target.words} failed with ENOSPC{whose}"),
+        lasting=True,
         next_steps=(
             "df -h /dev/shm",
             "give it more: docker run --shm-size=8g, or --ipc=host",
             "or fewer workers: DataLoader(num_workers=…), smaller batches",
         ),
-        evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
-        about=subject(group),
     )
 
 

@@ -19,6 +19,7 @@ from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
+from postmortem.text import counted
 
 
 @rule(
@@ -35,7 +36,7 @@ def lock_wait(logs: Logs) -> Findings:
     path = "a file" if target is None else target.words
     holders = _holders(logs, first, path)
     held = f"; pid {holders[0]} took a lock on it before" if holders else ""
-    others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks"
+    others = "" if len(waits) == 1 else f", and {counted(len(waits) - 1, 'more task')}"
     yield Finding(
         title=f"{who(first.pid)} waited for a lock on {shortened(path, 50)}{others}",
         cause=f"{said_to_wait(first)} for a lock on {path}{held}; nobody gave it back until the "

@@ -1,0 +1,54 @@
+"""Errors that were logged, and which their program survived, are no failures."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.ranklogs.sources import find_rank_logs
+
+AT = "2026-01-02 03:04:05,678"
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "save.py", line 3, in save\n    write()\n'
+    "OSError: [Errno 28] No space left on device\n"
+)
+KILLED = (
+    "W0102 03:04:05.678000 9 torch/distributed/elastic/multiprocessing/api.py:1028] "
+    "Sending process 11 closing signal SIGTERM\n"
+    "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n"
+    "  exitcode  : -9 (pid: 12)\n"
+    "[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 11)\n"
+)
+
+
+def body(folder: Path, *behind: str) -> dict[str, Any]:
+    lines = (f"{AT} ERROR train: cannot save here", *TRACEBACK.splitlines(), *behind)
+    text = "".join(f"[default0]:{line}\n" for line in lines)
+    (folder / "job.log").write_text("[default1]:step 1\n" + text + KILLED)
+    return dict(analyse([str(folder)], RankLogOptions()).body)
+
+
+@pytest.mark.parametrize(
+    ("behind", "failed_too"),
+    [((f"{AT} INFO train: saved",), []), ((f"{AT} ERROR train: nor there",), [0]), ((), [0])],
+)
+def test_a_logged_error_with_calm_lines_behind_it_was_caught(
+    tmp_path: Path, behind: tuple[str, ...], failed_too: list[int]
+) -> None:
+    found = body(tmp_path, *behind)
+    assert found["first_failure"]["ranks"] == [*failed_too, 1]
+    assert [row["rank"] for row in found["also_failed"]] == failed_too
+
+
+def test_what_services_of_ray_log_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    for name in ("dashboard.log", "dashboard_agent.log", "monitor.err", "worker-a-01-7.err"):
+        (tmp_path / name).write_text(TRACEBACK)
+    everything = find_rank_logs([str(tmp_path)])
+    assert len(everything.logs) == 4  # a folder of no session: anybody may call a log so
+    (tmp_path / "raylet.out").write_text("[2026-01-02 03:04:05,1 I 1 1] raylet.cc:1: started\n")
+    found = find_rank_logs([str(tmp_path)])
+    assert [Path(one.path).name for one in found.logs] == ["raylet.out", "worker-a-01-7.err"]
+    assert [problem.what for problem in found.problems] == [
+        "is of a service of Ray's, which logs what it catches: left out; so it is with 2 more files"
+    ]

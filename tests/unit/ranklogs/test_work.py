@@ -1,0 +1,100 @@
+"""Whether work went on behind an error: by the forms of lines, in any language."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Report
+
+_ERROR = (
+    "Traceback (most recent call last):\n"
+    '  File "/job/fetch.py", line 31, in fetch\n'
+    "    return read(url)\n"
+    "TimeoutError: the mirror did not answer\n"
+)
+_LAST = _ERROR.replace("in fetch", "in <module>")
+_NEW = "".join(f"{word} the pool of buffers\n" for word in ("closing", "freeing", "leaving") * 15)
+_RUNS = "".join(
+    f"worker {n % 3} of the build farm is ready\nelapsed time 01:0{n}:03\n" for n in range(9)
+)
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+def _each(form: str, *numbers: int) -> str:
+    return "".join(form.format(n) + "\n" for n in numbers)
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ("第 {} 篇文章已完成", "篇文章已完成"),
+        ("Beitrag {} von 20 gelesen", "Beitrag"),
+        ('wrote "/data/part {}.bin"', "wrote"),
+        ("lot {} terminé en 3.2 s", "lot"),
+        ("{0:3}%|█▋        | {0}/20 uur [00:{0:02}<54:22, 1.2it/s]", "/20 uur"),
+    ],
+)
+def test_work_of_a_form_that_was_printed_before_goes_on(
+    tmp_path: Path, form: str, told: str
+) -> None:
+    report = _report(tmp_path, _each(form, *range(7)) + _ERROR + _each(form, *range(7, 20)))
+    assert report.verdict.startswith("no rank failed; 1 error was printed, and the program went on")
+    assert told in report.verdict
+    assert not report.diagnoses
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("", _NEW),
+        (_NEW, _NEW),
+        (_each("done in {} s", *range(50)), _each("done in {} s", *range(50, 95))),
+        (_each("elapsed time 00:0{}:01", *range(9)), _each("elapsed time 00:1{}:01", *range(45))),
+        (_each("81% {}/7499 [it/s]", 1, 2, 3, 4), "81% 4/7499 [it/s]\n" * 45),
+        (_RUNS, _RUNS * 3),
+        (_each("run {} of the sweep begins", 1), _each("run {} of the sweep begins", 2) + _NEW),
+        (_each("WARNING: slow {}", *range(9)), _each("WARNING: slow {}", *range(9, 60))),
+    ],
+    ids=["new", "no numbers", "durations", "clocks", "redrawn", "by turns", "heads", "warnings"],
+)
+def test_what_is_no_work_makes_no_all_clear(tmp_path: Path, before: str, behind: str) -> None:
+    report = _report(tmp_path, before + _ERROR + behind)
+    assert "the mirror did not answer" in report.verdict
+    assert report.verdict.startswith(("nothing here says how it ended", "TimeoutError"))
+    assert report.diagnoses
+
+
+def test_forms_that_are_new_behind_an_error_are_work_where_they_count_on(tmp_path: Path) -> None:
+    report = _report(tmp_path, _ERROR + _each("Schritt {} von 900", *range(900)))
+    assert "the program went on: Schritt 899" in report.verdict
+
+
+def test_an_end_explains_no_error_that_came_after_it_and_after_work(tmp_path: Path) -> None:
+    killed = "[1]+  4711 Killed                  python train.py\n"
+    steps = _each("Schritt {} von 900", *range(60))
+    report = _report(tmp_path, steps + killed + steps + _LAST)
+    assert report.verdict.startswith("TimeoutError: the mirror did not answer")
+
+
+def test_of_two_programs_that_raised_the_last_one_is_told(tmp_path: Path) -> None:
+    first = _LAST.replace("TimeoutError: the mirror did not answer", "KeyError: 'shard'")
+    assert _report(tmp_path, first + _LAST).verdict.startswith("TimeoutError")
+    parent = _LAST.replace("TimeoutError: the mirror did not answer", _CALLED)
+    assert _report(tmp_path, first + parent).verdict.startswith("KeyError")
+
+
+_CALLED = "subprocess.CalledProcessError: Command '['a']' returned non-zero exit status 1."
+
+
+def test_what_something_caught_is_not_told_as_the_end(tmp_path: Path) -> None:
+    (caught,) = _report(tmp_path, _ERROR + "server is closed\n").diagnoses
+    (ended,) = _report(tmp_path, _LAST + "server is closed\n").diagnoses
+    assert "begins in fetch()" in caught.cause
+    assert "ended the process" in ended.cause
+    assert "begins in" not in ended.cause

@@ -1,0 +1,122 @@
+"""Logs of several runs in one place are told apart, and what one job's ranks wrote is not."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from postmortem.cli.main import main
+from postmortem.readers.inventory import take_inventory
+from postmortem.readers.job_runs import runs_apart
+
+NOW = 1_763_900_000
+ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: "lr"\n'
+
+
+def write(path: Path, text: str, ended: float = NOW) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (ended, ended))
+
+
+def names(folder: Path) -> list[str]:
+    return [Path(run.name).name for run in runs_apart(take_inventory([str(folder)]))]
+
+
+def triage(folder: Path, out: Path) -> tuple[int, dict[str, Any]]:
+    code = main(["triage", str(folder), "--json", "-o", str(out)])
+    return code, json.loads(out.read_text())
+
+
+def steps(clock: str, minutes: int = 10) -> str:
+    return "".join(
+        f"2025-11-23 {clock}:{minute:02}:00 step {minute}\n" for minute in range(minutes)
+    )
+
+
+def summary(**pids: int) -> str:
+    rows = "".join(
+        f"[{n}]:\n  rank      : {rank[1:]} (local_rank: {n})\n  exitcode  : 1 (pid: {pid})\n"
+        for n, (rank, pid) in enumerate(pids.items())
+    )
+    return f"ChildFailedError:\n{rows}Root Cause (first observed failure):\n"
+
+
+def test_a_log_begun_after_a_like_one_had_ended_is_another_run(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    write(folder / "run1.log", steps("08") + ERROR, NOW)
+    write(folder / "run2.log", steps("09"), NOW + 3600)
+    assert names(folder) == ["run1.log", "run2.log"]
+    code, found = triage(folder, tmp_path / "out.json")
+    assert [(row["outcome"], row["again"], row["judged"]) for row in found["runs"]] == [
+        ("failed", True, False),
+        ("unknown", False, True),
+    ]
+    assert code == 0
+    assert found["roots"] == []
+    assert "1 of which failed before it" in found["verdict"]
+
+
+def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    write(folder / "slurm-90210.out", steps("08") + ERROR)
+    write(folder / "slurm-90211.out", steps("09"))
+    code, found = triage(folder, tmp_path / "out.json")
+    assert code == 1
+    assert "1 of 2 runs failed" in found["verdict"]
+    assert [row["judged"] for row in found["runs"]] == [True, False]
+
+
+def test_nodes_whose_clocks_differ_are_one_job(tmp_path: Path) -> None:
+    """They were written to until the same time, whatever their own clocks say."""
+    write(tmp_path / "train1.log", steps("04"))
+    write(tmp_path / "train2.log", steps("09"), NOW + 2)
+    assert names(tmp_path) == []
+
+
+def test_one_rank_with_two_processes_is_two_jobs_and_nodes_have_other_ranks(tmp_path: Path) -> None:
+    write(tmp_path / "jobs" / "a.log", summary(r0=11, r1=12))
+    write(tmp_path / "jobs" / "b.log", summary(r0=21))
+    write(tmp_path / "nodes" / "a.log", summary(r0=11, r1=12))
+    write(tmp_path / "nodes" / "b.log", summary(r2=21))
+    assert names(tmp_path / "jobs") == ["a.log", "b.log"]
+    assert names(tmp_path / "nodes") == []
+
+
+def test_ranks_that_opened_their_logs_together_are_one_run(tmp_path: Path) -> None:
+    for name in ("out_20251123_081500.log", "out_20251123_081503.log"):
+        write(tmp_path / name, "step 1\n")
+    assert names(tmp_path) == []
+    write(tmp_path / "out_20251123_092000.log", "step 1\n")
+    assert len(names(tmp_path)) == 2
+    write(tmp_path / "out_20251123_081500.log", "2025-11-23 09:30:00 step 1\n")
+    assert names(tmp_path) == []
+
+
+def test_numbers_that_may_be_processes_prove_nothing(tmp_path: Path) -> None:
+    for number in (31_001, 31_002):
+        write(tmp_path / f"train-{number}.log", steps("08"))
+        write(tmp_path / f"worker-{number}.out", steps("08"))
+    assert names(tmp_path) == []
+
+
+def test_tasks_of_a_step_are_no_runs_and_those_of_an_array_are(tmp_path: Path) -> None:
+    for task in range(3):
+        write(tmp_path / "step" / f"train-4711-{task}.out", "step 1\n")
+        write(tmp_path / "array" / f"slurm-4711_{task}.out", "step 1\n")
+    assert names(tmp_path / "step") == []
+    assert names(tmp_path / "array") == [f"slurm-4711_{task}" for task in range(3)]
+
+
+def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
+    """Hydra's runs are no repetitions of each other, whenever they ended."""
+    folder = tmp_path / "multirun" / "2025-11-23" / "08-15-00"
+    write(folder / "multirun.yaml", "lr: 1,2\n")
+    write(folder / "0" / "train.log", steps("08") + ERROR)
+    write(folder / "1" / "train.log", steps("09"), NOW + 3600)
+    code, found = triage(tmp_path / "multirun", tmp_path / "out.json")
+    assert code == 1
+    assert [(row["outcome"], row["judged"]) for row in found["runs"]] == [
+        ("failed", True),
+        ("unknown", False),
+    ]
