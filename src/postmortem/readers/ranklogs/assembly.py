@@ -139,9 +139,7 @@ class Assembly:
             last_lines=tuple(self._last_lines(failures, remarks)),
         )
 
-    def _last_lines(
-        self, failures: list[LogFailure], remarks: list[Remark]
-    ) -> Iterator[LastLines]:
+    def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
