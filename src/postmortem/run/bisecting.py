@@ -133,8 +133,6 @@ def _failures(options: RunOptions, commit: str) -> Iterator[Finished]:
     """Yield the failures of a commit; raises EvidenceError where one is stopped from outside."""
     before = _git("rev-parse", "HEAD")
     _git("checkout", "-q", commit)
-    output = os.dup(1)
-    os.dup2(2, 1)  # on standard output stands the answer alone, as with git's own steps
     try:
         for _ in range(options.repeat):
             one = _once(options)
@@ -143,8 +141,6 @@ def _failures(options: RunOptions, commit: str) -> Iterator[Finished]:
             if one.outcome.failed:
                 yield one
     finally:
-        os.dup2(output, 1)
-        os.close(output)
         _git("checkout", "-q", before)
 
 
