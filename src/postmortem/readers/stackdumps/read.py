@@ -2,6 +2,7 @@
 
 from postmortem.facts.stackdumps import StackDump
 from postmortem.patterns import Pattern
+from postmortem.readers.signatures import Signatures
 from postmortem.readers.stackdumps import fault_handler, gdb_text, own, pyspy, pystack
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.records import replace
@@ -10,6 +11,7 @@ _LOOKED_AT = 64 << 10
 # torch.distributed.debug writes the stacks of all ranks into one file, in parts
 _RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S* ===$")
 _ENOUGH = 3
+_CRASHED = "py-fatal"
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Extension mod")
 _OF_GDB = ("#", " ", "\t", "[", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym")
 
@@ -104,8 +106,11 @@ def _is_faulthandler(head: str) -> bool:
     What it writes at a crash is the end of that process: a log.
     """
     lines = [line for line in head.splitlines() if line.strip()]
-    first = any(fault_handler.THREAD.match(line) for line in lines[:_ENOUGH])
-    if "Fatal Python error: " in head or not first:
+    first = lines[:_ENOUGH]
+    if not any(fault_handler.THREAD.match(line) for line in first):
+        return False
+    told = Signatures.load("line").matches(first)
+    if any(match.id == _CRASHED for row in told for match in row):
         return False
     known = sum(line.startswith(_WRITTEN) for line in lines)
     return known >= 0.9 * len(lines)

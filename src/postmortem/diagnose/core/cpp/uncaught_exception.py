@@ -105,8 +105,7 @@ def uncaught_exception(
 
 _READ = "read the exception's message: it is the error itself"
 _TERMINATE_LINES = (
-    'read "terminate called after throwing an instance of …" and the line "what():" on standard '
-    "error"
+    'read the type of the exception, and the line "what():" behind it, on standard error'
 )
 _CHECKS = Pattern(
     r"^(c10::detail::torch(Check|InternalAssert)Fail|pybind11::(pybind11_fail|detail::|object_api)|"
