@@ -37,9 +37,11 @@ def survived(logs: RankLogs, printed: Sequence[LogFailure]) -> str:
     if work is not None:
         return f"{said}the program went on: {clip(work.text.strip(), 100)} (line {work.line:,})"
     ends = [one.ended for one in logs.last_lines if one.ended is not None]
-    if logs.exits or not ends:
+    if ends and not logs.exits:
+        return f"{said}the program came to its end: {clip(ends[-1].text.strip(), 100)}"
+    if ended_well(logs):
         return f"{said}the launcher says that all ended with 0"
-    return f"{said}the program came to its end: {clip(ends[-1].text.strip(), 100)}"
+    return f"{said}nothing says how the program ended"
 
 
 def how_it_ended(logs: RankLogs) -> str:
@@ -56,6 +58,8 @@ def how_it_ended(logs: RankLogs) -> str:
     near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
     if near is not None:
         return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
+    if logs.stacks is not None:
+        return f"{said}; by the stacks {_standing(logs.stacks)}"
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
     words = f"{last.line}: {clip(last.text.strip(), 120)}" if last is not None else ""
     if logs.files and all(name.endswith(".ipynb") for name in logs.files):
