@@ -22,9 +22,9 @@ def run() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from postmortem.cli.commands import CONTAINED, command_of, in_full
+    from postmortem.cli.commands import is_contained
 
-    contained = is_alone(sys._getframe()) and command_of(in_full(sys.argv[1:])) in CONTAINED
+    contained = is_alone(sys._getframe()) and is_contained(sys.argv[1:])
     if contained:
         from postmortem.cli.supervised import supervise
 

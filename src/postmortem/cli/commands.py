@@ -44,3 +44,8 @@ def in_full(words: Sequence[str]) -> list[str]:
 def command_of(words: Sequence[str]) -> str | None:
     """Return the first word that is no option."""
     return next((word for word in words if not word.startswith("-")), None)
+
+
+def is_contained(words: Sequence[str]) -> bool:
+    """Return whether a child does what a command line asks for; gdb takes our own place."""
+    return command_of(in_full(words)) in CONTAINED and "--open-gdb" not in words

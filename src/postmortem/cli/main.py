@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from postmortem import underway
-from postmortem.cli.commands import COMMANDS, CONTAINED, LIVE, command_of, in_full
+from postmortem.cli.commands import COMMANDS, LIVE, command_of, in_full
 from postmortem.cli.output import OutputError, check_target
 from postmortem.cli.parser import USAGE_ERROR, HelpFormatter, Parser, Version
 from postmortem.entry import is_alone
@@ -136,7 +136,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     prepare = getattr(commands[args.command], "prepare", None)
     if prepare is not None:
         prepare(args)
-    if contained and args.command in CONTAINED:
+    if contained:
         _limit(args, words)
     code = commands[args.command].run(args)
     assert isinstance(code, int)

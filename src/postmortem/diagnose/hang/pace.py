@@ -24,7 +24,7 @@ def paces(stacks: Sequence[RankStack], motions: Sequence[Motion]) -> tuple[Pace,
     if len(by_rank) < 2 or len(counts) != 1:
         return ()
     samples = counts.pop()
-    if any(len(gaps.get(label, ())) != samples - 1 for label in by_rank):
+    if samples < 2 or any(len(gaps.get(label, ())) != samples - 1 for label in by_rank):
         return ()
     waits = {label: [_waits(one) for one in rows] for label, rows in by_rank.items()}
     went_on = {label: _went_on(rows, gaps[label]) for label, rows in by_rank.items()}
