@@ -19,7 +19,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
@@ -65,13 +65,18 @@ def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attri
 
 
 def _first_by_launcher(found: list[RankState]) -> list[RankState]:
-    """srun kills the other tasks when one failed, and reports them the same way, but later."""
-    ends = [s.exit for s in found if s.exit is not None and s.exit.launcher == "srun"]
+    """Some launchers kill the others when one failed, and report them the same way.
+
+    srun's lines have the order of the ends; those of MPI's launchers have that of the ranks.
+    """
+    ends = [s.exit for s in found if s.exit is not None and s.exit.launcher in KILLERS]
     if len(ends) < 2 or len(ends) < len(found):
         return found
     others = [s for s in found if s.exit is not None and s.exit.signal != "SIGKILL"]
     if others:
         return others
+    if any(end.launcher != "srun" for end in ends):
+        return found
     first = min(end.line for end in ends)
     return [s for s in found if s.exit is not None and s.exit.line == first]
 

@@ -22,6 +22,8 @@ _SILENT_SIGNALS = frozenset(
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
+KILLERS = ("srun", "mpirun", "mpiexec")
+"""Launchers that kill the other ranks when one has failed, and tell of them as of that one."""
 
 
 @record
@@ -147,7 +149,7 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
         elif end.signal not in _KILLS:
             yield one
         elif (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
-            aborted and end.launcher in ("srun", "mpirun", "mpiexec")
+            aborted and end.launcher in KILLERS
         ):
             yield replace(one, ended_by_launcher=True)
         else:
