@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from machine import machine
+from machine import machine, tell
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
@@ -258,10 +258,7 @@ def main() -> None:
         **Counter(one["answer"] for one in every),
         "table": rows,
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    tell(result, args.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ mount and no control group of the run may be left.
 """
 
 import argparse
-import json
 import os
 import random
 import secrets
@@ -21,7 +20,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from machine import machine
+from machine import machine, tell
 
 KINDS = (
     "disk data",
@@ -146,10 +145,7 @@ def main() -> None:
         "killed": dict(victims),
         "wrong": wrong,
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    tell(result, args.out)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,20 @@
 """What figures were measured on, in words for bench/results."""
 
+import json
 import os
 import platform
 from pathlib import Path
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 WORTH_NAMING = ("avx2", "avx512f", "avx512_fp16", "amx_tile", "asimd", "sve")
+
+
+def tell(result: object, out: Path | None) -> None:
+    """Print what was measured as JSON, and keep it in a file where that is asked for."""
+    text = json.dumps(result, indent=2)
+    print(text)
+    if out is not None:
+        out.write_text(text + "\n")
 
 
 def machine() -> dict[str, str | int]:

@@ -8,7 +8,6 @@ pair, for several pairs. Supervisor: its own CPU time while those trained.
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from machine import machine
+from machine import machine, tell
 
 _TURNS = 16
 RUN = [sys.executable, "-m", "postmortem", "run", "--"]
@@ -156,10 +155,7 @@ def main() -> None:
     found = {"machine": machine(), "start, ms": start(args.rounds)}
     if args.pairs:
         found["step"] = steps(args.pairs)
-    text = json.dumps(found, indent=2)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    tell(found, args.out)
 
 
 if __name__ == "__main__":

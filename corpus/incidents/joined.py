@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from corpus.incidents.make import JOB, case, reported, small_disk, torchrun, traced
+from corpus.incidents.make import JOB, case, full_disk, reported, torchrun, traced
 
 SLOW = ("--monitor-interval", "3")
 """The agent looks so seldom that a second rank has time to fail by itself."""
@@ -83,8 +83,7 @@ def _kernel(path: Path, pid: str, name: str) -> None:
 @case
 def disk_and_worker(folder: Path) -> None:
     """Rank 1 cannot save, and rank 2 loses a worker: neither has to do with the other."""
-    with small_disk(4) as place:
-        (place / "fill").write_bytes(bytes(4096))
+    with full_disk() as place:
         torchrun(
             folder,
             *("1=disk", "2=worker-segv"),
@@ -99,8 +98,7 @@ def disk_and_worker(folder: Path) -> None:
 @case
 def survived_disk(folder: Path) -> None:
     """Rank 0 caught that the disk is full; the kernel killed rank 2."""
-    with small_disk(4) as place:
-        (place / "fill").write_bytes(bytes(4096))
+    with full_disk() as place:
         torchrun(
             folder,
             *("0=disk-retried", "2=kill"),

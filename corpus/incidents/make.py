@@ -112,6 +112,14 @@ def small_disk(kib: int) -> Iterator[Path]:
         place.rmdir()
 
 
+@contextmanager
+def full_disk() -> Iterator[Path]:
+    """A file system without room."""
+    with small_disk(4) as place:
+        (place / "fill").write_bytes(bytes(4096))
+        yield place
+
+
 def stacks(job: subprocess.Popen[bytes], folder: Path) -> None:
     time.sleep(12)
     pids = subprocess.run(
@@ -168,8 +176,7 @@ def old_core_beside(folder: Path) -> None:
 
 @case
 def disk_full_strace(folder: Path) -> None:
-    with small_disk(4) as place:
-        (place / "fill").write_bytes(bytes(4096))
+    with full_disk() as place:
         torchrun(
             folder,
             "disk",

@@ -17,20 +17,21 @@ from postmortem.text import counted, size
 def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = None) -> Report:
     """Return the report on files or folders; raises EvidenceError if none can be read."""
     facts = scan_checkpoint(names, progress)
+    found = series(facts.tensors)
     outcome = rule.run(rule.load("tensors"), {Tensors: facts.tensors})
     whole = sum(source.size_bytes for source in facts.sources)
     return Report(
         kind="scan",
         inputs=facts.sources,
-        verdict=headline(facts.tensors, outcome.diagnoses, damaged=facts.damaged),
+        verdict=headline(facts.tensors, outcome.diagnoses, found, damaged=facts.damaged),
         failed=facts.damaged or any(one.role is Role.ROOT for one in outcome.diagnoses),
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),
-        body=scan_body(facts.tensors, facts.nan_numbers, series(facts.tensors)),
+        body=scan_body(facts.tensors, facts.nan_numbers, found),
         problems=(*facts.problems, *outcome.problems),
         skipped=outcome.skipped,
         settled=_settled(facts),
-        highlights=scan_highlights(facts.tensors),
+        highlights=scan_highlights(facts.tensors, found),
         footer=f"{counted(len(facts.sources), 'file')}, {size(whole)}",
     )
 

@@ -118,8 +118,9 @@ def of_hang(document: Document) -> Iterator[Event]:
     about = top.get("about") or {}
     if about.get("pid") in processes and about.get("rank") is not None:  # told without a majority
         one = processes[about["pid"]]
-        kind = EventType.SLOW if top["id"] == "rank_slow" else EventType.STUCK
-        why = str(top["title"]).removeprefix(f"{one['label']} is slow: ")
+        slow = top["id"] == "rank_slow"
+        kind = EventType.SLOW if slow else EventType.STUCK
+        why = top["evidence"][0]["what"] if slow else top["title"]
         rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
         yield Event(

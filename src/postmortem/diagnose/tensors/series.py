@@ -43,9 +43,8 @@ def series(tensors: Tensors) -> Series | None:
     return Series(files, files[place - 1] if place else None, first, later)
 
 
-def where_it_began(tensors: Tensors) -> Tensors:
+def where_it_began(tensors: Tensors, found: Series | None) -> Tensors:
     """Return the tensors of a series' first bad checkpoint; all where that is not a question."""
-    found = series(tensors)
     if found is None or found.first_bad is None:
         return tensors
     return Tensors(tuple(one for one in tensors if one.file == found.first_bad))

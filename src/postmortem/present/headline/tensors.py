@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.tensors.series import Series, series
+from postmortem.diagnose.tensors.series import Series
 from postmortem.facts.tensors import Tensors
 from postmortem.report.model import Diagnosis
 from postmortem.text import counted
 
 
-def headline(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:
+def headline(
+    tensors: Tensors, diagnoses: Sequence[Diagnosis], found: Series | None, *, damaged: bool
+) -> str:
     """Return which tensors are bad, and from which checkpoint on."""
-    found = series(tensors)
     if tensors.bad:
         what = (
             diagnoses[0].title

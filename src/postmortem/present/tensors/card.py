@@ -1,6 +1,6 @@
 """What a scan puts on its card: the worst tensors, counted."""
 
-from postmortem.diagnose.tensors.series import where_it_began
+from postmortem.diagnose.tensors.series import Series, where_it_began
 from postmortem.facts.tensors import Tensors
 from postmortem.present.tensors.body import worst_first
 from postmortem.report.card import Highlights
@@ -9,9 +9,9 @@ from postmortem.text import counted
 _MOST = 6
 
 
-def scan_highlights(tensors: Tensors) -> Highlights:
+def scan_highlights(tensors: Tensors, found: Series | None) -> Highlights:
     """Return the tensors with NaN or Inf, the worst first; of a series, where they begin."""
-    bad = [tensor for tensor in worst_first(where_it_began(tensors)) if tensor.bad_count]
+    bad = [tensor for tensor in worst_first(where_it_began(tensors, found)) if tensor.bad_count]
     if not bad:
         return Highlights()
     rows = []

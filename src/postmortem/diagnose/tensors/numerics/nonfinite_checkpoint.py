@@ -39,7 +39,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     if not tensors.bad:
         return
     order = series(tensors)
-    told = where_it_began(tensors)
+    told = where_it_began(tensors, order)
     bad = told.bad
     floats = [t for t in told if t.is_floating and t.numel]
     whole = [t for t in bad if t.bad_count >= t.numel]
