@@ -209,13 +209,21 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
         sure = Confidence.LIKELY
+    told = (one.next_steps for one in report.diagnoses if one.id == "rank_raised")
+    # The traceback stands right above the card.
+    steps = (s for s in next(told, ()) if not s.startswith("read its traceback"))
+    lead = f"{whose} raised "
     diagnosis = Diagnosis(
         id="raised",
-        title=clip(f"{whose} raised {what}", 100),
+        lead=lead,
+        title=clip(f"{lead}{what}", 100),
         role=Role.ROOT,
         confidence=sure,
         cause=cause,
-        next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
+        next_steps=(
+            *steps,
+            f"look at the values of its frames: raises/{raised.file} has all of them",
+        ),
         evidence=(Evidence(f"raises/{raised.file}", what),),
     )
     from postmortem.analyses.places import with_source
