@@ -1,4 +1,4 @@
-"""How containers ended, as ``kubectl describe pod``, operators of jobs, docker and podman tell it."""
+"""How containers ended, as kubectl, operators of training jobs, docker and podman tell it."""
 
 from collections.abc import Iterator
 
