@@ -145,8 +145,13 @@ class LogFailure:
 
     @property
     def first_said(self) -> ExceptionText:
-        """What began it: the exception that all others of the chain came from."""
-        return self.causes[0] if self.causes else self.said
+        """What began it: the exception that all others of the chain came from.
+
+        A DataLoader's handler of SIGCHLD tells of a dead worker: what it interrupts began nothing.
+        """
+        if not self.causes or self.said.match("dataloader-workers"):
+            return self.said
+        return self.causes[0]
 
 
 _WINDOWS = {

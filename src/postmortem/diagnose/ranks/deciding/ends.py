@@ -134,6 +134,8 @@ def silent_exits(case: Case) -> Attribution | None:
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
+    if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
+        return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
     return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))

@@ -36,7 +36,7 @@ def stopped_from_outside(blame: Attribution) -> Findings:
         confidence=Confidence.LIKELY,
         next_steps=(
             _step(cause),
-            "was it hung before? while it runs, py-spy dump --pid PID shows where a rank stands",
+            "was it hung before? while it runs, postmortem hang PID shows where a rank stands",
         ),
         evidence=cite(blame),
     )
