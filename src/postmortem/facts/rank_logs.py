@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
@@ -291,6 +291,8 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    watched: tuple[Watched, ...] = ()
+    """Errors above what only says that a program failed."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""
@@ -316,6 +318,7 @@ class RankLogs:
             stacks=self.stacks if last else None,
             flights=self.flights if last else (),
             last_lines=self.last_lines if last else (),
+            watched=self.watched if last else (),
             recorders=self.recorders if last else (),
             attempts=1,
         )

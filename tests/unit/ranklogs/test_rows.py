@@ -6,6 +6,7 @@ from postmortem.diagnose.incident.graph import solve
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
 from postmortem.report.model import Confidence
 
@@ -13,6 +14,10 @@ from postmortem.report.model import Confidence
 def failure(line: int, exception: str = "KeyError") -> LogFailure:
     said = ExceptionText(exception, "7")
     return LogFailure("exception", said, 0, "job.log", line, begin_line=line - 2)
+
+
+def line(number: int) -> LastLine:
+    return LastLine("exited with code 1", "job.log", number)
 
 
 def rank(number: int | None, *, code: int | None = None, signal: str | None = None) -> RankState:
@@ -63,6 +68,12 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LogEvent(K.STOPPED, None, last=failure(40)),
         LIKELY,
     ),
+    (
+        "error-then-word",
+        LogEvent(K.SAID_ABOVE, None, last=line(58)),
+        LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
+        LIKELY,
+    ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
 ]
 APART: list[tuple[str, LogEvent, LogEvent]] = [
@@ -80,6 +91,11 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         "error-then-stop",
         LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
         LogEvent(K.STOPPED, None, last=failure(40)),
+    ),
+    (
+        "error-then-word",
+        LogEvent(K.SAID_ABOVE, None, last=line(58)),
+        LogEvent(K.SAID_LAST, None, last=line(90)),
     ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
 ]

@@ -55,6 +55,15 @@ def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY
 
 
+def its_word(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """What is told is the very word of who watched, above which the error was looked for."""
+    word, told = cause.last, effect.last
+    if word is None or told is None or word.file != told.file:
+        return None
+    line = told.begin_line if isinstance(told, LogFailure) else told.line
+    return Confidence.LIKELY if word.line == line else None
+
+
 def _ranks(event: LogEvent) -> set[int]:
     return {state.rank for state in event.who if state.rank is not None}
 
@@ -76,6 +85,9 @@ ROWS: tuple[Explains[LogEvent], ...] = (
     Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),
     Explains("crash-alone", (Kind.CRASHED,), (Kind.SOMEBODY_RAISED,), without_a_code),
     Explains("error-then-stop", (Kind.SOMEBODY_RAISED,), (Kind.STOPPED,), later_lines),
+    Explains(
+        "error-then-word", (Kind.SAID_ABOVE,), (Kind.SOMEBODY_RAISED, Kind.SAID_LAST), its_word
+    ),
     Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
 )
 """The rows in the order in which they are tried."""
