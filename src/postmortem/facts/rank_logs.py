@@ -10,6 +10,7 @@ from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 
 @record
@@ -187,6 +188,8 @@ class LogExit:
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
     output: str | None = None
     """The file that its launcher says it wrote to."""
+    times: int = 1
+    """How many processes ended so, where one line tells of several."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
@@ -199,10 +202,13 @@ class LogExit:
     @property
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
+        there = f" on {self.host}" if self.host else ""
+        if self.launcher == "raylet":
+            return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
-        return f"{pid}{f' on {self.host}' if self.host else ''} {how}"
+        return f"{pid}{there} {how}"
 
 
 @record

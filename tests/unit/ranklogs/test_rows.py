@@ -3,6 +3,8 @@
 import pytest
 
 from postmortem.diagnose.incident.graph import solve
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
@@ -25,7 +27,12 @@ def rank(number: int | None, *, code: int | None = None, signal: str | None = No
     return RankState(Writer(str(number), number), number, exit=end if code or signal else None)
 
 
+def stop(why: Stop) -> LogEvent:
+    return LogEvent(Kind.STOPPED, Attribution(StoppedFromOutside("the job was ended", why)))
+
+
 K = Kind
+ABORTED = RankState(Writer("1", 1), 1, own=(failure(20, "MPI_Abort"),))
 SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
 CODE = rank(2, code=1)
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
@@ -74,6 +81,7 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
         LIKELY,
     ),
+    ("limit-then-abort", stop(Stop.MEMORY), LogEvent(K.CRASHED, None, (ABORTED,)), LIKELY),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
 ]
 APART: list[tuple[str, LogEvent, LogEvent]] = [
@@ -97,6 +105,7 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.SAID_ABOVE, None, last=line(58)),
         LogEvent(K.SAID_LAST, None, last=line(90)),
     ),
+    ("limit-then-abort", stop(Stop.TIME), LogEvent(K.CRASHED, None, (ABORTED,))),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
 ]
 

@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     telling,
+    told_alone,
     works,
     wrong,
 )
@@ -49,6 +50,8 @@ _STOP = "last-stop"
 NUMBERS = ("last-loss", "last-norm")
 """Ids of lines that print a number of the training."""
 _FEWEST = 2
+_FEW_LINES = 3
+"""Of a text that is no log: what somebody pasted."""
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
@@ -105,6 +108,9 @@ def _read(
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
+    if whole and not errors and nearest is None and len(lines) <= _FEW_LINES:
+        nearest = next((one for one, row in zip(lines, ids, strict=True) if told_alone(row)), None)
+        counts = nearest is not None
     told = errors[0] if errors else nearest
     said = told.text if told is not None else ""
     about = ids[lines.index(told)] if told is not None else []
@@ -145,7 +151,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", _STOP))
+    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:

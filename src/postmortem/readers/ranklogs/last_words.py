@@ -20,6 +20,7 @@ _FAILED = ("last-error-failed", "last-error-state", "last-error-mark")
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
+_ALONE, _NONE = "last-alone", "last-none"
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -71,6 +72,13 @@ def watched(ids: Iterable[str]) -> bool:
     """Return whether a line is the word of who watched a program: its code, or that it failed."""
     known = list(ids)
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
+
+
+def told_alone(ids: Iterable[str]) -> bool:
+    """Return whether a line has a word for what went wrong, of which no other line may decide."""
+    known = list(ids)
+    denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
+    return not denied and any(name.startswith(_ALONE) for name in known)
 
 
 def form_of(ids: Iterable[str]) -> str:

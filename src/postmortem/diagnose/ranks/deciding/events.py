@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
+    over_limit,
     reason_of_stop,
     silent_exits,
     somebody_crashed,
@@ -79,11 +80,11 @@ _ORDER = {kind: place for place, kind in enumerate(Kind)}
 def events(case: Case) -> tuple[LogEvent, ...]:
     """Return what happened; a dozen events at most, however many ranks there are.
 
-    Who stopped the job and what stands last is looked for only where no rank is named: it takes a
-    look at every line that was kept.
+    Who stopped the job and what stands last is looked for only where no rank is named, or a limit
+    of memory is: it takes a look at every line that was kept.
     """
     first = tuple(event for find in _FINDERS for event in find(case))
-    if any(event.type in _NAMING for event in first):
+    if any(event.type in _NAMING for event in first) and not over_limit(case):
         return first
     return (*first, *(event for find in _LAST_FINDERS for event in find(case)))
 
