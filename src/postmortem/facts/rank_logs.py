@@ -47,7 +47,7 @@ class ExceptionText:
         if rest and first.startswith("Caught "):
             origin = rest.split("\n", 1)[0]
             return f"{origin} (c{first.removesuffix('.')[1:]})"
-        if rest and first.endswith(":"):
+        if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             first = f"{first} {rest.splitlines()[0]}"
         return f"{self.exception}: {first}" if first else self.exception
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Report
+from postmortem.report.model import Outcome, Report
 
 
 def _report(folder: Path, text: str) -> Report:
@@ -71,11 +71,72 @@ Traceback (most recent call last):
     raise RuntimeError("Error building extension 'lumen'") from e
 RuntimeError: Error building extension 'lumen'
 """
+PIP = """\
+  Building wheel for lumen (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Building wheel for lumen (pyproject.toml) did not run successfully.
+  │ exit code: 1
+  ╰─> [3 lines of output]
+      running build_ext
+      lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory
+          3 | #include <lumen.h>
+      error: command '/usr/bin/gcc' failed with exit code 1
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+  ERROR: Failed building wheel for lumen
+ERROR: Could not build wheels for lumen, which is required to install it
+"""
+LSF = """\
+lumen: fatal: no shard 3
+
+------------------------------------------------------------
+Sender: LSF System <lsfadmin@node1>
+Subject: Job 71: <./train> in cluster <lumen> Exited
+
+Your job looked like:
+
+------------------------------------------------------------
+# LSBATCH: User input
+./train
+------------------------------------------------------------
+
+Exited with exit code 3.
+
+Resource usage summary:
+
+    CPU time :                                   0.31 sec.
+"""
+GRADLE = """\
+> Task :compileJava FAILED
+/home/user/src/Lumen.java:3: error: cannot find symbol
+        shard();
+1 error
+
+FAILURE: Build failed with an exception.
+
+* What went wrong:
+> Compilation failed; see the compiler error output for details.
+
+BUILD FAILED in 3s
+1 actionable task: 1 executed
+"""
+AIRFLOW = """\
+[2026-01-02, 03:04:06 UTC] {subprocess.py:93} INFO - ./train.sh: line 3: lumen: command not found
+[2026-01-02, 03:04:06 UTC] {subprocess.py:97} INFO - Command exited with return code 127
+[2026-01-02, 03:04:06 UTC] {taskinstance.py:1937} ERROR - Task failed with exception
+[2026-01-02, 03:04:06 UTC] {local_task_job_runner.py:228} INFO - Task exited with return code 1
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
+        (LSF, "lumen: fatal: no shard 3"),
+        (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
+        (AIRFLOW, "./train.sh: line 3: lumen: command not found"),
         (GITLAB.format("train: error: no shard 3\n", "exit code 1"), "train: error: no shard 3"),
         (JENKINS.format("ValueError: no shard 3\n"), "ValueError: no shard 3"),
         (
@@ -106,8 +167,9 @@ RuntimeError: Error building extension 'lumen'
             "CMake Error at CMakeLists.txt:14 (find_package): No package lumen",
         ),
         (
-            "#9 12.31 lumen/ops.py:3:1: error: no name 'step'\n#9 ERROR: process exited\n"
-            "ERROR: failed to solve: process did not complete successfully: exit code: 1\n",
+            "#9 12.31 lumen/ops.py:3:1: error: no name 'step'\n"
+            '#9 ERROR: process "make" did not complete successfully: exit code: 1\n'
+            'ERROR: failed to solve: process "make" did not complete successfully: exit code: 1\n',
             "lumen/ops.py:3:1: error: no name 'step'",
         ),
     ],
@@ -160,3 +222,46 @@ def test_what_is_no_error_of_it_is_left(tmp_path: Path, text: str, said: str) ->
     assert said in report.verdict
     assert "shard 3" not in report.verdict
     assert report.failed
+
+
+INDENTED = """\
+  Preparing metadata (setup.py) ... error
+      Traceback (most recent call last):
+        File "/home/user/setup.py", line 3, in <module>
+          import lumen
+      ModuleNotFoundError: No module named 'lumen'
+      [end of output]
+
+Example: lumen --no-plugins install <package>
+"""
+
+
+def test_a_traceback_that_a_report_indents_ends_where_it_ends(tmp_path: Path) -> None:
+    report = _report(tmp_path, INDENTED)
+    assert report.verdict.startswith("ModuleNotFoundError: No module named 'lumen'")
+
+
+def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 3, in <module>\n'
+        "    step()\nlumen.errors.NotFoundError: 2 root error(s) found.\n"
+        "  (0) Not found: shard-3; No such file or directory\n\t [[{{node ReadFile}}]]\n"
+    )
+    assert "Not found: shard-3" in _report(tmp_path, raised).verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("Model loading failed\n", True),
+        ("no such module: lumen\n", True),
+        ("reading shards\n/data/shard-3 does not exist\n", True),
+        ("no errors found\n", False),
+        ("failed tests: 0\n", False),
+        ("WARNING: shard 3 was not found\n", False),
+        ("Model loading failed\n" + QUIET, False),
+    ],
+)
+def test_a_word_for_what_went_wrong_counts_alone(tmp_path: Path, text: str, failed: bool) -> None:
+    report = _report(tmp_path, text)
+    assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict

@@ -52,7 +52,8 @@ _CUT = "last-error-cut"
 _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 """Of a shell, with the command: GitLab's runner, which prints one before each, or a terminal."""
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
-_OF_DOCKER = Pattern(r"^#\d+ \d+\.\d+ ")
+_CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO - | {6}(?=\S))")
+"""What Docker, Airflow and pip write before the lines of a command."""
 _QUOTED = Pattern(r"^(?:@@|[\s+\-<>|#\"\x27]|\d+ *\|)")
 """A part of a diff, of source, of a stack."""
 
@@ -151,7 +152,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             continue
         near = between <= _REACH and any(name != _CUT for name in wrong(ids))
         own = near or says_why(ids) or _OF_TOOL in ids
-        headline = _UNDERLINE.search(next(filter(None, texts[at + 1 : at + 3]), ""))
+        headline = at + 1 < len(texts) and _UNDERLINE.search(texts[at + 1])
         quoted = headline or _QUOTED.search(texts[at])
         if own and not quoted and first + at not in told:
             found.append(at)
@@ -176,7 +177,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
 
 def _plain(line: bytes) -> str:
     text = unstamped(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")))
-    return _OF_DOCKER.sub("", text).rstrip()
+    return _CARRIED.sub("", text).rstrip()
 
 
 def _whole(texts: list[str], at: int) -> str:

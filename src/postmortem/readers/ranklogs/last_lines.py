@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.last_words import (
     survived,
     telling,
     told_alone,
+    watched,
     works,
     wrong,
 )
@@ -108,7 +109,8 @@ def _read(
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
-    if whole and not errors and nearest is None and len(lines) <= _FEW_LINES:
+    few = whole and len(lines) <= _FEW_LINES and not any(map(survived, ids))
+    if few and not errors and nearest is None:
         nearest = next((one for one, row in zip(lines, ids, strict=True) if told_alone(row)), None)
         counts = nearest is not None
     told = errors[0] if errors else nearest
@@ -215,7 +217,8 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break  # what stands above is of another command
         if wrong(names) and "last-more" not in names:
             rank = min(order.index(name) for name in telling(names))
-            block.append((rank, line, sure(names)))
+            says_little = watched(names) or set(wrong(names)) == {_CUT}
+            block.append((rank + says_little * len(order), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):

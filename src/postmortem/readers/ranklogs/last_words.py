@@ -11,11 +11,11 @@ _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _SIGNAL = "last-error-signal-named"
-_WATCHED = (_CODE, "last-error-watch")
+_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _OF_COMMAND = (_CODE, "last-error-watch-build")
 """Those that are no reason in an exception either."""
-_FAILED = ("last-error-failed", "last-error-state", "last-error-mark")
+_FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
@@ -62,9 +62,10 @@ def says_why(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like that end something, and tell more than that it did."""
     known = list(ids)
     errors = wrong(known)
-    no_reason: tuple[str, ...] = _WATCHED
-    if any(name.startswith(_OF_COMMAND) for name in errors):
-        no_reason = (*_WATCHED, *_FAILED, _RAISED)
+    no_reason = _WATCHED
+    if any(name.startswith(_WATCHED) for name in errors):
+        of_command = any(name.startswith(_OF_COMMAND) for name in errors)
+        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if of_command else []))
     return [name for name in strong(known) if not name.startswith(no_reason)]
 
 
