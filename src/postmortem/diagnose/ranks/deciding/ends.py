@@ -27,6 +27,7 @@ from postmortem.facts.signature import Match
 _STOPS = (
     "stopped-by-scheduler",
     "stopped-due-to",
+    "slurm-state",
     "torchrun-signal",
     "lsf-ended",
     "pbs-ended",
@@ -41,7 +42,13 @@ _WHY = (
     ("requeued", Stop.REQUEUED),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")
+_SCHEDULERS = (
+    "stopped-by-scheduler",
+    "stopped-due-to",
+    "slurm-state",
+    "slurm-timelimit",
+    "slurm-ending",
+)
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
