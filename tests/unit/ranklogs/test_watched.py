@@ -170,7 +170,7 @@ AIRFLOW = """\
             "#9 12.31 lumen/ops.py:3:1: error: no name 'step'\n"
             '#9 ERROR: process "make" did not complete successfully: exit code: 1\n'
             'ERROR: failed to solve: process "make" did not complete successfully: exit code: 1\n',
-            "lumen/ops.py:3:1: error: no name 'step'",
+            "#9 12.31 lumen/ops.py:3:1: error: no name 'step'",
         ),
     ],
 )
