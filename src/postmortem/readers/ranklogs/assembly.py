@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import with_above
+from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
+from postmortem.readers.ranklogs.bad_numbers import nan_since
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -27,13 +28,7 @@ from postmortem.readers.ranklogs.filter import (
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import (
-    ToldLines,
-    last_lines,
-    nan_since,
-    with_earlier,
-    without_told,
-)
+from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, with_earlier, without_told
 from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
@@ -120,7 +115,7 @@ class Assembly:
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
-        return RankLogs(
+        logs = RankLogs(
             writers=tuple(writers),
             failures=tuple(survived_again(once(failures), processes)),
             exits=exits,
@@ -138,6 +133,11 @@ class Assembly:
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
         )
+        begins: dict[str, int] = {}
+        for label in self._labels:
+            first = label.raw["first_line"]
+            begins[label.file.path] = min(first, begins.get(label.file.path, first))
+        return replace(logs, watched=watched_programs(logs, begins))
 
     def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""

@@ -21,6 +21,8 @@ _WHY = {
     Stop.REQUEUED: "it was put back into the queue",
 }
 
+_HUNG = "was it hung before? while it runs, postmortem hang PID shows where a rank stands"
+
 
 @rule("https://slurm.schedmd.com/job_exit_code.html")
 def stopped_from_outside(blame: Attribution) -> Findings:
@@ -32,12 +34,11 @@ def stopped_from_outside(blame: Attribution) -> Findings:
         title=f"{outside}: {_WHY[cause.why]}"
         if cause.why is not None
         else f"{outside}, by a signal or its scheduler",
-        cause="Nothing failed before the job was told to stop.",
+        cause="Its scheduler says so."
+        if cause.why is Stop.MEMORY
+        else "Nothing failed before the job was told to stop.",
         confidence=Confidence.LIKELY,
-        next_steps=(
-            _step(cause),
-            "was it hung before? while it runs, postmortem hang PID shows where a rank stands",
-        ),
+        next_steps=(_step(cause),) if cause.why is Stop.MEMORY else (_step(cause), _HUNG),
         evidence=cite(blame),
     )
 
@@ -46,6 +47,10 @@ def _step(cause: StoppedFromOutside) -> str:
     if cause.why is Stop.TIME:
         return (
             "ask for more time, or save checkpoints within it; its last lines tell how far it came"
+        )
+    if cause.why is Stop.MEMORY:
+        return (
+            "ask for more memory than the limit that it names, or use less: fewer workers, batches"
         )
     if cause.why is Stop.REQUEUED:
         return "it starts again by itself: look into the log of that run"
