@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
@@ -291,6 +292,8 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of each job of a batch system, where its log of events lies among the logs."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from postmortem import thresholds
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
@@ -64,6 +65,8 @@ class ReadLog:
     raw: RawRankLog
     before: LastLine | None = None
     """How an earlier run in the file ended, if that reads like an error."""
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of jobs whose events stand in the file."""
 
 
 class Assembly:
@@ -137,6 +140,7 @@ class Assembly:
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
+            jobs=tuple(job for one in self._read for job in one.jobs),
         )
 
     def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _HOLE = 8
+_PIECE = 1 << 20
 _MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
@@ -100,11 +104,16 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        printed = _outputs(opened, problems)
-        source_of, before = (printed, None) if printed else _of_last_run(opened, problems)
+        before = events = None
+        source_of: int | Callable[[], bytes] | None = _outputs(opened, problems)
+        if source_of is None:
+            source_of, events = _without_events(opened)
+        if source_of is opened.source:
+            source_of, before = _of_last_run(opened, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"]) if source_of is opened.source else []
+        problems += events.problems if events else ()
         source = opened.as_source(raw["bytes"])
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
@@ -119,7 +128,7 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw, before)
+    return ReadLog(file, raw, before, events.jobs if events else ())
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
@@ -139,6 +148,22 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         problems.append(Problem(opened.name, what))
     pieces = iter((text,))
     return lambda: next(pieces, b"")
+
+
+def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:
+    """Return the text of a log without the events of HTCondor's jobs, and what took them."""
+    source = opened.source
+    if isinstance(source, int):
+        if not has_events(opened.head):
+            return source, None
+        text = iter(partial(os.read, source, _PIECE), b"")
+    else:
+        first = b"" if opened.head else source()  # of a packed log this reads the head
+        text = chain((first,) if first else (), iter(source, b""))
+    if not has_events(opened.head):
+        return partial(next, text, b""), None
+    log = UserLog(opened.name)
+    return partial(next, log.without_events(text), b""), log
 
 
 def _of_last_run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from postmortem.facts import kernel_log, nccl, rank_logs
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFrame, NativeFrame
 from postmortem.report.contract import Shape
@@ -269,6 +270,8 @@ class Logs(Shape):
     """how launchers say that processes ended"""
     pids: list[RankPid]
     """processes of ranks that any evidence names"""
+    jobs: list[BatchJob]
+    """what became of jobs of a batch system, where its log of events is among the logs"""
     launcher_blames: list[int]
     """ranks that torchrun calls the root cause, one for each host"""
     network: list[Network]

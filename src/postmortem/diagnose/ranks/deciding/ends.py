@@ -24,14 +24,7 @@ from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 
-_STOPS = (
-    "stopped-by-scheduler",
-    "stopped-due-to",
-    "torchrun-signal",
-    "lsf-ended",
-    "pbs-ended",
-    "condor-removed",
-)
+_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
