@@ -292,6 +292,9 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    earlier: tuple[LastLine, ...] = ()
+    """Of runs that stand before others in their file, with what they ended where that is an error,
+    the newest of each file first."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 

@@ -65,7 +65,8 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) 
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
-    assert report.verdict == "process 4711 was killed by SIGKILL"
+    assert report.verdict.startswith("process 4711 was killed by SIGKILL; an earlier run ended")
+    assert report.verdict.endswith("ValueError: first")
     assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
 
 
@@ -127,7 +128,8 @@ def test_any_line_may_be_the_head_that_comes_again(head: bytes, end: bytes) -> N
     run = last_run(b"".join(runs))
     assert run is not None
     assert run.begin == len(runs[0])
-    assert run.before == "ValueError: 3"
+    lines = len(runs[0].split(b"\n")) - 1
+    assert run.earlier == (("ValueError: 3", lines),)
 
 
 def test_programs_that_wrote_with_a_hole_between_are_several(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
@@ -63,8 +63,7 @@ class ReadLog:
 
     file: LogFile
     raw: RawRankLog
-    before: LastLine | None = None
-    """How an earlier run in the file ended, if that reads like an error."""
+    earlier: EarlierRuns = EarlierRuns()
     jobs: tuple[BatchJob, ...] = ()
     """What became of jobs whose events stand in the file."""
 
@@ -140,6 +139,7 @@ class Assembly:
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
+            earlier=tuple(line for one in self._read for line in one.earlier.failed),
             jobs=tuple(job for one in self._read for job in one.jobs),
         )
 
@@ -155,7 +155,9 @@ class Assembly:
             for one in remarks
             if one.match(_FAILED_STEP) is not None
         }
-        earlier = {one.file.path: one.before or steps.get(one.file.path) for one in self._read}
+        earlier = {
+            one.file.path: one.earlier.before or steps.get(one.file.path) for one in self._read
+        }
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])

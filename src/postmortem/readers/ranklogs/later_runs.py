@@ -30,6 +30,7 @@ _MOST_STARTS = 256
 """A line that comes more often is none of a head."""
 _MOST_MASKED = 32
 """The same without its numbers: a step is like any other."""
+_MOST_EARLIER = 100
 _NEAR = 16 << 10
 """Bytes in which a head stands, and the end of the run before it."""
 _CLOCK = 64 << 10
@@ -60,36 +61,49 @@ _LONGEST_FRAME = 1000
 
 @record
 class LaterRun:
-    """The last run of a file, and how the one before it ended."""
+    """The last run of a file, and how those before it ended."""
 
     begin: int
     """The byte at which it begins."""
     another: bool = False
     """What stands before it is of another program, which may have run beside it."""
-    before: str = ""
-    """What the run before it said last, if that reads like an error."""
-    line: int = 0
-    """Where that stands."""
+    earlier: tuple[tuple[str, int] | None, ...] = ()
+    """Of each run before it, the newest first, what it said last and the number of that line;
+    None where that does not read like an error."""
 
 
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
+    begin, another = _last_begin(data)
+    if not begin:
+        return None
+    earlier: list[tuple[str, int] | None] = []
+    end, left = begin, MOST_BYTES
+    while end and left > 0 and len(earlier) < _MOST_EARLIER:
+        left -= end
+        since, _ = _last_begin(data[:end])
+        earlier.append(_error_above(data, end, since))
+        end = since
+    return LaterRun(begin, another, tuple(earlier))
+
+
+def _last_begin(data: bytes) -> tuple[int, bool]:
+    """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
     places = _places(data, [*(item.pattern or "" for item in known.signatures), *_whole(heads)])
     begins = dict(zip(ids, places, strict=False))
     if begins[_RESTARTS]:
-        return None  # the launcher's own attempts are told apart elsewhere
+        return 0, False  # the launcher's own attempts are told apart elsewhere
     again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
         alike = data.translate(_DIGITS)
-        again = _head_again(data, _places(alike, _whole(_heads(alike))), strong, _MOST_MASKED)
+        heads_alike = _places(alike, _whole(_heads(alike)))
+        if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
+            again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     told = max(again, _announced(data, begins), _behind_summary(data))
     behind = _behind_program(data)
-    begin = max(told, behind)
-    if not begin:
-        return None
-    return LaterRun(begin, behind > told, *(_error_above(data, begin) or ()))
+    return max(told, behind), behind > told
 
 
 def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
@@ -245,17 +259,17 @@ def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
     return any(ends(ids) or errors(ids) for _, ids in _rows_above(data, place))
 
 
-def _error_above(data: bytes, place: int) -> tuple[str, int] | None:
+def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
     """Return the last line above a place that says how a run failed, and its number."""
-    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place))):
+    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place, since))):
         if strong(ids):
             return text.strip(), data.count(b"\n", 0, place) - behind
     return None
 
 
-def _rows_above(data: bytes, place: int) -> list[tuple[str, list[str]]]:
+def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
     """Return the last lines above a place, and what they read like."""
-    above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
+    above = data[max(since, place - _NEAR) : place].decode("utf-8", "replace")
     lines = above.splitlines()[-_LAST_LINES:]
     return list(zip(lines, _read_like(lines), strict=True))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.last_lines import LastLine
+from postmortem.facts.last_lines import EarlierRuns, LastLine
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
@@ -104,12 +104,13 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        before = events = None
+        earlier = EarlierRuns()
+        events = None
         source_of: int | Callable[[], bytes] | None = _outputs(opened, problems)
         if source_of is None:
             source_of, events = _without_events(opened)
         if source_of is opened.source:
-            source_of, before = _of_last_run(opened, problems)
+            source_of, earlier = _of_last_run(opened, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"]) if source_of is opened.source else []
@@ -128,7 +129,7 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw, before, events.jobs if events else ())
+    return ReadLog(file, raw, earlier, events.jobs if events else ())
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
@@ -168,33 +169,32 @@ def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserL
 
 def _of_last_run(
     opened: OpenedLog, problems: list[Problem]
-) -> tuple[int | Callable[[], bytes], LastLine | None]:
+) -> tuple[int | Callable[[], bytes], EarlierRuns]:
     """Return the text of a log; of one that several runs were appended to, that of the last.
 
-    Also how the run before it ended, if that reads like an error. Lines of the others are left
-    empty, so that the numbers of lines are those of the file.
+    Also how the runs before it ended. Their lines are left empty, so that the numbers of lines are
+    those of the file.
     """
     source, size = opened.source, opened.plain_size or 0
     if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
-        return source, None
+        return source, EarlierRuns()
     data = os.pread(source, size, 0)
     run = last_run(data)
     if run is None:
-        return source, None
+        return source, EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
-    what = "holds several runs, one after the other: only the last one"
-    whose, said = "an earlier run", f"; the one before ended with line {run.line:,}"
+    what, one = "holds several runs, one after the other: only the last one", "the one before"
     if run.another:
         what = "holds the output of several programs: only that of the last one"
-        whose, said = "another program", f"; another program ended with line {run.line:,}"
-    before = LastLine(f"{run.before} ({whose})", opened.name, run.line) if run.before else None
-    said = f"{said}: {run.before[:160]}" if run.before else ""
-    remedy = "cut the file to see others"
-    problems.append(
-        Problem(opened.name, f"{what}, from line {above + 1:,} on, was judged{said}", remedy)
-    )
+        one = "another program"
+    what = f"{what}, from line {above + 1:,} on, was judged"
+    if run.earlier[0] is not None:
+        said, line = run.earlier[0]
+        what += f"; {one} ended with line {line:,}: {said[:160]}"
+    problems.append(Problem(opened.name, what, "cut the file to see others"))
     pieces = iter((b"\n" * above, rest))
-    return lambda: next(pieces, b""), before
+    earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
+    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
