@@ -107,6 +107,32 @@ def test_a_program_that_worked_to_its_end_outlived_what_another_one_raised(tmp_p
     assert "ValueError: first" in report.problems[0].what
 
 
+def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
+    work = "".join(f"Runde {n} von 40, Verlust 2.{n}, Güte 0.{n}\n" for n in range(20))
+    report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work)
+    assert not report.failed
+    assert "ValueError: first (another program)" in report.verdict
+
+
+def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
+    names = "".join(f"/job:worker/replica:0/task:{n}\n" for n in range(20))
+    report = _report(tmp_path, _program("train.py", "ValueError: missing tasks:") + names)
+    assert report.failed
+    assert report.problems == ()
+
+
+def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
+    runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
+    report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
+    assert report.outcome is Outcome.HEALTHY
+    assert (
+        "3 earlier runs ended with errors, the newest with line 78: ValueError: 3" in report.verdict
+    )
+    assert [row["text"] for row in report.body["earlier"]] == [
+        f"ValueError: {hour}" for hour in (3, 2, 1)
+    ]
+
+
 def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:
     ranks = "".join(f"[rank1]: step {n} of 40\n" for n in range(20))
     text = ranks + _program("train.py", "ValueError: first") + ranks

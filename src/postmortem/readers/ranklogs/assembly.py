@@ -164,7 +164,7 @@ class Assembly:
             for position, label in enumerate(self._labels)
         )
         rows = [*zip(files, last_lines(tails), strict=True)]
-        busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         for file, found in rows:
             if found is not None:
                 found = without_told(nan_since(found, file), known[file])

@@ -41,6 +41,8 @@ _SAMPLE = 4 << 20
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
+_NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
@@ -167,7 +169,7 @@ def _behind_summary(data: bytes) -> int:
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
-        if _work_on(_read_like(lines)):
+        if _work_on(lines):
             return end
     return 0
 
@@ -236,17 +238,33 @@ def _goes_on(data: bytes) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end."""
     lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
     lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    found = _read_like(lines)
-    return (len(lines) > _FEWEST and any(map(ends, found))) or _work_on(found)
+    return (len(lines) > _FEWEST and any(map(ends, _read_like(lines)))) or _work_on(lines)
 
 
 def _read_like(lines: Sequence[str]) -> list[list[str]]:
     return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
 
 
-def _work_on(found: Iterable[list[str]]) -> bool:
-    """Return whether so many lines tell of work that a program is at it."""
-    return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
+def _work_on(lines: Sequence[str]) -> bool:
+    """Return whether so many lines tell of work that a program is at it.
+
+    Words that are known say so, or the form, in any language: a line comes again and again in
+    which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
+    a message may end with a list in which one number counts, and a bar changes its form.
+    """
+    found = _read_like(lines)
+    if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK:
+        return True
+    moved: dict[str, list[list[str]]] = {}
+    for line, ids in zip(lines, found, strict=True):
+        if not wrong(ids):
+            text = _CLOCKS.sub("", line.strip())
+            moved.setdefault(_NUMBER.sub("0", text), []).append(_NUMBER.findall(text))
+    return any(
+        sum(len(set(numbers)) >= _FEWEST_WORK for numbers in zip(*rows, strict=True)) >= _FEWEST
+        for rows in moved.values()
+        if len(rows) >= _FEWEST_WORK
+    )
 
 
 def _signs(lines: Iterable[str]) -> list[set[str]]:
