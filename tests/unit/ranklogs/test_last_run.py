@@ -121,6 +121,14 @@ def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
+def test_the_steps_of_a_ci_are_one_run(tmp_path: Path) -> None:
+    steps = "[Pipeline] sh\n+ python3 prepare.py\n[Pipeline] }\n[Pipeline] sh\n+ python3 test.py\n"
+    text = f"[Pipeline] Start of Pipeline\n{steps}[Pipeline] End of Pipeline\nFinished: SUCCESS\n"
+    report = _report(tmp_path, text)
+    assert report.outcome is Outcome.HEALTHY
+    assert report.problems == ()
+
+
 def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
     runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
     report = _report(tmp_path, runs + _run(4, "Training complete.\n"))

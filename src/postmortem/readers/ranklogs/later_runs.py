@@ -51,6 +51,7 @@ _MOST_OF_RUNPY = 7
 _MOST_PROGRAMS = 2000
 _NEXT = "run-next"
 _RESTARTS = "run-restarts"
+_STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
@@ -95,8 +96,8 @@ def _last_begin(data: bytes) -> tuple[int, bool]:
     ids = [item.id for item in known.signatures]
     places = _places(data, [*(item.pattern or "" for item in known.signatures), *_whole(heads)])
     begins = dict(zip(ids, places, strict=False))
-    if begins[_RESTARTS]:
-        return 0, False  # the launcher's own attempts are told apart elsewhere
+    if begins[_RESTARTS] or begins[_STEPS]:
+        return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
         alike = data.translate(_DIGITS)
