@@ -292,6 +292,8 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    without_driver: bool = False
+    """They are of a Ray session, and what its driver printed is not among them."""
     earlier: tuple[LastLine, ...] = ()
     """Of runs that stand before others in their file, with what they ended where that is an error,
     the newest of each file first."""

@@ -54,6 +54,11 @@ def how_it_ended(logs: RankLogs) -> str:
     if unended or logs.flights or ended_well(logs):
         said = unended or _own_end(logs)
         return "no failure in these logs" + (f"; {said}" if said else "")
+    if logs.without_driver:
+        return (
+            "these logs of a Ray session report no failure, and do not say how the job ended: "
+            "what its driver printed, where errors of tasks stand, is not among them"
+        )
     if not logs.files and logs.stacks is not None:
         return f"no log was given: these are stacks; {_standing(logs.stacks)}"
     if over := _own_end(logs):

@@ -139,6 +139,7 @@ class Assembly:
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
+            without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             jobs=tuple(job for one in self._read for job in one.jobs),
         )
