@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
+_INSPECTED = ".json"
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -324,6 +325,14 @@ def may_be_log(path: str) -> bool:
     return _why_no_log(path) is None
 
 
+def _tells_of_containers(path: str) -> bool:
+    """Return whether a file is what docker or podman inspect prints."""
+    try:
+        return b'"OOMKilled": ' in text_head(path)
+    except (OSError, StreamError):
+        return False
+
+
 def _why_no_log(path: str) -> str | None:
     """Return why a file that nobody named is none of the logs; None where it may be one."""
     name = Path(path).name
@@ -332,6 +341,8 @@ def _why_no_log(path: str) -> str | None:
         plain = plain.removesuffix(suffix)
     if name.startswith("."):
         return HIDDEN
+    if plain.endswith(_INSPECTED) and _tells_of_containers(path):
+        return None
     if any(plain.endswith(suffix) for suffix in _NO_LOGS):
         return NAMED_OTHERWISE
     try:

@@ -24,7 +24,14 @@ from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 
-_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOPS = (
+    "stopped-by-scheduler",
+    "stopped-due-to",
+    "slurm-state",
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+)
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -34,7 +41,13 @@ _WHY = (
     ("requeued", Stop.REQUEUED),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")
+_SCHEDULERS = (
+    "stopped-by-scheduler",
+    "stopped-due-to",
+    "slurm-state",
+    "slurm-timelimit",
+    "slurm-ending",
+)
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
