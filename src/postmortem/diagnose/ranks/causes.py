@@ -7,7 +7,7 @@ from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.kernel_log import KernelEvent
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
 
 
@@ -120,6 +120,8 @@ class Raised:
     """It has an exception of its own."""
 
     how = CauseKind.OWN_EXCEPTION
+    child: LogFailure | None = None
+    """How a program crashed that it had started, where it raised because of that."""
 
 
 @record

@@ -6,7 +6,7 @@ from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.causes import CauseKind, Raised
 from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.last_lines import LastLine
@@ -81,6 +81,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             if not placed:  # a card has room for what it means
                 known = _meaning(failure)
                 words = f"{known}: {words}" if known else words
+            if isinstance(blame.cause, Raised) and blame.cause.child is not None:
+                words = f"its child crashed: {clip(blame.cause.child.said.words, 120)}; {words}"
             at = at_frame(failure) if placed else ""
             if _nameless(view, blame.first[0]):
                 return f"{words}{at}"
