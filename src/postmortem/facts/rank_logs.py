@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
@@ -304,6 +305,13 @@ class RankLogs:
     """How the last lines of each writer read, in each file of it."""
     watched: tuple[Watched, ...] = ()
     """Errors above what only says that a program failed."""
+    without_driver: bool = False
+    """They are of a Ray session, and what its driver printed is not among them."""
+    earlier: tuple[LastLine, ...] = ()
+    """Of runs that stand before others in their file, with what they ended where that is an error,
+    the newest of each file first."""
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of each job of a batch system, where its log of events lies among the logs."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

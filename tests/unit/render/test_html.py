@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from builders.reports import full_report
 from postmortem.records import replace
 from postmortem.render import html
-from postmortem.report.card import Card
 from postmortem.report.blocks import Excerpt, KeyValues, Note, Table
+from postmortem.report.card import Card
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 
 VOID = {"meta", "br"}

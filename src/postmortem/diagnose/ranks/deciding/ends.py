@@ -31,7 +31,6 @@ _STOPS = (
     "torchrun-signal",
     "lsf-ended",
     "pbs-ended",
-    "condor-removed",
 )
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
