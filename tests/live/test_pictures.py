@@ -42,12 +42,12 @@ def test_a_terminal_shows_its_lines_whole(pictures: ModuleType, width: int, them
 
 def test_a_recording_is_drawn(pictures: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
-    trace, folded = tmp_path / "trace", tmp_path / "folded"
+    trace = tmp_path / "trace"
     log = str(CORPUS / "enospc_dup_tT.strace.zst")
-    main(["strace", log, "--trace", str(trace), "--folded", str(folded), "-q"])
+    main(["strace", log, "--trace", str(trace), "-q"])
     assert 'fill="#d73a49"' in pictures.timeline(trace.read_bytes())  # the write that failed
-    drawn = pictures.flame(folded.read_text().splitlines())
-    assert "<title>write</title>" in drawn
+    drawn = pictures.flame(["train.py;write;/data/a 75", "train.py;read 25"], width=400)
+    assert [drawn.count(f'width="{wide:.1f}"') for wide in (400, 300, 100)] == [1, 2, 1]
 
 
 def test_a_browser_shows_the_report_light_and_dark(pictures: ModuleType, tmp_path: Path) -> None:
