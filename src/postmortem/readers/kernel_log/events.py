@@ -120,7 +120,7 @@ def _memory_words(signature: str, groups: Mapping[str, str], *, limit: bool) -> 
     held = f" holding {int(size) / (1 << 20):.1f} GiB" if size and len(size) < 15 else ""
     why = ""
     if limit:
-        why = "its container or job was over its memory limit"
+        why = "over its memory limit"
     elif signature == "dmesg-oom-host" or groups.get("constraint") == "NONE":
         why = "the whole host was out of memory"
     elif groups.get("constraint"):
