@@ -52,7 +52,7 @@ def terminal(ansi: str, width: int, theme: str) -> str:
 
     colours = DEFAULT_TERMINAL_THEME if theme == "light" else SVG_EXPORT_THEME
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(f"$ postmortem core core\n{ansi}"))
+    console.print(Text.from_ansi(f"$ postmortem core core\n{ansi}\n "))
     svg = console.export_svg(title=f"{width} columns", theme=colours)
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.S).replace(
         "Fira Code", "ui-monospace"

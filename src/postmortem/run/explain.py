@@ -293,7 +293,9 @@ def _of_ending(facts: RunFacts) -> Explanation:
     lines = [facts.ending]
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
+    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
     if any(one.memory_killed for one in facts.processes):
+        next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"
         limit = facts.memory_limit
         size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
         lines.append(f"the kernel did it: the memory limit was used up{size}")
@@ -302,7 +304,6 @@ def _of_ending(facts: RunFacts) -> Explanation:
     unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
     why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"
-    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
     return Explanation(
         "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
     )
