@@ -85,7 +85,7 @@ def _laid(header: dict[str, object], size: int, base: int, name: str) -> Layout:
         where = f"{name}: {key}"
         try:
             if not isinstance(row, dict):
-                raise ValueError("its entry in the header is no object")
+                raise ValueError("its entry in the header is not an object")
             begin, end = _span(row, base)
             if end > begin:
                 taken.append((begin, end, key))
