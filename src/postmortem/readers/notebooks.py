@@ -51,10 +51,11 @@ def is_notebook(head: bytes) -> bool:
 def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     """Return what the cells printed, and how many errors of them were left out.
 
-    None where the file is no whole notebook. Cells run in the order that the user chose: where
-    the one that ran last failed, nothing of what stands below it came later, and it is left out; so
-    are errors of cells after which others ran; a cell without a number ran in its place. A number that two cells have says that the kernel
-    was started again in between; then numbers order nothing, and cells ran as they stand.
+    None where the file is no whole notebook. Cells run in the order that the user chose: where the
+    one that ran last failed, nothing of what stands below it came later, and it is left out; so are
+    errors of cells after which others ran. A cell without a number ran in its place. A number that
+    two cells have says that the kernel was started again in between; then numbers order nothing,
+    and cells ran as they stand.
     """
     try:
         cells = _cells(json.loads(data))
