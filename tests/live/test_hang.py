@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from builders.schema import validate
+from postmortem.analyses.hang import HangOptions, read_job
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
 _SECONDS = 120
@@ -169,6 +170,13 @@ def test_a_socket_and_its_peer(tmp_path: Path) -> None:
     does = main_thread(report["processes"][0])["does"]
     assert f"to 127.0.0.1:{port}, established" in does
     assert f"the peer is pid {os.getpid()}" in does
+
+
+def test_where_samples_take_long_fewer_are_taken(tmp_path: Path) -> None:
+    with program(LOCKED, tmp_path) as child:
+        options = HangOptions(pids=(child.pid,), samples=12, gap_seconds=0.01, within_seconds=0.0)
+        job, _ = read_job(options)
+    assert job.samples == 2
 
 
 def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:

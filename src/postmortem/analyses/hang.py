@@ -40,6 +40,8 @@ class HangOptions:
     reading: ReadOptions = ReadOptions()
     samples: int = 2
     gap_seconds: float = 1.0
+    within_seconds: float | None = None
+    """Where samples take long, fewer are taken: after so much time one more."""
     looks: int = 12
     """At each process that computes and waits for no other one; 0 for none."""
     verbose: bool = False
@@ -91,6 +93,7 @@ def read_job(
         options.reading,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
+        within_seconds=options.within_seconds,
         progress=progress,
     )
     if not samples.ranks:
@@ -107,7 +110,7 @@ def read_job(
     job = LiveJob(
         processes=tuple(rows.values()),
         stacks=found,
-        samples=options.samples,
+        samples=samples.taken,
         gap_seconds=options.gap_seconds,
         motions=motions,
         paces=paces(samples.stacks, motions),

@@ -77,7 +77,7 @@ def explain(
         if one is not None:
             found.append(one)
     found.sort(key=lambda one: not one.found)
-    raised = any(one.raised for one in facts.processes)
+    raised = facts.first_failure is not None and any(one.raised for one in facts.processes)
     stopped = facts.stopped and not raised and not any(one.kind == "hang" for one in found)
     if stopped or not any(one.found for one in found):
         found.insert(0, _of_ending(facts))
