@@ -229,6 +229,21 @@ class RawAsyncTask(TypedDict):
     frames: list[RawPythonFrame]
     """From what it awaits to its own coroutine."""
 
+class RawGreenlet(TypedDict):
+    """A greenlet that is switched out."""
+
+    object: int
+    name: str | None
+    """Its attribute `name`."""
+    type: str
+    """``"greenlet"``, ``"Greenlet"`` (gevent), ``"Hub"``."""
+    main: bool
+    """What its thread began with."""
+    tid: int | None
+    """Of its thread; None: not known."""
+    frames: list[RawPythonFrame]
+    """From where it will go on to its outermost call."""
+
 class RawFutexWait(TypedDict):
     """A thread that stood in futex(2), in an operation that waits."""
 
@@ -257,6 +272,7 @@ class RawPython(TypedDict):
     """False in a free-threaded interpreter whose GIL is off."""
     threads: list[RawPythonThread]
     tasks: list[RawAsyncTask]
+    greenlets: list[RawGreenlet]
 
 class RawSlim(TypedDict):
     source_bytes: int

@@ -125,6 +125,11 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
                         os.kill(pid, signal.SIGKILL)
 
 
+def ids(report: dict[str, Any]) -> list[str]:
+    """Return what is diagnosed as a root."""
+    return [one["id"] for one in report["diagnoses"] if one["role"] == "root"]
+
+
 def blamed(report: dict[str, Any]) -> list[int]:
     """Return the ranks that are said to be at fault with any confidence."""
     sure = [one for one in report["roots"] if one["confidence"] in ("certain", "likely")]
@@ -203,7 +208,9 @@ def test_an_interface_that_leads_nowhere_blames_no_rank(start: Start) -> None:
     nodes = start("well", "docker0", "docker0")
     assert nodes.end(0, 1) == [1, 1]
     for index in (0, 1):
-        assert "cannot connect to each other at 172.17.0.1" in nodes.manifest(index)["verdict"]
+        assert ids(nodes.manifest(index)["report"]) == ["peers_unreachable"]
     report = nodes.triage()
-    assert "cannot connect to each other at 172.17.0.1" in report["verdict"]
+    assert ids(report) == ["peers_unreachable"]
+    # Both nodes are of one job, though gloo gives up on one of them much later than on the other.
+    assert report["runs"] == []
     assert blamed(report) == []

@@ -1,10 +1,13 @@
 """``postmortem doctor --host --gpu``: whether the hardware fails, now and since an earlier time."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from postmortem.diagnose.machine.health import Change, changes, health_checks
 from postmortem.errors import EvidenceError
 from postmortem.facts.health import Health, Reading
+from postmortem.facts.source import Source
 from postmortem.present.doctor.report import doctor_blocks, doctor_highlights
 from postmortem.present.headline.health import headline
 from postmortem.readers.own_reports import read_own_report
@@ -25,6 +28,14 @@ def analyse(*, host: bool, gpu: bool, since: str | None = None) -> Report:
     return report_on(now, before)
 
 
+def analyse_files(paths: Sequence[str]) -> Report:
+    """Return the report on what tools of GPUs printed; raises EvidenceError for another file."""
+    from postmortem.readers.health.recorded import recorded_health
+
+    now, before = recorded_health(paths)
+    return report_on(now, before, tuple(Source(one, Path(one).stat().st_size) for one in paths))
+
+
 def earlier(path: str) -> Health:
     """Return the snapshot in a report of ``doctor --json``; raises EvidenceError."""
     document = read_own_report(path)
@@ -38,13 +49,13 @@ def earlier(path: str) -> Health:
     return Health(snapshot["host"], snapshot["boot"], snapshot["taken"], readings)
 
 
-def report_on(now: Health, before: Health | None = None) -> Report:
+def report_on(now: Health, before: Health | None = None, inputs: tuple[Source, ...] = ()) -> Report:
     """Return the report; failed if something fails that was read, or began to since `before`."""
     grown: tuple[Change, ...] = () if before is None else changes(before, now)
     found = health_checks(now, grown)
     return Report(
         kind="doctor",
-        inputs=(),
+        inputs=inputs,
         verdict=headline(now, found, before),
         failed=any(check.status == "failed" for check in found),
         diagnoses=(),

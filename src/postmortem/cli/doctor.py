@@ -12,6 +12,7 @@ examples:
   postmortem doctor --fix
   postmortem doctor --host --gpu --json -o before.json    # at the start of a job
   postmortem doctor --host --gpu --since before.json      # at its end: what grew
+  postmortem doctor smi-before.txt smi-after.txt dcgmi.txt
 
 It ends with 1 where a crash would leave no core to explain, or where hardware fails.
 """
@@ -19,6 +20,13 @@ It ends with 1 where a crash would leave no core to explain, or where hardware f
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="instead read what nvidia-smi -q, -q -x, nvlink -e or dcgmi diag, health printed "
+        "into files, on any machine; of several from one machine, what grew",
+    )
     parser.add_argument(
         "--gdb",
         metavar="PATH",
@@ -54,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
     """Look at this machine, write the report, return the exit code."""
     from postmortem.analyses import doctor, health
 
+    if args.files:
+        if args.fix or args.gdb or args.host or args.gpu or args.since:
+            args.parser.error("FILE goes with none of --fix, --gdb, --host, --gpu and --since")
+        return output.emit(health.analyse_files(args.files), args)
     if args.host or args.gpu:
         if args.fix or args.gdb:
             args.parser.error("--fix and --gdb do not go with --host and --gpu")

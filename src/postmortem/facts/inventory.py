@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """A ring file of ``postmortem watch``."""
     MEMORY = "memory snapshot"
     """Of PyTorch's allocator of GPU memory."""
+    HEALTH = "hardware"
+    """What nvidia-smi or DCGM printed."""
     DOCUMENT = "report"
     """A report of ours, as JSON."""
     ARCHIVE = "archive"

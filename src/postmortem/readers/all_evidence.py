@@ -126,6 +126,9 @@ def plan(
         Reading("watch", ("watch", "--read", item.path, *shared), (item.path,))
         for item in found.of(Kind.WATCH)[:_MOST_RINGS]
     ]
+    health = tuple(item.path for item in found.of(Kind.HEALTH))
+    if health:
+        readings.append(Reading("doctor", ("doctor", *health), health))
     snapshots = tuple(item.path for item in found.of(Kind.MEMORY))
     if snapshots:
         words = ("watch", "--read", *snapshots, *shared)

@@ -57,7 +57,9 @@ class Shared:
             known = self._shapes[key] = _collective(row, stack)
         return known
 
-    def group(self, name: str, words: str, text: str | None, ranks: tuple[int, ...]) -> RecordedGroup:
+    def group(
+        self, name: str, words: str, text: str | None, ranks: tuple[int, ...]
+    ) -> RecordedGroup:
         """Return the one object of groups that are listed alike."""
         key = (name, words, text, ranks)
         known = self._groups.get(key)

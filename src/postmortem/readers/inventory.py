@@ -15,6 +15,7 @@ from postmortem.readers.apport import is_report
 from postmortem.readers.below import files_below
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.health.recorded import is_health
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.sources import has_name_of_log, may_be_log
@@ -101,6 +102,8 @@ def _kind(path: str, head: bytes, packed: str | None) -> Kind:
         return Kind.ARCHIVE
     if _OWN in head[:400]:
         return Kind.DOCUMENT
+    if is_health(head.decode("latin-1")):
+        return Kind.HEALTH
     # One line that looks like a call may stand in any log; a recording has nothing else.
     first = head.lstrip().split(b"\n", 1)[0]
     if looks_like_log(first) or (looks_like_log(head) and not may_be_log(path)):

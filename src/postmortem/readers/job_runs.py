@@ -1,8 +1,9 @@
 """Which logs of a folder are of different runs: a sweep, an array, jobs and their repetitions.
 
 What one job's ranks write must stay together, so files are only taken apart where something proves
-it: a folder of Hydra's for each run, a job's number or a start time in the name, two summaries of
-torchrun that give one rank different processes, a file begun after a like one had ended.
+it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
+in the name, two summaries of torchrun that give one rank different processes, a file begun after a
+like one had ended.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
 from postmortem.patterns import Pattern
+from postmortem.readers.bundles import bundles
 from postmortem.readers.ranklogs.sources import names_a_rank
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
@@ -76,12 +78,14 @@ _REST: _Key = ("the other logs", "", False)
 def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, list[str]], list[str]]:
     folders: set[str] = set()
     sweeps: set[str] = set()
+    paths = list(paths)
     for path in paths:
         if _HYDRA in path:
             folders.add(path.partition(_HYDRA)[0])
         elif path.endswith(_SWEEP):
             sweeps.add(path.removesuffix(_SWEEP))
     groups: dict[_Key, list[str]] = {}
+    bundled = _bundled(paths)
     dated: dict[str, list[tuple[float, str]]] = {}
     rest = []
     for path in logs:
@@ -90,7 +94,10 @@ def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, lis
         own = next((a for a in above if a in folders), None)
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
         date = next(reversed([*_DATED.finditer(path)]), None)
-        if swept is not None:
+        ours = next((bundled[a] for a in above if a in bundled), None)
+        if ours is not None:
+            groups.setdefault(ours, []).append(path)
+        elif swept is not None:
             parent = str(Path(swept).parent)
             groups.setdefault((swept, parent, True), []).append(path)
         elif date:
@@ -112,6 +119,19 @@ def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, lis
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
     return groups, rest
+
+
+def _bundled(paths: Iterable[str]) -> dict[str, _Key]:
+    """Return by folder of each of our own runs which job it is: its nodes ran at the same time."""
+    keys: dict[str, _Key] = {}
+    last: dict[str, tuple[_Key, float]] = {}
+    for one in bundles(paths):
+        key, until = last.get(one.job, (None, 0.0))
+        if key is None or one.began > until:
+            key = (one.folder, one.job, False)
+        last[one.job] = key, max(until, one.ended)
+        keys[one.folder] = key
+    return keys
 
 
 def _of_job(path: str, job: re.Match[str]) -> _Key:

@@ -120,3 +120,37 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
         ("failed", True),
         ("unknown", False),
     ]
+
+
+def bundle(folder: Path, command: str, began: float, ended: float) -> None:
+    """Write what one node's run has left."""
+    said = {"schema": "postmortem-run/1", "command": command.split(), "began": began}
+    write(folder / "manifest.json", json.dumps(said | {"ended": ended}))
+    write(folder / "logs" / "rank0.log", ERROR, ended)
+
+
+def test_nodes_of_one_job_that_ended_far_apart_are_one_run(tmp_path: Path) -> None:
+    job = "torchrun --nnodes 2 --node-rank"
+    name = "postmortem-20251123-12{:02}00-h{}-7"
+    bundle(tmp_path / "node0" / name.format(1, 0), f"{job} 0 job.py", NOW, NOW + 60)
+    bundle(tmp_path / "node1" / name.format(9, 1), f"{job} 1 job.py", NOW + 1, NOW + 540)
+    assert names(tmp_path) == []
+
+
+def test_a_job_that_began_when_another_one_had_ended_is_another_run(tmp_path: Path) -> None:
+    bundle(tmp_path / "first", "python job.py", NOW, NOW + 60)
+    bundle(tmp_path / "then", "python job.py", NOW + 61, NOW + 540)
+    assert names(tmp_path) == ["first", "then"]
+
+
+def test_runs_of_different_commands_at_one_time_are_different_jobs(tmp_path: Path) -> None:
+    bundle(tmp_path / "a", "python job.py --lr 0.1", NOW, NOW + 60)
+    bundle(tmp_path / "b", "python job.py --lr 0.2", NOW, NOW + 70)
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_manifest_of_another_program_tells_nothing(tmp_path: Path) -> None:
+    for text in ("[1]", "{", '{"schema": "other"}', '{"schema": "postmortem-run/1"}'):
+        write(tmp_path / "a" / "manifest.json", text)
+        write(tmp_path / "a" / "out.log", ERROR)
+        assert names(tmp_path) == []

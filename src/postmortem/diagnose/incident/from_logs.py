@@ -34,6 +34,7 @@ _TYPES = {
     "missing": EventType.NEVER_JOINED,
     "startup": EventType.COULD_NOT_START,
     "stopped": EventType.STOPPED,
+    "jobs": EventType.FAILED,
 }
 _KERNEL_TYPES = {
     "oom kill": EventType.KILLED_FOR_MEMORY,

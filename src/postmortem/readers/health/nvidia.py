@@ -4,7 +4,7 @@ Not yet held against a GPU: written after documents alone.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as Xml
 
 from postmortem.facts.health import Reading
@@ -33,15 +33,20 @@ def nvidia_readings(problems: list[Problem]) -> Iterator[Reading]:
         if lost_at:
             yield Reading(_subject(lost_at[1]), "gpu_missing", 1, "nvidia-smi -L")
         return
-    subjects = []
-    for gpu in gpus:
-        subjects.append(_subject(gpu.get("id", "")))
-        yield Reading(subjects[-1], "gpu_missing", 0, "nvidia-smi -L")
-        yield from _of_gpu(gpu, subjects[-1])
+    yield from readings_of_gpus(gpus)
+    subjects = [_subject(gpu.get("id", "")) for gpu in gpus]
     for options, read in (("-e", nvlink_errors), ("-s", nvlink_states)):
         links = output_of(["nvidia-smi", "nvlink", options], problems) if gpus else None
         if links is not None:
             yield from read(links, subjects)
+
+
+def readings_of_gpus(gpus: Iterable[Xml.Element]) -> Iterator[Reading]:
+    """Yield what stands in elements of ``nvidia-smi -q -x``."""
+    for gpu in gpus:
+        subject = _subject(gpu.get("id", ""))
+        yield Reading(subject, "gpu_missing", 0, "nvidia-smi -L")
+        yield from _of_gpu(gpu, subject)
 
 
 def _subject(bus: str) -> str:
@@ -102,7 +107,7 @@ def _value(gpu: Xml.Element, path: str) -> int | None:
     return _STATES.get(text)
 
 
-def nvlink_errors(text: str, subjects: list[str]) -> Iterator[Reading]:
+def nvlink_errors(text: str, subjects: list[str] | None = None) -> Iterator[Reading]:
     """Yield the sums for each link out of ``nvidia-smi nvlink -e``."""
     sums: dict[tuple[str, str], int] = {}
     for subject, said in _links(text, subjects):
@@ -115,19 +120,22 @@ def nvlink_errors(text: str, subjects: list[str]) -> Iterator[Reading]:
         yield Reading(subject, name, count, "nvidia-smi nvlink -e")
 
 
-def nvlink_states(text: str, subjects: list[str]) -> Iterator[Reading]:
+def nvlink_states(text: str, subjects: list[str] | None = None) -> Iterator[Reading]:
     """Yield which links are down out of ``nvidia-smi nvlink -s``."""
     for subject, said in _links(text, subjects):
         yield Reading(subject, "nvlink_inactive", int("inactive" in said), "nvidia-smi nvlink -s")
 
 
-def _links(text: str, subjects: list[str]) -> Iterator[tuple[str, str]]:
+def _links(text: str, subjects: list[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield each link and what is said of it; without `subjects` a GPU is called by its number."""
     gpu = None
     for line in text.splitlines():
         head = re.match(r"GPU (\d{1,3}):", line)
         if head:
             number = int(head[1])
-            gpu = subjects[number] if number < len(subjects) else None
+            gpu = f"GPU {number}"
+            if subjects is not None:
+                gpu = subjects[number] if number < len(subjects) else None
         row = re.match(r"\s+Link (\d{1,3}): (.*)", line)
         if row and gpu:
             yield f"{gpu} NVLink {row[1]}", row[2]

@@ -1,4 +1,4 @@
-"""How containers ended, as ``kubectl describe pod`` and operators of training jobs tell it."""
+"""How containers ended, as kubectl, operators of training jobs, docker and podman tell it."""
 
 from collections.abc import Iterator
 
@@ -16,31 +16,43 @@ class PodStates:
         self._pod: str | None = None
         self._reason: Match | None = None
         self._told: set[str] = set()
+        self._launcher = "kubernetes"
 
     def ends(self, number: int, found: Found) -> Iterator[LogExit]:
         """Yield how a pod's container ended: its present state, else the one before a restart."""
         event = found.get("pod-event-code")
         if event:
             yield from self._event(number, event)
-        name = found.get("pod-name")
+        row = found.get("container-row")
+        if row:
+            yield from self._end(number, row["name"], row, None)
+            return
+        name = found.get("pod-name") or found.get("container-id")
         if name:
             self._pod, self._reason = name["name"], None
+            self._launcher = "kubernetes" if name.id == "pod-name" else "docker"
             return
         self._reason = found.get("pod-reason") or self._reason
         code = found.get("pod-code") if self._reason else None
-        pod = self._pod or ""  # where the name stands above what was copied
-        if not code or pod in self._told or int(code["code"]) == 0:
+        if code:
+            yield from self._end(number, self._pod, code, self._reason)
+
+    def _end(
+        self, number: int, pod: str | None, code: Match, reason: Match | None
+    ) -> Iterator[LogExit]:
+        # None where the name stands above what was copied.
+        if (pod or "") in self._told or int(code["code"]) == 0:
             return
-        self._told.add(pod)
+        self._told.add(pod or "")
         status, signal = ended_in_shell(int(code["code"]))
         yield LogExit(
             self._file,
             number,
-            host=self._pod,
+            host=pod,
             code=status,
             signal=signal,
-            launcher="kubernetes",
-            memory=self._reason is not None and bool(self._reason["memory"]),
+            launcher="docker" if code.id == "container-row" else self._launcher,
+            memory=reason is not None and bool(reason["memory"]),
         )
 
     def _event(self, number: int, said: Match) -> Iterator[LogExit]:

@@ -50,7 +50,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     left_early,
     silent_ones,
     waits_elsewhere,
-    (Kind.STOPPED, Kind.PROGRAM_ENDED),
+    (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     only_peers,
     cut_off,
     (Kind.ENDED,),
@@ -84,7 +84,11 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
 
     The kinds stand in the order in which roots that have nothing to do with each other are told.
     """
-    told = {i for i, event in enumerate(incident.events) if event.blame and event.type in kinds}
+    told = {
+        i
+        for i, event in enumerate(incident.events)
+        if event.blame and not set(kinds).isdisjoint(_told_as(incident, i))
+    }
     roots = told.intersection(incident.roots)
     above = {link.effect for link in incident.links if link.cause in roots}
     first = min(roots, key=lambda i: (i in above, incident.events[i].order), default=None)
@@ -101,6 +105,14 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
     return replace(
         blame, then=said, evidence=(*blame.evidence, (f"{last.file}:{last.line}", clip(said, 300)))
     )
+
+
+def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
+    """Return in which place an event is told: its own, or that of the word that it explains."""
+    kind = incident.events[event].type
+    if kind is not Kind.SAID_ABOVE:
+        return {kind}
+    return {incident.events[word].type for word in incident.hit_by(event)}
 
 
 def _finished(case: Case, blame: Attribution) -> Attribution:
