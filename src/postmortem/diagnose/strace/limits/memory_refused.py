@@ -23,10 +23,10 @@ from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.task_text import who
-from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.patterns import Pattern
+from postmortem.text import size
 
 _CALLS = (
     "mmap",
