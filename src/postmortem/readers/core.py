@@ -132,7 +132,8 @@ def _old_python(raw: RawCore) -> tuple[Problem, ...]:
     if raw["python"] is not None or len(parts) < 2 or tuple(parts) >= (3, 8):
         return ()
     what = (
-        f"Python {version} is not supported: frames of 3.8 to 3.15 are read; only native frames are"
+        f"Python {version} is not supported: frames of 3.8 and later are read; of this one only "
+        "native frames are"
     )
     remedy = "gdb with python-gdb.py of that version, or pystack, shows its Python lines"
     return (Problem("Python", what, remedy),)
