@@ -181,25 +181,9 @@ PRIVATE_KEY = Pattern(_PEM)
 KEY_BEGINS = "-----BEGIN"
 
 _TELLING = (
-    "pass",
-    "secret",
-    "token",
-    "key",
-    "cred",
-    "auth",
-    "cookie",
-    "psk",
-    "jwt",
-    "dsn",
-    "conn",
-    "session",
-    "pwd",
-    "salt",
-    "hmac",
-    "signature",
-    "webhook",
-    "private",
-)
+    "pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn",
+    "session", "pwd", "salt", "hmac", "signature", "webhook", "private",
+)  # fmt: skip
 
 
 def may_tell(text: str) -> bool:

@@ -29,21 +29,9 @@ from postmortem.patterns import Pattern
 from postmortem.text import size
 
 _CALLS = (
-    "mmap",
-    "mmap2",
-    "mremap",
-    "brk",
-    "mprotect",
-    "clone",
-    "clone3",
-    "fork",
-    "vfork",
-    "execve",
-    "shmat",
-    "shmget",
-    "pkey_mprotect",
-    "memfd_create",
-)
+    "mmap", "mmap2", "mremap", "brk", "mprotect", "clone", "clone3", "fork", "vfork", "execve",
+    "shmat", "shmget", "pkey_mprotect", "memfd_create",
+)  # fmt: skip
 _LIMITS = ("RLIMIT_AS", "RLIMIT_DATA")
 _LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*, \d+, (?P<to>\d+)")
 
