@@ -107,6 +107,8 @@ class Family:
         """Children of ours that are no part of it."""
         self._poll = poll
         self._by_fd: dict[int, Member] = {}
+        self._zombies: set[int] = set()
+        """Pids of those that ended, until their parents have waited for them."""
         self._own = os.getpid()
         self.scan_seconds = 0.0
         self.add(command, self._own)
@@ -116,7 +118,7 @@ class Family:
         known = self.members.get(pid)
         if known is not None:
             return known
-        if pid in self.others or len(self.members) >= _MOST:
+        if pid in self.others or len(self.members) >= _MOST or self._has_ended(pid):
             return None
         if ppid is None:
             stat = stat_fields(f"/proc/{pid}/stat")
@@ -136,6 +138,12 @@ class Family:
         self.members[pid] = member
         return member
 
+    def _has_ended(self, pid: int) -> bool:
+        if pid not in self._zombies:
+            return False
+        stat = stat_fields(f"/proc/{pid}/stat")
+        return stat is None or stat[0] == "Z"  # else another process has its number now
+
     def scan(self) -> list[Member]:
         """Find new members, and return those that ended unseen."""
         began = time.perf_counter()
@@ -147,6 +155,7 @@ class Family:
             if pid not in alive:
                 alive[pid] = parent
                 rest += [(child, pid) for child in below.get(pid, ())]
+        self._zombies &= set(alive)
         for pid, parent in alive.items():
             known = self.members.get(pid)
             if known is None:
@@ -172,6 +181,7 @@ class Family:
             member.pidfd = -1
         self.members.pop(member.pid, None)
         self.past.append(member)
+        self._zombies.add(member.pid)
         if len(self.past) > _MOST:
             self.past = [one for one in self.past if one.failed or one.is_python][-_MOST // 2 :]
         return member
