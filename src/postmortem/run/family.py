@@ -232,24 +232,26 @@ def _exit_status(member: Member) -> int | None:
     return int(struct.unpack_from("<i", info, 60)[0]) if mask & _INFO_EXIT else None
 
 
-def box_of(folder: Path, pid: int) -> tuple[dict[str, str], str]:
-    """Return what the box of a process says, and what a crash printed into it.
+def box_of(folder: Path, pid: int) -> tuple[dict[str, str], str, float]:
+    """Return what the box of a process says, what a crash printed into it, and when.
 
-    Both are empty where it has none; of a pid that was used twice the last counts.
+    The texts are empty where it has none; of a pid that was used twice the last counts.
     """
     from postmortem.readers.regular import open_regular
 
     found = sorted((folder / "box").glob(f"{pid}-*.box"), key=lambda path: path.name)
     if not found:
-        return {}, ""
+        return {}, "", time.time()
     try:
         with open_regular(found[-1]) as stream:
             data = stream.read(1 << 20)
+            written = os.fstat(stream.fileno()).st_mtime
     except OSError:
-        return {}, ""
+        return {}, "", time.time()
     rows = data[:8192].rstrip(b"\0").decode("utf-8", "replace").splitlines()
     facts = dict(row.partition(" ")[::2] for row in rows[1:])
-    return facts, data[8192:].decode("utf-8", "replace")
+    printed = data[8192:].decode("utf-8", "replace")
+    return facts, printed, written if printed else time.time()
 
 
 def drop_box(folder: Path, pid: int) -> None:
