@@ -755,12 +755,12 @@ class RawFlightRecorder(TypedDict):
     ]
     """(group, its words, its number here, operation, state, inputs, outputs, dtypes, time-out in
     ms, retired, is p2p, stack)."""
-    frames: list[tuple[str, str | None, int | None]]
-    stacks: list[tuple[int, ...]]
+    frames: tuple[tuple[str, str | None, int | None], ...]
+    stacks: tuple[tuple[int, ...], ...]
     """Frames of each, the innermost first."""
-    members: list[tuple[str, str, str | None, list[int]]]
+    members: tuple[tuple[str, str, str | None, tuple[int, ...]], ...]
     """(group, its words, ranks as JSON, ranks)."""
-    status: list[tuple[int, int, int, int]]
+    status: tuple[tuple[int, int, int, int], ...]
     """(number of the group here, last enqueued, started, completed); -1 for none."""
 
 def read_flight_recorder(data: bytes) -> RawFlightRecorder:

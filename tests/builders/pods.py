@@ -1,153 +1,178 @@
-"""An API server with as much of Kubernetes as ``kubectl exec`` asks for; its pods run here.
+"""A small API server of Kubernetes for the real kubectl: pods in which commands run here.
 
-What kubectl and the server say to each other is WebSocket frames whose first byte is the channel
-(v5.channel.k8s.io, Kubernetes 1.30 and later).
+It answers what ``kubectl exec`` asks: the kinds there are, the pod, and the command, by WebSocket
+(v5.channel.k8s.io, kubectl 1.31 and later): the first byte of a frame is the channel, 1 standard
+output, 2 standard error, 3 the status at the end. No cluster and no container is behind it.
 """
 
 import base64
+import contextlib
 import hashlib
+import http.server
 import json
+import os
+import signal
+import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Command = Callable[[str, list[str]], Sequence[str]]
-_PODS = {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get"]}
-_STDOUT, _STDERR, _STATUS = 1, 2, 3
+_MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""RFC 6455, section 1.3."""
+_RESOURCES = {
+    "kind": "APIResourceList",
+    "groupVersion": "v1",
+    "resources": [
+        {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get"]}
+    ],
+}
+_KINDS: dict[str, object] = {
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": _RESOURCES,
+}
+
+Run = Callable[[str, Sequence[str]], Sequence[str]]
+"""From a pod's name and a command to what is run here."""
 
 
-@contextmanager
-def api_server(
-    folder: Path, namespace: str, pods: Sequence[str], within: Command
-) -> Iterator[Path]:
-    """Serve pods; yield the configuration for kubectl. `within(pod, words)` is what runs."""
-    lists = {
-        "/api": {"kind": "APIVersions", "versions": ["v1"]},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
-        "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": [_PODS]},
-    }
+@contextlib.contextmanager
+def cluster(folder: Path, pods: Sequence[str], run: Run) -> Iterator[Path]:
+    """Serve pods until the end; yields the KUBECONFIG that leads there."""
 
-    running: list[subprocess.Popen[bytes]] = []
+    class Handler(_Handler):
+        here = frozenset(pods)
+        change = staticmethod(run)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    config = folder / "kubeconfig"
+    context = {"cluster": "c", "user": "u", "namespace": "default"}
+    where = {"server": f"http://127.0.0.1:{server.server_port}"}
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "x",
+                "clusters": [{"name": "c", "cluster": where}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": context}],
+            }
+        )
+    )
+    try:
+        yield config
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
-        def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            place = f"/api/v1/namespaces/{namespace}/pods/"
-            name, _, action = url.path.removeprefix(place).partition("/")
-            if url.path in lists:
-                self._answer(200, lists[url.path])
-            elif url.path == f"/api/v1/namespaces/{namespace}":
-                self._answer(200, {"kind": "Namespace", "apiVersion": "v1"})
-            elif not url.path.startswith(place) or name not in pods:
-                why = f'pods "{name}" not found'
-                self._answer(404, _status("Failure", reason="NotFound", message=why))
-            elif action == "exec" and "Sec-WebSocket-Key" in self.headers:
-                self._execute(name, parse_qs(url.query)["command"])
-            else:
-                self._answer(200, _pod(namespace, name))
 
-        def _answer(self, code: int, body: dict[str, Any]) -> None:
-            text = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(text)
-            self.close_connection = True
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    here: frozenset[str]
+    change: Run
 
-        def _execute(self, pod: str, words: list[str]) -> None:
-            key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-            self.send_response(101)
-            self.send_header("Upgrade", "websocket")
-            self.send_header("Connection", "Upgrade")
-            accepted = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
-            self.send_header("Sec-WebSocket-Accept", accepted)
-            self.send_header("Sec-WebSocket-Protocol", "v5.channel.k8s.io")
-            self.end_headers()
-            self.close_connection = True
-            pipe = subprocess.PIPE
-            with subprocess.Popen(within(pod, words), stdout=pipe, stderr=pipe) as child:
-                running.append(child)
-                self._pass_on(child)
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
-        def _pass_on(self, child: subprocess.Popen[bytes]) -> None:
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        parts = url.path.split("/")
+        pod = parts[6] if url.path.startswith("/api/v1/namespaces/default/pods/") else None
+        if url.path in _KINDS:
+            self._answer(200, _KINDS[url.path])
+        elif pod is None or pod not in self.here:
+            message = f'pods "{pod}" not found'
+            self._answer(404, {"kind": "Status", "message": message, "reason": "NotFound"})
+        elif parts[7:] == ["exec"]:
+            self._exec(pod, parse_qs(url.query)["command"])
+        else:
+            spec = {"containers": [{"name": "worker"}]}
+            kind = {"kind": "Pod", "apiVersion": "v1", "status": {"phase": "Running"}}
+            self._answer(
+                200, {**kind, "metadata": {"name": pod, "namespace": "default"}, "spec": spec}
+            )
+
+    def _answer(self, status: int, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _exec(self, pod: str, command: Sequence[str]) -> None:
+        digest = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _MAGIC).encode()).digest()
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(digest).decode())
+        self.send_header("Sec-WebSocket-Protocol", "v5.channel.k8s.io")
+        self.end_headers()
+        self.close_connection = True
+        with subprocess.Popen(
+            self.change(pod, command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as child:
             lock = threading.Lock()
-
-            def send(kind: int, content: bytes) -> None:
-                head = bytes([0x80 | kind])
-                size = len(content)
-                head += bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2, "big")
-                with lock, suppress(OSError):  # kubectl may have ended
-                    self.wfile.write(head + content)
-
-            def pump(channel: int, stream: Any) -> None:
-                while piece := stream.read1(32_000):
-                    send(2, bytes([channel]) + piece)
-
-            pumps = [
-                threading.Thread(target=pump, args=(_STDOUT, child.stdout)),
-                threading.Thread(target=pump, args=(_STDERR, child.stderr)),
+            threads = [
+                threading.Thread(target=self._copy, args=(channel, stream, lock))
+                for channel, stream in ((1, child.stdout), (2, child.stderr))
             ]
-            for one in pumps:
-                one.start()
-            for one in pumps:
-                one.join()
-            send(2, bytes([_STATUS]) + json.dumps(_ending(child.wait())).encode())
-            send(8, (1000).to_bytes(2, "big"))
+            gone = threading.Thread(target=self._until_gone, args=(child,))
+            for thread in (*threads, gone):
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with contextlib.suppress(OSError):
+                self._frame(3, json.dumps(_status(child.wait())).encode(), lock)
+                self.connection.sendall(b"\x88\x02" + struct.pack(">H", 1000))
+            gone.join(5)
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+            gone.join()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+    def _until_gone(self, child: subprocess.Popen[bytes]) -> None:
+        """End the command with its client."""
+        with contextlib.suppress(OSError):
+            while self.connection.recv(4096):
+                pass
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = False  # they are waited for
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        config = folder / "kubeconfig"
-        config.write_text(json.dumps(_config(f"http://127.0.0.1:{server.server_port}")))
-        try:
-            yield config
-        finally:
-            server.shutdown()
-            for child in running:
-                child.kill()
+    def _copy(self, channel: int, stream: Any, lock: threading.Lock) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := os.read(stream.fileno(), 32 << 10):
+                self._frame(channel, chunk, lock)
+
+    def _frame(self, channel: int, data: bytes, lock: threading.Lock) -> None:
+        payload = bytes([channel]) + data
+        size = len(payload)
+        head = (
+            struct.pack(">BB", 0x82, size) if size < 126 else struct.pack(">BBH", 0x82, 126, size)
+        )
+        with lock:
+            self.connection.sendall(head + payload)
 
 
-def _status(status: str, **more: object) -> dict[str, Any]:
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status, **more}
-
-
-def _ending(code: int) -> dict[str, Any]:
+def _status(code: int) -> dict[str, object]:
     if code == 0:
-        return _status("Success")
+        return {"metadata": {}, "status": "Success"}
     causes = [{"reason": "ExitCode", "message": str(code)}]
-    message = f"command terminated with non-zero exit code: {code}"
-    details = {"causes": causes}
-    return _status("Failure", reason="NonZeroExitCode", message=message, details=details)
-
-
-def _pod(namespace: str, name: str) -> dict[str, Any]:
     return {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"containers": [{"name": "worker", "image": "training"}]},
-        "status": {"phase": "Running"},
-    }
-
-
-def _config(server: str) -> dict[str, Any]:
-    return {
-        "kind": "Config",
-        "apiVersion": "v1",
-        "clusters": [{"name": "here", "cluster": {"server": server}}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-        "users": [{"name": "me", "user": {}}],
-        "current-context": "here",
+        "metadata": {},
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with non-zero exit code {code}",
+        "details": {"causes": causes},
     }

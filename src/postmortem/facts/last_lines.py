@@ -1,6 +1,8 @@
 """How the last lines of one process read, where no form that is known says how it ended."""
 
-from postmortem.records import record
+from __future__ import annotations
+
+from postmortem.records import record, replace
 
 
 @record
@@ -32,8 +34,8 @@ class LastLines:
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
     form: str = ""
-    """What the first of them is, where that says more: ``"usage"``, a command line that was
-    refused, ``"code"``, the code with which something ended and nothing else, ``"summary"``,
+    """What the first of them, or the nearest one, is, where that says more: ``"usage"``, a command
+    line that was refused, ``"code"``, the word of who watched a program that failed, ``"summary"``,
     what names or counts what failed, ``"launcher"``, a launcher's own line."""
     above: LastLine | None = None
     """The line right above these errors: what ended may have written it."""
@@ -65,3 +67,41 @@ class LastLines:
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
     """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""
+
+
+@record
+class Watched:
+    """What somebody said who watched a program, and the program's own error above that."""
+
+    word: LastLine
+    """It tells that the program failed, by its code or by nothing, and not why."""
+    said: tuple[LastLine, ...]
+    """Errors above it, of what it watched: the telling one first."""
+    near: bool
+    """Nothing but a few lines stand between."""
+    plain: bool
+    """The first of them has the form of an error that ends something."""
+    known: str = ""
+    """See `LastLines.known`."""
+
+
+@record
+class EarlierRuns:
+    """How runs ended that stand in a file before the one which is judged."""
+
+    ends: tuple[LastLine | None, ...] = ()
+    """Of each, the newest first, the line that it ended with; None where that is no error."""
+    others: bool = False
+    """The one right before is another program, which may have run beside it."""
+
+    @property
+    def failed(self) -> tuple[LastLine, ...]:
+        """The lines of those that ended with an error, the newest first."""
+        return tuple(end for end in self.ends if end is not None)
+
+    @property
+    def before(self) -> LastLine | None:
+        """How the one right before ended, if that is an error, with whose line that is."""
+        end = next(iter(self.ends), None)
+        whose = "another program" if self.others else "an earlier run"
+        return end and replace(end, text=f"{end.text} ({whose})")

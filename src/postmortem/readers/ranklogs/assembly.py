@@ -9,10 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from postmortem import thresholds
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.batch_jobs import BatchJob
+from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import with_above
+from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
+from postmortem.readers.ranklogs.bad_numbers import nan_since
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -27,13 +29,7 @@ from postmortem.readers.ranklogs.filter import (
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import (
-    ToldLines,
-    last_lines,
-    nan_since,
-    with_earlier,
-    without_told,
-)
+from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, with_earlier, without_told
 from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
@@ -62,8 +58,9 @@ class ReadLog:
 
     file: LogFile
     raw: RawRankLog
-    before: LastLine | None = None
-    """How an earlier run in the file ended, if that reads like an error."""
+    earlier: EarlierRuns = EarlierRuns()
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of jobs whose events stand in the file."""
 
 
 class Assembly:
@@ -120,7 +117,7 @@ class Assembly:
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
-        return RankLogs(
+        logs = RankLogs(
             writers=tuple(writers),
             failures=tuple(survived_again(once(failures), processes)),
             exits=exits,
@@ -137,7 +134,15 @@ class Assembly:
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
+            without_driver=self._found.without_driver,
+            earlier=tuple(line for one in self._read for line in one.earlier.failed),
+            jobs=tuple(job for one in self._read for job in one.jobs),
         )
+        begins: dict[str, int] = {}
+        for label in self._labels:
+            first = label.raw["first_line"]
+            begins[label.file.path] = min(first, begins.get(label.file.path, first))
+        return replace(logs, watched=watched_programs(logs, begins))
 
     def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
@@ -151,14 +156,16 @@ class Assembly:
             for one in remarks
             if one.match(_FAILED_STEP) is not None
         }
-        earlier = {one.file.path: one.before or steps.get(one.file.path) for one in self._read}
+        earlier = {
+            one.file.path: one.earlier.before or steps.get(one.file.path) for one in self._read
+        }
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
         rows = [*zip(files, last_lines(tails), strict=True)]
-        busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         for file, found in rows:
             if found is not None:
                 found = without_told(nan_since(found, file), known[file])

@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from postmortem.diagnose.incident.graph import Incident, solve
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
+from postmortem.diagnose.ranks.causes import (
+    Crashed,
+    Doubt,
+    NothingFailed,
+    Raised,
+    SeenByKernel,
+    Undecided,
+)
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
@@ -50,7 +57,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     left_early,
     silent_ones,
     waits_elsewhere,
-    (Kind.STOPPED, Kind.PROGRAM_ENDED),
+    (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     only_peers,
     cut_off,
     (Kind.ENDED,),
@@ -84,7 +91,11 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
 
     The kinds stand in the order in which roots that have nothing to do with each other are told.
     """
-    told = {i for i, event in enumerate(incident.events) if event.blame and event.type in kinds}
+    told = {
+        i
+        for i, event in enumerate(incident.events)
+        if event.blame and not set(kinds).isdisjoint(_told_as(incident, i))
+    }
     roots = told.intersection(incident.roots)
     above = {link.effect for link in incident.links if link.cause in roots}
     first = min(roots, key=lambda i: (i in above, incident.events[i].order), default=None)
@@ -103,6 +114,14 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
     )
 
 
+def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
+    """Return in which place an event is told: its own, or that of the word that it explains."""
+    kind = incident.events[event].type
+    if kind is not Kind.SAID_ABOVE:
+        return {kind}
+    return {incident.events[word].type for word in incident.hit_by(event)}
+
+
 def _finished(case: Case, blame: Attribution) -> Attribution:
     """Add who is a victim, what torchrun said, and whether it is a whole host."""
     guilty = {party.rank if party.rank is not None else party.label for party in blame.first}
@@ -116,7 +135,7 @@ def _finished(case: Case, blame: Attribution) -> Attribution:
     )
     blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
     return replace(
-        outlived(case, blame),
+        outlived(case, _beside_memory(case, blame)),
         victims=victims,
         also=also,
         blamed=blamed,
@@ -136,6 +155,15 @@ def _beside(case: Case, blame: Attribution, guilty: set[int | str]) -> Iterator[
         raised = next((f for f in standing.own if f.kind == "exception"), None)
         if raised is not None and standing.writer.rank not in guilty | {None}:
             yield standing.party(raised.said.words, raised)
+
+
+def _beside_memory(case: Case, blame: Attribution) -> Attribution:
+    """Return a blame for an exception as less sure, where an unknown process ran out of memory."""
+    ended = next((e for e in case.logs.exits if e.memory and e.rank is None), None)
+    if ended is None or not isinstance(blame.cause, Raised):
+        return blame
+    said = (f"{ended.file}:{ended.line}", f"{ended.launcher} says: {ended.words}")
+    return replace(blame, sure=False, evidence=(*blame.evidence, said))
 
 
 def _host(case: Case, blame: Attribution) -> str | None:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
@@ -64,6 +65,13 @@ def said_last(case: Case) -> Attribution | None:
     return None
 
 
+def said_above(one: Watched) -> Attribution:
+    """Return what a program said before somebody who watched it told that it failed."""
+    said = one.said[0]
+    cause = SaidLast(said.text, one.plain or one.near, known=one.known, word=one.word.text)
+    return Attribution(cause, evidence=tuple(map(_cited, (*one.said, one.word))))
+
+
 def only_a_stack(case: Case) -> Attribution | None:
     """Return where the one stack stands that gdb's `bt` wrote: of a crash, or of who lives."""
     stacks = case.logs.stacks
@@ -97,10 +105,15 @@ def left_open(case: Case) -> Attribution | None:
 
 
 def ended_well(logs: RankLogs) -> bool:
-    """Return whether launchers say that all ended with 0, or each writer that it is done."""
+    """Return whether launchers say that all ended with 0, or each writer that it is done.
+
+    As a launcher's word counts that of a batch system on the jobs of the last run.
+    """
     if logs.exits:
         return _all_ended_with_0(logs)
-    if any(one.errors for one in logs.last_lines):
+    if logs.jobs:
+        return all(job.code == 0 for job in last_run(logs.jobs))
+    if logs.without_driver or any(one.errors for one in logs.last_lines):
         return False
     latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
     return bool(latest) and all(one.ended for one in latest.values())
