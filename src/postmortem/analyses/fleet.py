@@ -37,7 +37,8 @@ def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
 def _lead(seen: Fleet, failed: bool) -> str:
     left = seen.asked - len(seen.part.answered)
     answered = f"{len(seen.part.answered):,} of {seen.asked:,} nodes answered; "
-    return answered if failed and left and seen.part.answered else ""
+    reasons = {one.why for one in seen.part.silent}
+    return answered if failed and left and (seen.part.answered or len(reasons) > 1) else ""
 
 
 def _clear(seen: Fleet) -> str:

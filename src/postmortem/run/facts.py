@@ -155,7 +155,7 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
     if one.signal is not None:
         known = one.signal in set(signal.Signals)
         name = signal.Signals(one.signal).name if known else f"signal {one.signal}"
-    box, printed = box_of(folder, one.pid) if one.is_python and one.failed else ({}, "")
+    box, printed = box_of(folder, one.pid)[:2] if one.is_python and one.failed else ({}, "")
     rank = one.rank
     if rank is None and box.get("rank", "").isdigit():
         rank = int(box["rank"])

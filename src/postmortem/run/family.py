@@ -104,6 +104,8 @@ class Family:
         """Children of ours that are no part of it."""
         self._poll = poll
         self._by_fd: dict[int, Member] = {}
+        self._zombies: set[int] = set()
+        """Pids of those that ended, until their parents have waited for them."""
         self._own = os.getpid()
         self.scan_seconds = 0.0
         self.add(command, self._own)
@@ -113,7 +115,7 @@ class Family:
         known = self.members.get(pid)
         if known is not None:
             return known
-        if pid in self.others or len(self.members) >= _MOST:
+        if pid in self.others or len(self.members) >= _MOST or self._has_ended(pid):
             return None
         if ppid is None:
             stat = stat_fields(f"/proc/{pid}/stat")
@@ -133,6 +135,12 @@ class Family:
         self.members[pid] = member
         return member
 
+    def _has_ended(self, pid: int) -> bool:
+        if pid not in self._zombies:
+            return False
+        stat = stat_fields(f"/proc/{pid}/stat")
+        return stat is None or stat[0] == "Z"  # else another process has its number now
+
     def scan(self) -> list[Member]:
         """Find new members, and return those that ended unseen."""
         began = time.perf_counter()
@@ -144,6 +152,7 @@ class Family:
             if pid not in alive:
                 alive[pid] = parent
                 rest += [(child, pid) for child in below.get(pid, ())]
+        self._zombies &= set(alive)
         for pid, parent in alive.items():
             known = self.members.get(pid)
             if known is None:
@@ -169,6 +178,7 @@ class Family:
             member.pidfd = -1
         self.members.pop(member.pid, None)
         self.past.append(member)
+        self._zombies.add(member.pid)
         if len(self.past) > _MOST:
             self.past = [one for one in self.past if one.failed or one.is_python][-_MOST // 2 :]
         return member
@@ -219,24 +229,26 @@ def _exit_status(member: Member) -> int | None:
     return int(struct.unpack_from("<i", info, 60)[0]) if mask & _INFO_EXIT else None
 
 
-def box_of(folder: Path, pid: int) -> tuple[dict[str, str], str]:
-    """Return what the box of a process says, and what a crash printed into it.
+def box_of(folder: Path, pid: int) -> tuple[dict[str, str], str, float]:
+    """Return what the box of a process says, what a crash printed into it, and when.
 
-    Both are empty where it has none; of a pid that was used twice the last counts.
+    The texts are empty where it has none; of a pid that was used twice the last counts.
     """
     from postmortem.readers.regular import open_regular
 
     found = sorted((folder / "box").glob(f"{pid}-*.box"), key=lambda path: path.name)
     if not found:
-        return {}, ""
+        return {}, "", time.time()
     try:
         with open_regular(found[-1]) as stream:
             data = stream.read(1 << 20)
+            written = os.fstat(stream.fileno()).st_mtime
     except OSError:
-        return {}, ""
+        return {}, "", time.time()
     rows = data[:8192].rstrip(b"\0").decode("utf-8", "replace").splitlines()
     facts = dict(row.partition(" ")[::2] for row in rows[1:])
-    return facts, data[8192:].decode("utf-8", "replace")
+    printed = data[8192:].decode("utf-8", "replace")
+    return facts, printed, written if printed else time.time()
 
 
 def drop_box(folder: Path, pid: int) -> None:

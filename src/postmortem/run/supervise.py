@@ -297,10 +297,10 @@ class Supervisor:
         if member.raised or not worth or self._stopped_by is not None or folder is None:
             return
         self._note_first(member, what, crashed=number in _FATAL)
-        facts, printed = box_of(folder, member.pid)
+        facts, printed, when = box_of(folder, member.pid)
         if facts.get("error_file"):
-            words = f"postmortem: {self._named(member)} {what}"
-            write_error_file(Path(facts["error_file"]), folder, f"{words}\n{printed}".rstrip())
+            words = f"postmortem: {self._named(member)} {what}\n{printed}".rstrip()
+            write_error_file(Path(facts["error_file"]), folder, words, when)
         self._shots.take((member.pid,), tuple(self._family.above(member)))
 
     def _named(self, member: Member | None) -> str:

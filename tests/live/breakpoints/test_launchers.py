@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from builders.terminals import Job, Terminal
+from builders.slurm import Cluster, NoSlurm
+from builders.slurm import cluster as slurm
+from builders.terminals import SECONDS, Job, Terminal
 
 RANKS = Path(__file__).parents[2] / "programs" / "breakpoints" / "ranks.py"
 PLAIN = RANKS.with_name("plain.py")
@@ -47,27 +49,33 @@ def test_mpirun_without_a_process_group(
     assert job.output.count("result 42") == 3
 
 
-def test_srun(
-    needs: Callable[[str], str],
-    start: Callable[..., Job],
-    attach: Callable[..., Terminal],
-    tmp_path: Path,
-) -> None:
-    """Needs a Slurm that runs: one node is enough."""
-    pytest.importorskip("torch")
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A Slurm of two hosts."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
     try:
-        ready = subprocess.run(
-            [needs("sinfo"), "-h", "-o", "%D %T"], capture_output=True, text=True, timeout=10
-        ).stdout
-    except subprocess.TimeoutExpired:
-        ready = ""
-    if "idle" not in ready:
-        pytest.skip("no Slurm with an idle node here")
-    words = [needs("srun"), "-n", "4", "--overcommit", sys.executable, RANKS, "plain", str(SHORT)]
-    held(start(words, STORE=f"file://{tmp_path}/store"), attach)
+        with slurm(folder, 2) as made:
+            yield made
+    except NoSlurm as why:
+        pytest.skip(str(why))
 
 
-def held(job: Job, attach: Callable[..., Terminal]) -> None:
+def test_srun(
+    cluster: Cluster, start: Callable[..., Job], terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    """Rank 1 stops on the first host; who attaches sits on the second one."""
+    pytest.importorskip("torch")
+    net = cluster.net
+    hosts = [["ip", "netns", "exec", net.name(index)] for index in range(2)]
+    words = [*hosts[0], "srun", "-N2", "--ntasks-per-node=2", sys.executable, RANKS, "plain"]
+    more = {"STORE": f"file://{tmp_path}/store", "GLOO_SOCKET_IFNAME": "e0"}
+    job = start([*words, str(SHORT)], POSTMORTEM_LISTEN=net.address(0), **more, **cluster.env)
+    attach = [*hosts[1], sys.executable, "-m", "postmortem", "attach", "--wait", str(SECONDS)]
+    held(job, lambda: terminal(attach))
+
+
+def held(job: Job, attach: Callable[[], Terminal]) -> None:
     """Rank 1 stops longer than the time-out lasts; all end well."""
     near = attach()
     near.until("(rank 1) ")

@@ -68,8 +68,10 @@ def main() -> None:
         rank, size = next(pair for pair in names if pair[0] in os.environ)
         where = {"rank": int(os.environ[rank]), "world_size": int(os.environ[size])}
         where["init_method"] = os.environ["STORE"]
-    dist.init_process_group("gloo", timeout=timedelta(seconds=SECONDS), **where)
+    dist.init_process_group("gloo", **where)
     rank = dist.get_rank()
+    dist.barrier()  # ranks may start further apart than that time-out is long
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=SECONDS))
     printflock("began", os.getpid())
     if KIND in ("absent", "never"):
         globals()[KIND](rank)

@@ -128,6 +128,14 @@ def test_a_fleet_that_does_not_answer_is_not_healthy() -> None:
     assert report_on(Fleet("hang", "ssh", 1, one)).outcome == "healthy"
     both = merge([one, part_of(Said("b", b"", "", None), ("hang",))])
     assert report_on(Fleet("hang", "ssh", 2, both)).outcome == "failed"
+    ways = ("Could not resolve hostname c", "Connection refused")
+    none = merge(
+        [
+            part_of(Said(name, b"", why, 255), ("hang",))
+            for name, why in zip("cd", ways, strict=True)
+        ]
+    )
+    assert report_on(Fleet("hang", "ssh", 2, none)).verdict.startswith("0 of 2 nodes answered; ")
     nobody = Part()
     assert report_on(Fleet("hang", "ssh", 2, nobody)).outcome == "unknown"
 
