@@ -1,11 +1,10 @@
-"""Makes what the case studies show: python docs/cases/make.py (with gcc, gdb, PyTorch).
+"""Makes what the cases and the tutorial show: python docs/cases/make.py [tutorial/cores ...].
 
 Each fenced block after ``<!-- run: COMMAND -->`` becomes what the command writes now, in a folder
-with the programs and recordings that the pages name. ``crash.svg`` is the card of the crash as a
-terminal shows it, for the README.
+with the programs and recordings that the pages name; ``pictures`` are drawn by pictures.py. Needs
+gcc, gdb, git and PyTorch; a browser for pictures of the HTML report, perfetto for the timeline.
 """
 
-import io
 import os
 import re
 import resource
@@ -19,7 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from pictures import draw
+
 HERE = Path(__file__).resolve().parent
+TUTORIAL = HERE.parent / "tutorial"
 ROOT = HERE.parent.parent
 RUNS = ROOT / "corpus" / "ranks" / "runs"
 _BLOCK = re.compile(r"(?P<mark><!-- run: (?P<command>[^\n]+) -->\n)```[^\n]*\n.*?\n```\n", re.S)
@@ -27,7 +29,7 @@ _BLOCK = re.compile(r"(?P<mark><!-- run: (?P<command>[^\n]+) -->\n)```[^\n]*\n.*
 
 def prepare(folder: Path) -> None:
     """Put into a folder what the commands read: a core, logs of a real job, a recording."""
-    for one in (HERE / "programs").iterdir():
+    for one in (*(HERE / "programs").iterdir(), *(TUTORIAL / "programs").iterdir()):
         shutil.copy(one, folder)
     library = ["gcc", "-g", "-O1", "-shared", "-fPIC", "-o", "libfastdecode.so", "fastdecode.c"]
     subprocess.run(library, cwd=folder, check=True)
@@ -50,6 +52,8 @@ def prepare(folder: Path) -> None:
     with tarfile.open(RUNS / "ho_key3.tar.xz") as packed:
         packed.extractall(folder / "job", filter="data")
     shutil.copy(ROOT / "corpus/strace/ckpt_enospc.strace.zst", folder / "strace.txt.zst")
+    workers = ROOT / "corpus/strace/dataloader_spawn_tTyy.strace.zst"
+    shutil.copy(workers, folder / "workers.txt.zst")
     with tarfile.open(ROOT / "corpus/incidents/runs/disk_full_strace.tar.xz") as packed:
         packed.extractall(folder, filter="data")
     (folder / "disk_full_strace").rename(folder / "job-4712")
@@ -59,10 +63,10 @@ def prepare(folder: Path) -> None:
 
 
 def said(command: str, folder: Path) -> str:
-    """Return what a command line writes in the folder."""
+    """Return what a command line writes in the folder, without paths of this machine."""
     (folder / "bin").mkdir(exist_ok=True)
     own = folder / "bin" / "postmortem"
-    own.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m postmortem "$@"\n')
+    own.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m postmortem "$@"\n')
     own.chmod(0o755)
     path = f"{own.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100", "PAGER": "cat"}
@@ -71,7 +75,8 @@ def said(command: str, folder: Path) -> str:
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command}: {done.stderr}")
-    return done.stdout.rstrip().replace(f"{folder}/", "")
+    told = done.stdout.rstrip().replace(f"{folder}/", "")
+    return told.replace(sys.prefix, "/opt/env").replace(sys.base_prefix, "/usr")
 
 
 @contextmanager
@@ -94,37 +99,55 @@ def stuck(folder: Path) -> Iterator[None]:
             job.terminate()
 
 
-def picture(ansi: str, command: str) -> str:
-    """Return a terminal with a command and what it wrote, as SVG without fonts of other hosts."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(f"$ {command}\n{ansi}"))
-    svg = console.export_svg(title="postmortem")
-    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.S).replace(
-        "Fira Code", "ui-monospace"
-    )
+def evidence_of_tutorial(folder: Path) -> None:
+    """Put what the tutorial reads beside the rest: more cores, a history, a hidden module."""
+    for kind in ("segv", "segv", "abort"):
+        said(f"postmortem demo {kind} -q --keep cores", folder)
+    (folder / "checkpoints").mkdir()
+    (folder / "shadow").mkdir()
+    (folder / "shadow" / "random.py").write_text("SEED = 7\n")
+    program = (folder / "train.py").read_text()
+    missing = program.replace('row["label"]', 'row["lable"]')
+    whole = program.replace('"c"}', '"c", "label": 1}')
+    unable = whole.replace("def loss", "import nothing_of_this_name\n\n\ndef loss")
+    history = [whole, whole, unable, whole, missing, missing, missing]
+    repository = folder / "repo"
+    git = ["git", "-C", str(repository), "-c", "user.name=you", "-c", "user.email=you@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
+    for number, text in enumerate(history, 1):
+        (repository / "train.py").write_text(f"{text}# change {number}\n")
+        subprocess.run([*git, "add", "train.py"], check=True)
+        subprocess.run([*git, "commit", "-qm", f"change {number}"], check=True)
+        if number == 1:
+            subprocess.run([*git, "tag", "v1"], check=True)
 
 
 def main() -> None:
-    """Run all commands of all pages, and write their output into them."""
+    """Run the commands of the pages that are named, or of all, and write their output into them."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    pages = [*sorted(HERE.glob("*.md")), *sorted(TUTORIAL.glob("*.md"))]
+    known = [f"{page.parent.name}/{page.stem}" for page in pages]
+    wanted = sys.argv[1:] or [*known, "pictures"]
+    if strange := set(wanted) - {*known, "pictures"}:
+        raise SystemExit(f"no page: {', '.join(strange)}; there are pictures, {', '.join(known)}")
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         prepare(folder)
-        for page in sorted(HERE.glob("*.md")):
-            text = page.read_text()
+        if any(name.startswith("tutorial/") for name in wanted):
+            evidence_of_tutorial(folder)
+        for name, page in zip(known, pages, strict=True):
+            if name not in wanted:
+                continue
 
             def fill(found: re.Match[str]) -> str:
                 command = found["command"]
                 return f"{found['mark']}```text\n$ {command}\n{said(command, folder)}\n```\n"
 
-            with stuck(folder) if page.stem == "hang" else nullcontext():
-                page.write_text(_BLOCK.sub(fill, text))
-            print(page.name)
-        coloured = said("postmortem core core --color always --width 98", folder)
-        (HERE / "crash.svg").write_text(picture(coloured, "postmortem core core"))
+            with stuck(folder) if name == "cases/hang" else nullcontext():
+                page.write_text(_BLOCK.sub(fill, page.read_text()))
+            print(name)
+        if "pictures" in wanted:
+            draw(folder, HERE.parent / "pictures", said)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--token",
         metavar="WORD",
         help="the same on all nodes: others are not let in; processes of this host see it "
-        "(default: POSTMORTEM_NET_TOKEN, or the id of the job, which is no secret)",
+        "(default: POSTMORTEM_NET_TOKEN, or the id of the job, which is not a secret)",
     )
     parser.add_argument(
         "--timeout",

@@ -107,7 +107,7 @@ def parse(text: str) -> Query:
             for name in map(_name, filter(None, value.split(","))):
                 kind = _kind(name)
                 if kind != {"errno": "errors", "syscall": "calls"}[key]:
-                    raise ValueError(f"{name!r} is no {key}")
+                    raise ValueError(f"{name!r} is not a valid {key}")
                 names[kind].append(name)
         elif key in ("path", "pid", "fd", "slower"):
             if key in ("pid", "fd") and not value.isdecimal():

@@ -95,5 +95,5 @@ def _crash(node: str, row: Mapping[str, Any]) -> Crash:
 
 def _text(value: object, most: int) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not text")
     return value[:most]

@@ -152,7 +152,7 @@ def check_folder(folder: Path) -> None:
                 hint="name a folder that belongs to root alone, or chmod go-w",
             )
     if real.exists() and not real.is_dir():
-        raise EvidenceError(str(folder), "is no folder")
+        raise EvidenceError(str(folder), "is not a folder")
 
 
 def _require_writable() -> None:

@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol: an agent asks, and gets the JSON reports of the commands.
 
-``pip install 'postmortem[mcp]'``, then ``python -P -m postmortem.integrations.mcp_server`` as a
-server over stdio. What it offers reads evidence: nothing is started, attached to or stopped, and
+``pip install 'torch-postmortem[mcp]'``, then ``python -P -m postmortem.integrations.mcp_server`` is
+a server over stdio. What it offers reads evidence: nothing is started, attached to or stopped, and
 secrets stay masked.
 """
 

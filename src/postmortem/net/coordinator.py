@@ -157,7 +157,7 @@ class Coordinator:
                 f"node 0 waits for {self._at.world} nodes, it for {str(asked.get('world'))[:9]}"
             )
         elif type(number) is not int or not 0 <= number < self._at.world:
-            refusal = f"{str(number)[:9]} is no number of a node"
+            refusal = f"{str(number)[:9]} is not the number of a node"
         elif number in self._members:
             known = self._nodes.get(number)
             refusal = f"there is a node {number} already ({known.host if known else 'joining'})"

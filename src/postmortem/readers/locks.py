@@ -136,7 +136,7 @@ def _mutex(row: RawFutexWait, threads: Mapping[int, RawThread], *, named: bool) 
             how += "; processes share it: it may mean a thread of another one's pid namespace"
             named = False
         return Wait(what, address, owner, kind="mutex", certain=named, how=how)
-    how = f"its owner field says {owner}, which is no thread of this process"
+    how = f"its owner field says {owner}, which is not a thread of this process"
     return Wait(what, address, kind="mutex", certain=False, how=how, missing_owner=owner)
 
 

@@ -64,7 +64,7 @@ def read_snapshot(path: str) -> MemorySnapshot:
     try:
         document = load(BytesIO(data))
     except PickleError as error:
-        raise EvidenceError(path, f"is no snapshot of PyTorch's memory: {error}") from None
+        raise EvidenceError(path, f"is not a snapshot of PyTorch's memory: {error}") from None
     rows = document.get("segments") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(rows, list | Unknown):
         raise EvidenceError(path, "is a pickle, and no snapshot of PyTorch's memory")

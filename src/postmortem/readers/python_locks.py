@@ -130,7 +130,7 @@ class PythonLocks:
             how = "the owner field of the RLock"
             return Wait(what, address, holder, kind="python lock", how=how, held_at=place)
         if lock["owner"]:
-            how = f"its owner field says {lock['owner']}, which is no thread of this process"
+            how = f"its owner field says {lock['owner']}, which is not a thread of this process"
             owner = lock["owner"]
             return Wait(
                 what, address, kind="python lock", certain=False, how=how, missing_owner=owner

@@ -79,7 +79,7 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
     with contextlib.ExitStack() as stack:
         opened = [OpenedLog(name, stack, beside.watch) for name, _ in group.files]
         if all(log.is_hole for log in opened):
-            raise EvidenceError(group.name, "is no strace log: nothing was ever written to it")
+            raise EvidenceError(group.name, "is not an strace log: nothing was ever written to it")
         threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
         lines = _lines_without(question, opened, threads)
         pulls = [log.source if lines is None else beginning(log) for log in opened]

@@ -77,7 +77,7 @@ def explain(
         if one is not None:
             found.append(one)
     found.sort(key=lambda one: not one.found)
-    raised = any(one.raised for one in facts.processes)
+    raised = facts.first_failure is not None and any(one.raised for one in facts.processes)
     stopped = facts.stopped and not raised and not any(one.kind == "hang" for one in found)
     if stopped or not any(one.found for one in found):
         found.insert(0, _of_ending(facts))
@@ -209,13 +209,21 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
         sure = Confidence.LIKELY
+    told = (one.next_steps for one in report.diagnoses if one.id == "rank_raised")
+    # The traceback stands right above the card.
+    steps = (s for s in next(told, ()) if not s.startswith("read its traceback"))
+    lead = f"{whose} raised "
     diagnosis = Diagnosis(
         id="raised",
-        title=clip(f"{whose} raised {what}", 100),
+        lead=lead,
+        title=clip(f"{lead}{what}", 100),
         role=Role.ROOT,
         confidence=sure,
         cause=cause,
-        next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
+        next_steps=(
+            *steps,
+            f"look at the values of its frames: raises/{raised.file} has all of them",
+        ),
         evidence=(Evidence(f"raises/{raised.file}", what),),
     )
     from postmortem.analyses.places import with_source
@@ -285,7 +293,9 @@ def _of_ending(facts: RunFacts) -> Explanation:
     lines = [facts.ending]
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
+    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
     if any(one.memory_killed for one in facts.processes):
+        next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"
         limit = facts.memory_limit
         size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
         lines.append(f"the kernel did it: the memory limit was used up{size}")
@@ -294,7 +304,6 @@ def _of_ending(facts: RunFacts) -> Explanation:
     unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
     why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"
-    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
     return Explanation(
         "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
     )

@@ -190,9 +190,14 @@ def _crashed(one: Process | None) -> bool:
 
 
 def _first(outcome: Outcome, processes: tuple[Process, ...]) -> Process | None:
-    """Return the process that raised or ended badly before all others."""
+    """Return the process that raised or ended badly before all others, and before time was over."""
     known = {one.pid: one for one in processes}
-    events = [one for one in outcome.events if one.kind in ("raised", "ended")]
+    over = [one.time for one in outcome.events if one.kind == "timeout"]
+    events = [
+        one
+        for one in outcome.events
+        if one.kind in ("raised", "ended") and not any(one.time > at for at in over)
+    ]
     # The peers of a process that crashes raise before anybody hears of its end.
     until = events[0].time + CRASH_LEAD_SECONDS if events else 0.0
     crashes = [
@@ -207,5 +212,5 @@ def _first(outcome: Outcome, processes: tuple[Process, ...]) -> Process | None:
         matters = one.rank is not None or one.is_python or one.signal in CORE_SIGNALS | {"SIGKILL"}
         if one.failed and matters and one.signal not in ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE"):
             return one
-    command = known.get(outcome.pid)
+    command = None if over else known.get(outcome.pid)
     return command if command is not None and command.failed else None

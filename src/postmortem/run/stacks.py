@@ -17,6 +17,8 @@ LIMIT_SECONDS = 3.0
 TIMEOUT_SAMPLES = 12
 """Of a job that is out of time: they tell who is slow from who is stuck."""
 _GAP_SECONDS = 0.5
+_SAMPLING_SECONDS = 10.0
+"""Leaves time for the rest, also where one sample takes five seconds: all is over after 30."""
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 
 
@@ -62,7 +64,8 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
         signal.alarm(30)
         _silence()
         held = _hold(shot.held)
-        from postmortem.analyses.hang import HangOptions, read_job, report_on
+        from postmortem.analyses.hang import report_on
+        from postmortem.analyses.live_job import HangOptions, read_job
         from postmortem.readers.live.snapshot import ReadOptions
         from postmortem.render import json as renderer
         from postmortem.render import terminal
@@ -76,6 +79,7 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
             reading=reading,
             samples=shot.samples,
             gap_seconds=_GAP_SECONDS,
+            within_seconds=_SAMPLING_SECONDS,
         )
         read = read_job(options)
         _let_go(held)

@@ -43,5 +43,5 @@ def test_a_link_that_another_user_made_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_folder_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "cores"
     os.mkfifo(path) if kind == "pipe" else path.write_text("")
-    with pytest.raises(EvidenceError, match="is no folder"):
+    with pytest.raises(EvidenceError, match="is not a folder"):
         make_folder(path)

@@ -224,9 +224,7 @@ def test_lines_of_one_kill_are_one_event_and_carry_the_table() -> None:
     first, again = read_events("\n".join(lines).encode(), "dmesg")
     assert first.beside == {23056, 23057}
     assert first.line == 5
-    assert first.words == (
-        "the kernel killed python holding 2.0 GiB: its container or job was over its memory limit"
-    )
+    assert first.words == ("the kernel killed python holding 2.0 GiB: over its memory limit")
     assert again.uptime == pytest.approx(9010.000005)
 
 

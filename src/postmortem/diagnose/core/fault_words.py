@@ -88,8 +88,8 @@ def _segmentation_fault(
         small = small_pointer(signal, fault)
         if small is not None and fault is not None and fault.operand is None:
             return (
-                f"{verb} address {address:#x}: a member of a null object, or a number that is no "
-                "pointer; the instruction is not in the core, so its registers do not tell"
+                f"{verb} address {address:#x}: a member of a null object, or a number that is not "
+                "a pointer; the instruction is not in the core, so its registers do not tell"
             )
         if small is not None:
             return (

@@ -155,7 +155,7 @@ def _instruction_words(instruction: Instruction | None) -> str:
     if instruction is None or not instruction.code:
         return "the bytes there cannot be read"
     if instruction.is_zeros:
-        return "zeroed memory was executed, which is no code of any processor"
+        return "zeroed memory was executed, which is not code of any processor"
     shown = instruction.text or " ".join(f"{byte:02x}" for byte in instruction.code)
     if instruction.feature:
         return f"{shown} needs {instruction.feature}, which this processor may not have"

@@ -26,7 +26,7 @@ def node_silent(seen: Fleet) -> Findings:
         names = tuple(one.node for one in found)
         yield Finding(
             title=f"{counted(len(names), 'node')} of {seen.asked} without a report: {short(names)}",
-            cause=f"{short(names)}: {found[0].why}",
+            cause=f"nothing is known of {short(names)}: what failed may be there",
             confidence=Confidence.CERTAIN,
             next_steps=(
                 f"ssh {names[0]} uptime, or sinfo -n {names[0]}: is it up?",

@@ -8,10 +8,10 @@ from postmortem.report.card import Highlights, Place
 
 
 def hang_highlights(job: LiveJob, blame: Attribution) -> Highlights:
-    """Return where the process stands that holds up the others, or the only one."""
+    """Return where the process stands that holds up the others, or the only one, or all."""
     ranks = job.ranks()
     process = job.process(blame.first[0].label) if blame.first else None
-    if process is None and len(ranks) == 1:
+    if process is None and ranks and (len(ranks) == 1 or len(job.stacks) == 1):
         process = ranks[0]
     stuck = circle_places(process.threads) if process is not None else ()
     if stuck:

@@ -112,7 +112,7 @@ def _places(
         raise NotScanned(f"its type {kind} is not known here")
     quantised, each, block, dtype, places = _BLOCKS[kind]
     if count % each:
-        raise ValueError(f"{count:,} values are no whole number of {quantised} blocks of {each}")
+        raise ValueError(f"{count:,} values are not a whole number of {quantised} blocks of {each}")
     _inside(begin, count // each * block, size)
     step = (block // _SCALE_BYTES[dtype],)
     for place, which in zip(places, ("scales", "minima"), strict=False):

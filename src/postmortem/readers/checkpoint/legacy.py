@@ -42,7 +42,7 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
         part = "list of storages"
         keys = load(pickles)
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise PickleError("it is no list of keys")
+            raise PickleError("it is not a list of keys")
     except PickleError as error:
         what = f"its {part} cannot be read: {error}"
         raise EvidenceError(name, what, hint=_CUT) from None

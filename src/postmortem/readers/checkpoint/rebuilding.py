@@ -98,7 +98,7 @@ def storage_of(value: object) -> object:
         return Unknown("persistent ID", value)
     _, kind, key, _, numel = value[:5]
     if not isinstance(key, (str, int)) or len(str(key)) > _LONGEST_KEY:
-        raise PickleError("the key of a storage is no name")
+        raise PickleError("the key of a storage is not a name")
     name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
     if not isinstance(numel, int):
         raise PickleError("the size of a storage is not a number")

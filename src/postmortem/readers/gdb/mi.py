@@ -223,7 +223,7 @@ class Conversation:
             self._log.append(line[:400].decode("utf-8", "replace"))
             self._foreign_lines += 1
             if self._foreign_lines > _FOREIGN_LINES:
-                raise GdbDied("gdb wrote thousands of lines that are no answers and was stopped")
+                raise GdbDied("gdb wrote thousands of lines that are not answers and was stopped")
 
     def _take_log(self, line: bytes) -> None:
         # A message comes in pieces: &"warning: " then &"core file may not match …\n".

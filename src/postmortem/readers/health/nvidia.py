@@ -28,7 +28,7 @@ def nvidia_readings(problems: list[Problem]) -> Iterator[Reading]:
         gpus = Xml.fromstring(said).findall("gpu")[:_MOST_GPUS]
     except Xml.ParseError:
         lost = [line.strip() for line in said.splitlines() if "Unable to" in line]
-        problems.append(Problem("nvidia-smi -q -x", (lost or ["is no XML"])[0][:200]))
+        problems.append(Problem("nvidia-smi -q -x", (lost or ["is not XML"])[0][:200]))
         lost_at = _LOST.search(said)
         if lost_at:
             yield Reading(_subject(lost_at[1]), "gpu_missing", 1, "nvidia-smi -L")

@@ -84,7 +84,7 @@ def _text(path: str) -> str:
         raise EvidenceError(path, f"cannot be read: {error.strerror}") from error
     text = data.decode("utf-8", "replace")
     if not is_health(text):
-        raise EvidenceError(path, "is no output of nvidia-smi -q, nvlink -e, dcgmi diag or health")
+        raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi diag or health")
     return text
 
 
@@ -107,7 +107,7 @@ def _gpus(text: str, path: str, problems: list[Problem]) -> list[Xml.Element]:
         try:
             return Xml.fromstring(text[start:]).findall("gpu")
         except Xml.ParseError as error:
-            problems.append(Problem(path, f"is no complete XML: {error}"))
+            problems.append(Problem(path, f"is not complete XML: {error}"))
             return []
     gpus: list[Xml.Element] = []
     above: list[tuple[int, Xml.Element]] = []

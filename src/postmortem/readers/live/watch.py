@@ -41,6 +41,8 @@ class Samples:
     """Labels of ranks that ran in every sample."""
     activity: Mapping[int, tuple[Gap, ...]]
     """By pid: what its main thread did between the samples."""
+    taken: int
+    """How many samples there are."""
     workers: tuple[LiveProcess, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -65,9 +67,14 @@ def watch(
     *,
     samples: int,
     gap_seconds: float,
+    within_seconds: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Samples:
-    """Return the samples; nothing is stopped or read between them."""
+    """Return the samples; nothing is stopped or read between them.
+
+    After `within_seconds` one more is the last, the second at the earliest.
+    """
+    started = time.monotonic()
     problems: list[Problem] = list(members.problems)
     stacks: list[RankStack] = []
     ranks: dict[int, LiveProcess] = {}
@@ -84,7 +91,8 @@ def watch(
             # Not quite evenly: what comes round as often must not be met in one phase alone.
             time.sleep(gap_seconds * (0.75 + number * _GOLDEN % 0.5))
             _add_activity(gaps, before, time.monotonic() - began)
-        is_last = number == samples - 1
+        late = within_seconds is not None and time.monotonic() - started >= within_seconds
+        is_last = number == samples - 1 or (late and number > 0)
         # Who is read first stands still while the others go on: each is that as often as another.
         order = reversed(leaders) if number % 2 else leaders
         found = read_members(
@@ -96,7 +104,10 @@ def watch(
         found = _labelled(found)
         stacks += [_stack(one) for one in found.values() if _has_stack(one)]
         ranks = found or ranks
+        if is_last:
+            break
     return Samples(
+        taken=number + 1,
         ranks=tuple(ranks.values()),
         members=leaders,
         stacks=tuple(stacks),

@@ -175,6 +175,20 @@ def test_process_waits() -> None:
     assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))
 
 
+def test_all_ranks_stand_still_in_a_place_that_is_no_collective() -> None:
+    rows = [process(rank, ELSEWHERE) for rank in range(4)]
+    still = [replace(STILL, label=one.label) for one in rows]
+    found = diagnosed(job(*rows, motions=tuple(still)))["process_waits"]
+    assert found.title == "all 4 ranks stood still, at save (train.py:52)"
+    assert found.confidence == "possible"
+    assert "postmortem hang 100 101 102 103 --gap 60" in found.next_steps[0]
+    ran = replace(still[2], moved=True, cpu_share=0.3, switches=20)
+    assert "process_waits" not in diagnosed(job(*rows, motions=(*still[:2], ran, still[3])))
+    assert "process_waits" not in diagnosed(job(*rows[:3], process(3, COLLECTIVE), motions=still))
+    waiting = [process(rank, COLLECTIVE) for rank in range(4)]
+    assert "process_waits" not in diagnosed(job(*waiting, motions=tuple(still)))
+
+
 def test_a_chain_of_locks_is_followed_and_a_circle_ends() -> None:
     first = Thread(1, frames=ELSEWHERE, waits_for=Wait("a mutex", 8, holder=2))
     second = Thread(2, frames=ELSEWHERE, name="b", waits_for=Wait("the GIL", 9, 1, kind="gil"))

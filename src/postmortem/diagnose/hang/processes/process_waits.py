@@ -1,8 +1,9 @@
-"""A process stood still for as long as it was watched.
+"""A process, or each rank alike, stood still for as long as it was watched.
 
 What it means
-    There are no other ranks to compare with. Its main thread did not run between the samples;
-    what it waits for, and who holds that or has the other end, is all that can be told.
+    There is nobody else to compare with: it is alone, or all ranks stand in the same place, which
+    is no collective. Its main thread did not run between the samples; what it waits for, and who
+    holds that or has the other end, is all that can be told.
 
 How to be sure
     A server that waits for its next request looks the same. Watch it for longer (--gap 60).
@@ -11,16 +12,19 @@ What to do
     Ask whether it should wait there at all, and follow what it waits for.
 """
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.live import LiveJob
+from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.facts.stackdumps import Doing
 
 
 @rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)
 def process_waits(job: LiveJob) -> Findings:
     ranks = job.ranks()
-    if len(ranks) != 1:
+    if not ranks or (len(ranks) > 1 and not _all_alike(job)):
         return
     one, motion = ranks[0], job.motion(ranks[0].label)
     thread = one.main_thread
@@ -31,6 +35,20 @@ def process_waits(job: LiveJob) -> Findings:
     hot = job.hot_path(one.pid)
     shortly = wait_words(one, thread)
     seconds = f"{job.watched_seconds:g} s"
+    if len(ranks) > 1:
+        yield Finding(
+            title=clip(
+                f"all {len(ranks)} ranks stood still, at {place_words(thread, most=1)}", 100
+            ),
+            cause=f"each {shortly}; in {seconds} none of them ran, and none is in a collective",
+            confidence=Confidence.POSSIBLE,
+            next_steps=(
+                f"watch them for longer: postmortem hang {_pids(ranks)} --gap 60",
+                f"read the code at {place}: what does it wait for, and who was to give it that?",
+            ),
+            evidence=tuple(Evidence(f"pid {r.pid}", f"{r.label} {shortly}") for r in ranks[:4]),
+        )
+        return
     yield Finding(
         title=clip(f"{one.label} stood still: it {shortly}", 100)
         if not motion.is_busy
@@ -45,3 +63,15 @@ def process_waits(job: LiveJob) -> Findings:
         ),
         evidence=(Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {shortly}"),),
     )
+
+
+def _all_alike(job: LiveJob) -> bool:
+    """Return whether all ranks stand in one place that is no collective, and none goes on."""
+    if len(job.stacks) != 1 or any(one.goes_on or one.is_busy for one in job.motions):
+        return False
+    here = job.stacks.items[0]
+    return here.doing is not Doing.COLLECTIVE and len(here.members) == len(job.ranks())
+
+
+def _pids(ranks: Sequence[LiveProcess]) -> str:
+    return " ".join(f"{one.pid}" for one in ranks[:8])

@@ -29,8 +29,8 @@ def rank_silent(blame: Attribution) -> Findings:
         f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "postmortem hang PID  on its host while it hangs; or the next time postmortem run "
-            "--timeout 600 -- CMD, which takes the stacks of all ranks",
+            "postmortem hang PID  on its host while it hangs",
+            "the next time, postmortem run --timeout 600 -- CMD takes the stacks of all ranks",
             "TORCH_FR_BUFFER_SIZE=2000 keeps the last collectives of each rank to compare",
         ),
         evidence=cite(blame),

@@ -64,7 +64,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
     root = ends and (alone or (ended and not blame.first))
     host = f"on {event.host}: " if event.host else ""
-    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    more = f" ({len(left) - 1} more)" if len(left) > 1 else ""
     crash = event.kind is KernelKind.CRASH
     process = f"{event.process} " if crash and event.process else ""
     pid = f", pid {event.pid}" if event.pid is not None else ""
