@@ -21,15 +21,16 @@ unsigned commonness(unsigned char byte) {
   return byte >= 'A' && byte <= 'Z' ? 3 : 2;
 }
 
-// The offset of the run of windows that are together the least common.
-std::size_t rarest_run(std::string_view text, std::size_t stride) {
+}  // namespace
+
+std::size_t rarest_run(std::string_view text, std::size_t size, std::size_t count) {
   std::size_t best = 0;
   unsigned best_cost = ~0U;
-  for (std::size_t start = 0; start + stride + LiteralFilter::kWindow - 1 <= text.size(); ++start) {
+  for (std::size_t start = 0; start + count + size - 1 <= text.size(); ++start) {
     unsigned cost = 0;
-    for (std::size_t i = start; i < start + stride; ++i) {
+    for (std::size_t i = start; i < start + count; ++i) {
       unsigned window = 0;
-      for (std::size_t j = i; j < i + LiteralFilter::kWindow; ++j) {
+      for (std::size_t j = i; j < i + size; ++j) {
         window += commonness(static_cast<unsigned char>(text[j]));
       }
       cost += window * window;
@@ -42,15 +43,13 @@ std::size_t rarest_run(std::string_view text, std::size_t stride) {
   return best;
 }
 
-}  // namespace
-
 LiteralFilter::LiteralFilter(std::vector<std::string> texts) : texts_(std::move(texts)) {
   std::size_t shortest = kWindow + kMostStride - 1;
   for (const std::string& text : texts_) shortest = std::min(shortest, text.size());
   if (shortest < kWindow) throw std::invalid_argument("a text of under four bytes to look for");
   stride_ = shortest - kWindow + 1;
   for (std::size_t i = 0; i < texts_.size(); ++i) {
-    const std::size_t start = rarest_run(texts_[i], stride_);
+    const std::size_t start = rarest_run(texts_[i], kWindow, stride_);
     for (std::size_t offset = start; offset < start + stride_; ++offset) {
       const std::uint32_t window = load(texts_[i].data() + offset);
       entries_.push_back(

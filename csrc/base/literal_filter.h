@@ -56,6 +56,10 @@ class LiteralFilter {
   std::vector<Entry> entries_;  // by window: few places are marked, so that a search will do
 };
 
+// Where in a text the `count` windows of some size stand, side by side, that are together the least
+// common in logs.
+std::size_t rarest_run(std::string_view text, std::size_t size, std::size_t count);
+
 // Which of some texts, by their numbers, stand in the data. They may be of any length above 0.
 std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::string_view data);
 

@@ -1,5 +1,7 @@
 #include "ranklogs/keep_literals.h"
 
+#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace pm::ranklogs {
@@ -9,12 +11,28 @@ constexpr std::string_view kNames[] = {"traceback", "fatal", "frames", "launcher
                                        "startup",   "world", "trail",  "link",     "error", "mark"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(Kind::kCount));
 
+constexpr std::size_t kShortest = 6;  // of the texts of the filter
+
+// No special instructions: each processor that we run on has such vectors.
+typedef unsigned char Bytes __attribute__((vector_size(16)));
+
+Bytes load(const char* from) noexcept {
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return bytes;
+}
+
 std::vector<std::string> texts_of(std::span<const KeepLiteral> literals) {
   if (literals.size() > KeepLiterals::kMost) {
     throw std::invalid_argument("too many texts to keep lines for");
   }
   std::vector<std::string> texts;
-  for (const KeepLiteral& literal : literals) texts.push_back(literal.text);
+  for (const KeepLiteral& literal : literals) {
+    if (literal.text.size() < LiteralFilter::kWindow) {
+      throw std::invalid_argument("a text of under four bytes to look for");
+    }
+    if (literal.text.size() >= kShortest) texts.push_back(literal.text);
+  }
   return texts;
 }
 
@@ -28,12 +46,45 @@ std::optional<Kind> kind_of(std::string_view name) noexcept {
 }
 
 KeepLiterals::KeepLiterals(std::span<const KeepLiteral> literals) : filter_(texts_of(literals)) {
-  for (const KeepLiteral& literal : literals) kinds_.push_back(literal.kind);
+  for (const KeepLiteral& literal : literals) {
+    if (literal.text.size() >= kShortest) {
+      kinds_.push_back(literal.kind);
+      continue;
+    }
+    const std::size_t at = rarest_run(literal.text, 2, 1);
+    Short& added = short_.emplace_back(Short{literal, {}, {}});
+    added.first.fill(literal.text[at]);
+    added.second.fill(literal.text[at + 1]);
+  }
+}
+
+// Whether the two bytes of a short text stand anywhere: a look at each place, sixteen at a time.
+bool KeepLiterals::may_hold_short(std::string_view text) const noexcept {
+  constexpr std::size_t kStep = sizeof(Bytes);
+  if (text.size() <= kStep) return true;
+  const std::size_t last = text.size() - kStep - 1;
+  Bytes seen{};
+  for (const Short& one : short_) {
+    const Bytes first = load(one.first.data()), second = load(one.second.data());
+    const auto look = [&](std::size_t at) {
+      const char* const from = text.data() + at;
+      seen |= Bytes(load(from) == first) & Bytes(load(from + 1) == second);
+    };
+    for (std::size_t at = 0; at < last; at += kStep) look(at);
+    look(last);
+  }
+  std::uint64_t halves[2];
+  std::memcpy(halves, &seen, sizeof seen);
+  return (halves[0] | halves[1]) != 0;
 }
 
 Kinds KeepLiterals::find(std::string_view text) const {
   Kinds kinds = 0;
   filter_.scan(text, [&](std::uint32_t literal, std::size_t) { kinds |= bit(kinds_[literal]); });
+  if (!may_hold_short(text)) return kinds;
+  for (const Short& one : short_) {
+    if (text.find(one.literal.text) != std::string_view::npos) kinds |= bit(one.literal.kind);
+  }
   return kinds;
 }
 

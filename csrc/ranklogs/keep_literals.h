@@ -1,6 +1,7 @@
 // Texts that make a line worth keeping, looked for in one pass over every byte.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,8 +52,17 @@ class KeepLiterals {
   Kinds find(std::string_view text) const;
 
  private:
+  // A text that is too short for the filter, which would look at more places for its sake, and its
+  // rarest two bytes, as often as a vector has room for them.
+  struct Short {
+    KeepLiteral literal;
+    std::array<char, 16> first, second;
+  };
+  bool may_hold_short(std::string_view text) const noexcept;
+
   std::vector<Kind> kinds_;  // of each text of the filter
   LiteralFilter filter_;
+  std::vector<Short> short_;
 };
 
 }  // namespace pm::ranklogs

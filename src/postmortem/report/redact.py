@@ -82,8 +82,10 @@ class Redactor:
     ) -> Self:
         """Return a redactor that knows the secrets in both environments and the command line."""
         redactor = cls(present)
-        for name, value in [*env, *initial_env]:
-            redactor._learn_variable(name, value)
+        variables = dict.fromkeys([*env, *initial_env])  # mostly the same ones
+        active = redactor._active([value for _, value in variables])
+        for name, value in variables:
+            redactor._learn_variable(name, value, active)
         redactor.learn_argv(argv)
         return redactor
 
@@ -176,14 +178,16 @@ class Redactor:
 
     # --- learning
 
-    def _learn_variable(self, name: str, value: str) -> None:
+    def _learn_variable(self, name: str, value: str, among: tuple[Form, ...]) -> None:
         if is_secret(name, value):
             self._learn(name, value)
-        self._learn_inside(value, name)
+        self._learn_inside(value, name, among)
 
-    def _learn_inside(self, text: str, name: str | None) -> None:
+    def _learn_inside(
+        self, text: str, name: str | None, among: tuple[Form, ...] | None = None
+    ) -> None:
         """Learn parts of a value: the password of an URL, a field of a connection string."""
-        for find in find_values(text):
+        for find in find_values(text, among):
             self._learn(name, text[find.start : find.end])
         for find in find_assignments(text):
             if find.learn:

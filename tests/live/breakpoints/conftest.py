@@ -83,6 +83,22 @@ def torchrun(start: Callable[..., Job]) -> Callable[..., Job]:
 
 
 @pytest.fixture
+def ranks(start: Callable[..., Job]) -> Callable[..., Job]:
+    """Return `ranks(kind, seconds)`: as `torchrun`, whose agent forks them: a quarter of the time.
+
+    Not where a rank fails that the others should outlive a little: one that was forked is gone at
+    once, and the agent ends the rest.
+    """
+    pytest.importorskip("torch")
+
+    def go(kind: str, seconds: float = 4, **more: str) -> Job:
+        words = [sys.executable, PROGRAMS / "forked.py", PROGRAMS / "ranks.py", kind, str(seconds)]
+        return start(words, **more)
+
+    return go
+
+
+@pytest.fixture
 def needs() -> Callable[[str], str]:
     """Return `needs(program)`: its path, or the test is skipped."""
 

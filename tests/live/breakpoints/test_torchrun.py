@@ -68,8 +68,8 @@ def test_quit_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
     assert job.output.count("] secret") == 3  # the others went on from the breakpoint
 
 
-def test_a_terminal_that_is_killed_lets_all_go_on(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("plain", SHORT)
+def test_a_terminal_that_is_killed_lets_all_go_on(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.process.kill()
@@ -87,8 +87,8 @@ def test_the_rank_is_killed_in_the_debugger(torchrun: Torchrun, attach: Attach) 
     assert job.ends() != 0
 
 
-def test_stepping_into_a_collective_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("collective", SHORT)
+def test_stepping_into_a_collective_lets_the_others_go(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("collective", SHORT)
     near = attach()
     near.until("(rank 1) ")
     seen = ""
@@ -105,8 +105,8 @@ def test_stepping_into_a_collective_lets_the_others_go(torchrun: Torchrun, attac
     assert job.output.count("over") == 4
 
 
-def test_a_long_line_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("long", 60)
+def test_a_long_line_lets_the_others_go(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("long", 60)
     near = attach()
     near.until("(rank 1) ")
     near.type("n\rn\rn\rn\rn\r")
@@ -116,8 +116,8 @@ def test_a_long_line_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> N
     assert job.ends() == 0
 
 
-def test_release_by_hand(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("plain", SHORT)
+def test_release_by_hand(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.type("release\r")
@@ -131,8 +131,8 @@ def test_release_by_hand(torchrun: Torchrun, attach: Attach) -> None:
     assert job.ends() == 0
 
 
-def test_each_of_a_set_of_ranks_stops(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("set", SHORT)
+def test_each_of_a_set_of_ranks_stops(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("set", SHORT)
     first, second = attach("--rank", "1"), attach("--rank", "2")
     second.until("(rank 2) ")
     first.until("(rank 1) ")
@@ -144,8 +144,8 @@ def test_each_of_a_set_of_ranks_stops(torchrun: Torchrun, attach: Attach) -> Non
     assert job.output.count("over") == 4
 
 
-def test_when(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("when", SHORT)
+def test_when(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("when", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.type("p step\r")
@@ -156,8 +156,8 @@ def test_when(torchrun: Torchrun, attach: Attach) -> None:
     assert job.output.count("over") == 4
 
 
-def test_a_rank_that_is_not_here_is_named(torchrun: Torchrun, attach: Attach) -> None:
-    job = torchrun("absent", 60)
+def test_a_rank_that_is_not_here_is_named(ranks: Torchrun, attach: Attach) -> None:
+    job = ranks("absent", 60)
     near = attach()
     near.until("(rank 1) ")
     asked_until(near, "2 other ranks wait here, 1 not yet (rank 3)")
@@ -166,8 +166,8 @@ def test_a_rank_that_is_not_here_is_named(torchrun: Torchrun, attach: Attach) ->
     assert job.ends() == 0
 
 
-def test_a_rank_that_never_comes_is_given_up(torchrun: Torchrun) -> None:
-    job = torchrun("never", 60)
+def test_a_rank_that_never_comes_is_given_up(ranks: Torchrun) -> None:
+    job = ranks("never", 60)
     assert job.ends() == 0
     assert job.output.count("rank 1 has not come to this breakpoint for 2 s") == 3
 
