@@ -260,8 +260,13 @@ def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
         ("failed tests: 0\n", False),
         ("WARNING: shard 3 was not found\n", False),
         ("Model loading failed\n" + QUIET, False),
+        (QUIET + "Model loading failed\n", True),
+        (QUIET + "./train.sh: 3: lumen: not found\nleaving\n", True),
+        (QUIET + "shard 3 was not found\nStep 3: loss 2.31\n", False),
     ],
 )
-def test_a_word_for_what_went_wrong_counts_alone(tmp_path: Path, text: str, failed: bool) -> None:
+def test_a_word_for_what_went_wrong_counts_at_the_end(
+    tmp_path: Path, text: str, failed: bool
+) -> None:
     report = _report(tmp_path, text)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict

@@ -159,8 +159,14 @@ class Assembly:
         )
         rows = [*zip(files, last_lines(tails), strict=True)]
         busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        newest: dict[str, int] = {}
+        for file, found in rows:
+            newest[file] = max(found.last.line if found else 0, newest.get(file, 0))
         for file, found in rows:
             if found is not None:
+                if found.nearest_by != "form" and found.last.line < newest[file]:
+                    near = found.nearest if found.nearest_by == "word" else None
+                    found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
                 yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
 

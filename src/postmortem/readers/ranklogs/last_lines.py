@@ -53,6 +53,8 @@ NUMBERS = ("last-loss", "last-norm")
 _FEWEST = 2
 _FEW_LINES = 3
 """Of a text that is no log: what somebody pasted."""
+_FEW_BEHIND = 2
+"""Lines behind a mere word, which may be the end all the same."""
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
@@ -109,9 +111,8 @@ def _read(
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
-    few = whole and len(lines) <= _FEW_LINES and not any(map(survived, ids))
-    if few and not errors and nearest is None:
-        nearest = next((one for one, row in zip(lines, ids, strict=True) if told_alone(row)), None)
+    if not errors and nearest is None and end is None and over is None:
+        nearest = _told_alone(lines, ids, whole)
         counts = nearest is not None
     told = errors[0] if errors else nearest
     said = told.text if told is not None else ""
@@ -129,6 +130,7 @@ def _read(
         about_peer=_about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
+        nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=_stopped(lines, ids),
@@ -236,7 +238,9 @@ def _above(
     last = at = lines.index(min(errors, key=_line_of)) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
-    if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
+    if at < 0 or survived(ids[at]) or calm(ids[at]) or lines[at].since:
+        return None
+    if len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
     below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
@@ -275,11 +279,12 @@ def _goes_on(text: str, names: list[str]) -> bool:
 def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: no work follows, and it says more than a word, or is a level
-    near the end behind which no line of another level stands.
+    Also whether it may be the end: no work follows, and it says more than a word, or it is a level
+    near the end, or a word with next to nothing behind it, and no line of another level follows.
     """
     nearest: LastLine | None = None
     counts = went_on = False
+    others = 0
     work: list[int] = []  # since when it was done
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
@@ -290,14 +295,27 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
             if any(name != _CUT for name in strong(names)):
                 return line, True
             nearest = nearest or line
-            counts = counts or (behind <= _NEAR_END and has_level(names) and not went_on)
+            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and has_level(names))
+            counts = counts or (near and not went_on)
         elif survived(names):
             break
         went_on = went_on or calm(names)
+        others += not _goes_on(line.text, names)
     if nearest is None:
         rows = zip(reversed(lines), reversed(ids), strict=True)
         nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
     return nearest, counts
+
+
+def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
+    """Return the last line, or one of a text of few, if it has a word for what went wrong."""
+    few = whole and len(lines) <= _FEW_LINES
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if told_alone(names):
+            return line
+        if survived(names) or not (few or _goes_on(line.text, names)):
+            return None
+    return None
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
