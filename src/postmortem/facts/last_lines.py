@@ -1,6 +1,8 @@
 """How the last lines of one process read, where no form that is known says how it ended."""
 
-from postmortem.records import record
+from __future__ import annotations
+
+from postmortem.records import record, replace
 
 
 @record
@@ -84,3 +86,25 @@ class Watched:
     """The first of them has the form of an error that ends something."""
     known: str = ""
     """See `LastLines.known`."""
+
+
+@record
+class EarlierRuns:
+    """How runs ended that stand in a file before the one which is judged."""
+
+    ends: tuple[LastLine | None, ...] = ()
+    """Of each, the newest first, the line that it ended with; None where that is no error."""
+    others: bool = False
+    """The one right before is another program, which may have run beside it."""
+
+    @property
+    def failed(self) -> tuple[LastLine, ...]:
+        """The lines of those that ended with an error, the newest first."""
+        return tuple(end for end in self.ends if end is not None)
+
+    @property
+    def before(self) -> LastLine | None:
+        """How the one right before ended, if that is an error, with whose line that is."""
+        end = next(iter(self.ends), None)
+        whose = "another program" if self.others else "an earlier run"
+        return end and replace(end, text=f"{end.text} ({whose})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
@@ -146,8 +147,13 @@ class LogFailure:
 
     @property
     def first_said(self) -> ExceptionText:
-        """What began it: the exception that all others of the chain came from."""
-        return self.causes[0] if self.causes else self.said
+        """What began it: the exception that all others of the chain came from.
+
+        A DataLoader's handler of SIGCHLD tells of a dead worker: what it interrupts began nothing.
+        """
+        if not self.causes or self.said.match("dataloader-workers"):
+            return self.said
+        return self.causes[0]
 
 
 _WINDOWS = {
@@ -299,6 +305,13 @@ class RankLogs:
     """How the last lines of each writer read, in each file of it."""
     watched: tuple[Watched, ...] = ()
     """Errors above what only says that a program failed."""
+    without_driver: bool = False
+    """They are of a Ray session, and what its driver printed is not among them."""
+    earlier: tuple[LastLine, ...] = ()
+    """Of runs that stand before others in their file, with what they ended where that is an error,
+    the newest of each file first."""
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of each job of a batch system, where its log of events lies among the logs."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

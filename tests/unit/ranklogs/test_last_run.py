@@ -65,7 +65,8 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) 
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
-    assert report.verdict == "process 4711 was killed by SIGKILL"
+    assert report.verdict.startswith("process 4711 was killed by SIGKILL; an earlier run ended")
+    assert report.verdict.endswith("ValueError: first")
     assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
 
 
@@ -106,6 +107,40 @@ def test_a_program_that_worked_to_its_end_outlived_what_another_one_raised(tmp_p
     assert "ValueError: first" in report.problems[0].what
 
 
+def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
+    work = "".join(f"Runde {n} von 40, Verlust 2.{n}, Güte 0.{n}\n" for n in range(20))
+    report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work)
+    assert not report.failed
+    assert "ValueError: first (another program)" in report.verdict
+
+
+def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
+    names = "".join(f"/job:worker/replica:0/task:{n}\n" for n in range(20))
+    report = _report(tmp_path, _program("train.py", "ValueError: missing tasks:") + names)
+    assert report.failed
+    assert report.problems == ()
+
+
+def test_the_steps_of_a_ci_are_one_run(tmp_path: Path) -> None:
+    steps = "[Pipeline] sh\n+ python3 prepare.py\n[Pipeline] }\n[Pipeline] sh\n+ python3 test.py\n"
+    text = f"[Pipeline] Start of Pipeline\n{steps}[Pipeline] End of Pipeline\nFinished: SUCCESS\n"
+    report = _report(tmp_path, text)
+    assert report.outcome is Outcome.HEALTHY
+    assert report.problems == ()
+
+
+def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
+    runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
+    report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
+    assert report.outcome is Outcome.HEALTHY
+    assert (
+        "3 earlier runs ended with errors, the newest with line 78: ValueError: 3" in report.verdict
+    )
+    assert [row["text"] for row in report.body["earlier"]] == [
+        f"ValueError: {hour}" for hour in (3, 2, 1)
+    ]
+
+
 def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:
     ranks = "".join(f"[rank1]: step {n} of 40\n" for n in range(20))
     text = ranks + _program("train.py", "ValueError: first") + ranks
@@ -127,7 +162,8 @@ def test_any_line_may_be_the_head_that_comes_again(head: bytes, end: bytes) -> N
     run = last_run(b"".join(runs))
     assert run is not None
     assert run.begin == len(runs[0])
-    assert run.before == "ValueError: 3"
+    lines = len(runs[0].split(b"\n")) - 1
+    assert run.earlier == (("ValueError: 3", lines),)
 
 
 def test_programs_that_wrote_with_a_hole_between_are_several(tmp_path: Path) -> None:

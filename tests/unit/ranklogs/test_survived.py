@@ -7,6 +7,7 @@ import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.sources import find_rank_logs
+from postmortem.report.model import Outcome
 
 AT = "2026-01-02 03:04:05,678"
 TRACEBACK = (
@@ -52,3 +53,17 @@ def test_what_services_of_ray_log_is_left_out_and_said_to_be(tmp_path: Path) -> 
     assert [problem.what for problem in found.problems] == [
         "is of a service of Ray's, which logs what it catches: left out; so it is with 2 more files"
     ]
+
+
+def test_a_session_of_ray_without_what_its_driver_printed_tells_no_end(tmp_path: Path) -> None:
+    logs = tmp_path / "session_1" / "logs"
+    logs.mkdir(parents=True)
+    lines = "[2026-01-02 03:04:05,1 I 1 1] {}\n"
+    (logs / "gcs_server.out").write_text(lines.format("received SIGTERM, shutting down"))
+    (logs / "raylet.out").write_text(lines.format("agent_manager.cc:83: Agent exited, exit code 0"))
+    (logs / "worker-a-01-7.out").write_text("batch 1\nbatch 2\n")
+    alone = analyse([str(tmp_path)], RankLogOptions())
+    assert alone.outcome is Outcome.UNKNOWN
+    assert "what its driver printed" in alone.verdict
+    (tmp_path / "train.log").write_text("Training complete.\n")
+    assert "driver" not in analyse([str(tmp_path)], RankLogOptions()).verdict

@@ -5,8 +5,9 @@ from typing import TypeAlias
 
 from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.kernel_log import KernelEvent
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
 
 
@@ -47,6 +48,8 @@ class CauseKind(StrEnum):
     """No rank: what the job needs to start was not there."""
     STOPPED = "stopped"
     """From outside: a signal, a scheduler, Ctrl-C."""
+    JOBS = "jobs"
+    """A batch system's log of events: it holds a job, removed it, or tells of a bad end."""
     UNDECIDED = "undecided"
     LAST_WORDS = "last words"
     """The last lines of a process read like an error, and nothing stands behind them."""
@@ -117,6 +120,8 @@ class Raised:
     """It has an exception of its own."""
 
     how = CauseKind.OWN_EXCEPTION
+    child: LogFailure | None = None
+    """How a program crashed that it had started, where it raised because of that."""
 
 
 @record
@@ -293,6 +298,15 @@ class StoppedFromOutside:
 
 
 @record
+class JobsFailed:
+    """Jobs of a batch system are held, were removed, or ended badly."""
+
+    how = CauseKind.JOBS
+    jobs: tuple[BatchJob, ...]
+    """The one that tells the most first."""
+
+
+@record
 class Undecided:
     """Nobody is singled out."""
 
@@ -390,6 +404,7 @@ Cause: TypeAlias = (
     | CouldNotStart
     | NeverJoined
     | StoppedFromOutside
+    | JobsFailed
     | Undecided
     | UnnamedProcessEnded
     | ProcessEnded

@@ -1,12 +1,15 @@
 """What logs of many ranks say first."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.causes import CauseKind, Raised
 from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
 from postmortem.facts.confidence import Confidence
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
@@ -22,7 +25,20 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     Where it is `placed` the line of code stands behind the exception.
     """
     told = _conclusion(view, best, placed=placed)
-    return told + _also_said(view.blame) + _then_said(view.blame) + attempts_said(view.attempts)
+    told += _also_said(view.blame) + _then_said(view.blame) + attempts_said(view.attempts)
+    return told + _earlier_said(view.logs.earlier, told)
+
+
+def _earlier_said(earlier: Sequence[LastLine], told: str) -> str:
+    """Return how runs ended that stand before the one which is judged, unless that is told."""
+    if not earlier or (len(earlier) == 1 and earlier[0].text in told):
+        return ""
+    first = earlier[0]
+    with_line = f"with line {first.line:,}: {clip(first.text, 100)}"
+    if len(earlier) == 1:
+        return f"; an earlier run ended {with_line}"
+    newest = "" if first.text in told else f", the newest {with_line}"
+    return f"; {len(earlier)} earlier runs ended with errors{newest}"
 
 
 def _then_said(blame: Attribution) -> str:
@@ -61,10 +77,11 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
+            known = _meaning(failure)
             words = clip(failure.said.words, 200)
-            if not placed:  # a card has room for what it means
-                known = _meaning(failure)
-                words = f"{known}: {words}" if known else words
+            words = f"{known}: {words}" if known else words
+            if isinstance(blame.cause, Raised) and blame.cause.child is not None:
+                words = f"its child crashed: {clip(blame.cause.child.said.words, 120)}; {words}"
             at = at_frame(failure) if placed else ""
             if _nameless(view, blame.first[0]):
                 return f"{words}{at}"
@@ -75,8 +92,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         nameless = _nameless(view, blame.first[0])
         if nameless and rest:
             said = f"the program{rest}"
-        known = _meaning(blame.first[0].failure)
-        said += f" ({known})" if known else ""
+        meaning = _meaning(blame.first[0].failure)
+        said += f" ({meaning})" if meaning else ""
         if blame.how is CauseKind.NUMBERS:
             first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"

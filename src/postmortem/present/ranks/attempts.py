@@ -4,6 +4,7 @@ from typing import assert_never
 
 from postmortem.diagnose.ranks import causes
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
+from postmortem.diagnose.ranks.batch_jobs import names
 from postmortem.diagnose.ranks.causes import Cause, CauseKind
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
@@ -68,6 +69,8 @@ def _cause_words(cause: Cause) -> str:
             return said
         case causes.HostFailed(host):
             return host
+        case causes.JobsFailed(jobs):
+            return f"{names(jobs)} {jobs[0].how}"
         case causes.Undecided(doubt):
             return doubt.value
         case causes.UnnamedProcessEnded(end):

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from postmortem.diagnose.ranks.attribution import Suspect
+from postmortem.diagnose.ranks.batch_jobs import counts
 from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
@@ -33,6 +35,7 @@ def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)
     blocks += _said_errors(view, verbose)
+    blocks += _jobs(view.logs.jobs, verbose)
     blocks += _about(view, verbose)
     return tuple(blocks)
 
@@ -178,6 +181,14 @@ def _names(parties: Iterable[tuple[int | None, str]]) -> str:
             ranks.append(rank)
     shown = ([rank_words(ranks)] if ranks else []) + names
     return ", ".join(shown[:_NAMES_SHOWN]) + (" …" if len(shown) > _NAMES_SHOWN else "")
+
+
+def _jobs(jobs: tuple[BatchJob, ...], verbose: bool) -> Iterator[Block]:
+    """Return what became of the newest jobs of a batch system, the last one first."""
+    if len(jobs) > 1:
+        shown = [*reversed(jobs)][: None if verbose else _PARTIES_SHOWN]
+        rows = tuple((job.id, f"{job.line}", _cut(job.said)) for job in shown)
+        yield Table(("job", "line", "what became of it"), rows, f"jobs: {counts(jobs)}", (1,))
 
 
 def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.batch_jobs import counts, fate, last_run
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
 from postmortem.diagnose.ranks.deciding.last_words import ended_well
 from postmortem.diagnose.stacks.activity import where
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
@@ -46,10 +48,17 @@ def survived(logs: RankLogs, printed: Sequence[LogFailure]) -> str:
 
 def how_it_ended(logs: RankLogs) -> str:
     """Return the verdict where nothing failed as far as the logs tell."""
+    if logs.jobs:
+        return _jobs_ended(logs.jobs)
     unended = unended_words(logs)
     if unended or logs.flights or ended_well(logs):
         said = unended or _own_end(logs)
         return "no failure in these logs" + (f"; {said}" if said else "")
+    if logs.without_driver:
+        return (
+            "these logs of a Ray session report no failure, and do not say how the job ended: "
+            "what its driver printed, where errors of tasks stand, is not among them"
+        )
     if not logs.files and logs.stacks is not None:
         return f"no log was given: these are stacks; {_standing(logs.stacks)}"
     if over := _own_end(logs):
@@ -66,6 +75,23 @@ def how_it_ended(logs: RankLogs) -> str:
         more = f"; the last of them is line {words}" if words else ""
         return f"no error stands in the last outputs of the notebook{more}"
     return f"{said}; the last line is {words}" if words else said
+
+
+def _jobs_ended(jobs: tuple[BatchJob, ...]) -> str:
+    """Return what became of jobs none of which failed in the last run."""
+    last = last_run(jobs)
+    said = (
+        f"HTCondor: {counts(last)}"
+        if len(last) > 1
+        else f"HTCondor: job {last[0].id} {fate(last[0])}"
+    )
+    bad = [job for job in jobs if job.failed]
+    if not bad:
+        return f"no failure in these logs; {said}"
+    why = next((f"; job {job.id} {job.said}" for job in reversed(bad) if job.why), "")
+    return (
+        f"{said}, in the last run; of {len(jobs):,} jobs in this log {counts(jobs)}{clip(why, 160)}"
+    )
 
 
 def _own_end(logs: RankLogs) -> str:

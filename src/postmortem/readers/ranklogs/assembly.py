@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from postmortem import thresholds
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.batch_jobs import BatchJob
+from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
@@ -57,8 +58,9 @@ class ReadLog:
 
     file: LogFile
     raw: RawRankLog
-    before: LastLine | None = None
-    """How an earlier run in the file ended, if that reads like an error."""
+    earlier: EarlierRuns = EarlierRuns()
+    jobs: tuple[BatchJob, ...] = ()
+    """What became of jobs whose events stand in the file."""
 
 
 class Assembly:
@@ -132,6 +134,9 @@ class Assembly:
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=tuple(self._last_lines(failures, remarks)),
+            without_driver=self._found.without_driver,
+            earlier=tuple(line for one in self._read for line in one.earlier.failed),
+            jobs=tuple(job for one in self._read for job in one.jobs),
         )
         begins: dict[str, int] = {}
         for label in self._labels:
@@ -151,14 +156,16 @@ class Assembly:
             for one in remarks
             if one.match(_FAILED_STEP) is not None
         }
-        earlier = {one.file.path: one.before or steps.get(one.file.path) for one in self._read}
+        earlier = {
+            one.file.path: one.earlier.before or steps.get(one.file.path) for one in self._read
+        }
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
         rows = [*zip(files, last_lines(tails), strict=True)]
-        busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         newest: dict[str, int] = {}
         for file, found in rows:
             newest[file] = max(found.last.line if found else 0, newest.get(file, 0))

@@ -30,6 +30,7 @@ _MOST_STARTS = 256
 """A line that comes more often is none of a head."""
 _MOST_MASKED = 32
 """The same without its numbers: a step is like any other."""
+_MOST_EARLIER = 100
 _NEAR = 16 << 10
 """Bytes in which a head stands, and the end of the run before it."""
 _CLOCK = 64 << 10
@@ -40,6 +41,8 @@ _SAMPLE = 4 << 20
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
+_NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
@@ -48,6 +51,7 @@ _MOST_OF_RUNPY = 7
 _MOST_PROGRAMS = 2000
 _NEXT = "run-next"
 _RESTARTS = "run-restarts"
+_STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
@@ -60,36 +64,49 @@ _LONGEST_FRAME = 1000
 
 @record
 class LaterRun:
-    """The last run of a file, and how the one before it ended."""
+    """The last run of a file, and how those before it ended."""
 
     begin: int
     """The byte at which it begins."""
     another: bool = False
     """What stands before it is of another program, which may have run beside it."""
-    before: str = ""
-    """What the run before it said last, if that reads like an error."""
-    line: int = 0
-    """Where that stands."""
+    earlier: tuple[tuple[str, int] | None, ...] = ()
+    """Of each run before it, the newest first, what it said last and the number of that line;
+    None where that does not read like an error."""
 
 
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
+    begin, another = _last_begin(data)
+    if not begin:
+        return None
+    earlier: list[tuple[str, int] | None] = []
+    end, left = begin, MOST_BYTES
+    while end and left > 0 and len(earlier) < _MOST_EARLIER:
+        left -= end
+        since, _ = _last_begin(data[:end])
+        earlier.append(_error_above(data, end, since))
+        end = since
+    return LaterRun(begin, another, tuple(earlier))
+
+
+def _last_begin(data: bytes) -> tuple[int, bool]:
+    """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
     places = _places(data, [*(item.pattern or "" for item in known.signatures), *_whole(heads)])
     begins = dict(zip(ids, places, strict=False))
-    if begins[_RESTARTS]:
-        return None  # the launcher's own attempts are told apart elsewhere
+    if begins[_RESTARTS] or begins[_STEPS]:
+        return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
         alike = data.translate(_DIGITS)
-        again = _head_again(data, _places(alike, _whole(_heads(alike))), strong, _MOST_MASKED)
+        heads_alike = _places(alike, _whole(_heads(alike)))
+        if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
+            again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     told = max(again, _announced(data, begins), _behind_summary(data))
     behind = _behind_program(data)
-    begin = max(told, behind)
-    if not begin:
-        return None
-    return LaterRun(begin, behind > told, *(_error_above(data, begin) or ()))
+    return max(told, behind), behind > told
 
 
 def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
@@ -153,7 +170,7 @@ def _behind_summary(data: bytes) -> int:
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
-        if _work_on(_read_like(lines)):
+        if _work_on(lines):
             return end
     return 0
 
@@ -222,17 +239,33 @@ def _goes_on(data: bytes) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end."""
     lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
     lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    found = _read_like(lines)
-    return (len(lines) > _FEWEST and any(map(ends, found))) or _work_on(found)
+    return (len(lines) > _FEWEST and any(map(ends, _read_like(lines)))) or _work_on(lines)
 
 
 def _read_like(lines: Sequence[str]) -> list[list[str]]:
     return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
 
 
-def _work_on(found: Iterable[list[str]]) -> bool:
-    """Return whether so many lines tell of work that a program is at it."""
-    return sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK
+def _work_on(lines: Sequence[str]) -> bool:
+    """Return whether so many lines tell of work that a program is at it.
+
+    Words that are known say so, or the form, in any language: a line comes again and again in
+    which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
+    a message may end with a list in which one number counts, and a bar changes its form.
+    """
+    found = _read_like(lines)
+    if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK:
+        return True
+    moved: dict[str, list[list[str]]] = {}
+    for line, ids in zip(lines, found, strict=True):
+        if not wrong(ids):
+            text = _CLOCKS.sub("", line.strip())
+            moved.setdefault(_NUMBER.sub("0", text), []).append(_NUMBER.findall(text))
+    return any(
+        sum(len(set(numbers)) >= _FEWEST_WORK for numbers in zip(*rows, strict=True)) >= _FEWEST
+        for rows in moved.values()
+        if len(rows) >= _FEWEST_WORK
+    )
 
 
 def _signs(lines: Iterable[str]) -> list[set[str]]:
@@ -245,17 +278,17 @@ def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
     return any(ends(ids) or errors(ids) for _, ids in _rows_above(data, place))
 
 
-def _error_above(data: bytes, place: int) -> tuple[str, int] | None:
+def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
     """Return the last line above a place that says how a run failed, and its number."""
-    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place))):
+    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place, since))):
         if strong(ids):
             return text.strip(), data.count(b"\n", 0, place) - behind
     return None
 
 
-def _rows_above(data: bytes, place: int) -> list[tuple[str, list[str]]]:
+def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
     """Return the last lines above a place, and what they read like."""
-    above = data[max(0, place - _NEAR) : place].decode("utf-8", "replace")
+    above = data[max(since, place - _NEAR) : place].decode("utf-8", "replace")
     lines = above.splitlines()[-_LAST_LINES:]
     return list(zip(lines, _read_like(lines), strict=True))
 

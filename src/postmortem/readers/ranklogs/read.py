@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.last_lines import LastLine
+from postmortem.facts.last_lines import EarlierRuns, LastLine
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
@@ -22,6 +24,7 @@ from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _HOLE = 8
+_PIECE = 1 << 20
 _MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
@@ -100,11 +104,17 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        printed = _outputs(opened, problems)
-        source_of, before = (printed, None) if printed else _of_last_run(opened, problems)
+        earlier = EarlierRuns()
+        events = None
+        source_of: int | Callable[[], bytes] | None = _outputs(opened, problems)
+        if source_of is None:
+            source_of, events = _without_events(opened)
+        if source_of is opened.source:
+            source_of, earlier = _of_last_run(opened, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"]) if source_of is opened.source else []
+        problems += events.problems if events else ()
         source = opened.as_source(raw["bytes"])
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
@@ -119,7 +129,7 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw, before)
+    return ReadLog(file, raw, earlier, events.jobs if events else ())
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
@@ -141,35 +151,50 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
     return lambda: next(pieces, b"")
 
 
+def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:
+    """Return the text of a log without the events of HTCondor's jobs, and what took them."""
+    source = opened.source
+    if isinstance(source, int):
+        if not has_events(opened.head):
+            return source, None
+        text = iter(partial(os.read, source, _PIECE), b"")
+    else:
+        first = b"" if opened.head else source()  # of a packed log this reads the head
+        text = chain((first,) if first else (), iter(source, b""))
+    if not has_events(opened.head):
+        return partial(next, text, b""), None
+    log = UserLog(opened.name)
+    return partial(next, log.without_events(text), b""), log
+
+
 def _of_last_run(
     opened: OpenedLog, problems: list[Problem]
-) -> tuple[int | Callable[[], bytes], LastLine | None]:
+) -> tuple[int | Callable[[], bytes], EarlierRuns]:
     """Return the text of a log; of one that several runs were appended to, that of the last.
 
-    Also how the run before it ended, if that reads like an error. Lines of the others are left
-    empty, so that the numbers of lines are those of the file.
+    Also how the runs before it ended. Their lines are left empty, so that the numbers of lines are
+    those of the file.
     """
     source, size = opened.source, opened.plain_size or 0
     if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
-        return source, None
+        return source, EarlierRuns()
     data = os.pread(source, size, 0)
     run = last_run(data)
     if run is None:
-        return source, None
+        return source, EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
-    what = "holds several runs, one after the other: only the last one"
-    whose, said = "an earlier run", f"; the one before ended with line {run.line:,}"
+    what, one = "holds several runs, one after the other: only the last one", "the one before"
     if run.another:
         what = "holds the output of several programs: only that of the last one"
-        whose, said = "another program", f"; another program ended with line {run.line:,}"
-    before = LastLine(f"{run.before} ({whose})", opened.name, run.line) if run.before else None
-    said = f"{said}: {run.before[:160]}" if run.before else ""
-    remedy = "cut the file to see others"
-    problems.append(
-        Problem(opened.name, f"{what}, from line {above + 1:,} on, was judged{said}", remedy)
-    )
+        one = "another program"
+    what = f"{what}, from line {above + 1:,} on, was judged"
+    if run.earlier[0] is not None:
+        said, line = run.earlier[0]
+        what += f"; {one} ended with line {line:,}: {said[:160]}"
+    problems.append(Problem(opened.name, what, "cut the file to see others"))
     pieces = iter((b"\n" * above, rest))
-    return lambda: next(pieces, b""), before
+    earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
+    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +55,12 @@ _HOST_WORD = Pattern(
 _NUMBER = Pattern(r"\d+")
 # ray/_private/ray_constants.py, node.py: files in logs/ of a session.
 _RAYLET = Pattern(r"raylet[._]|python-core-(?:worker|driver)-")
+_RAYS_OWN = Pattern(
+    r"(?:raylet|gcs_server|(?:python-core|io)-|worker-|runtime_env|dashboard|(?:log_)?monitor|"
+    r"ray_client|debug_state|event_|\w+_port_)"
+)
 _RAY_SERVICE = Pattern(
-    r"(?:dashboard(?:_\w+)?|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
+    r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
 _LOG_NAME = Pattern(r"(?i)\.(?:log|out|err|stdout|stderr|[oe]\d+)(?:\.|$)|std(?:out|err)")
 # sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
@@ -97,6 +101,8 @@ class Found:
     """What was left out that may be evidence, and why."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that are none of these, each with the reason."""
+    without_driver: bool = False
+    """All logs are of a Ray session, and what its driver printed is not among them."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -134,7 +140,8 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
             raise EvidenceError(name, "no such file or folder")
-    left_out += _services_of_ray(logs)
+    sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
+    left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
         logs = {path: _named(path, str(Path(path).parent)) for path in hung}
         hung = {}
@@ -148,15 +155,26 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
         problems=(*problems, *_worth_telling(left_out)),
         left_out=tuple(left_out),
+        without_driver=_is_without_driver(logs, sessions),
     )
 
 
-def _services_of_ray(logs: dict[str, LogFile]) -> list[tuple[str, str]]:
+def _is_without_driver(logs: Iterable[str], sessions: Collection[Path]) -> bool:
+    """Return whether all logs are what Ray keeps of its sessions: nothing a driver printed."""
+    roots = {folder.parent for folder in sessions}
+    kept = (
+        not roots.isdisjoint((folder, *folder.parents))
+        and (folder not in sessions or _RAYS_OWN.match(name) is not None)
+        for folder, name in ((Path(path).parent, Path(path).name) for path in logs)
+    )
+    return bool(sessions) and all(kept)
+
+
+def _services_of_ray(logs: dict[str, LogFile], sessions: Collection[Path]) -> list[tuple[str, str]]:
     """Take what Ray's own services wrote out of the logs of its sessions, and return it.
 
     They log what they catch, all the time; what ends a job the workers and the raylet tell.
     """
-    sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     found = [p for p in logs if Path(p).parent in sessions and _RAY_SERVICE.match(Path(p).name)]
     for path in found:
         del logs[path]

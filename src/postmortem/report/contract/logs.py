@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from postmortem.facts import kernel_log, nccl, rank_logs
+from postmortem.facts import kernel_log, last_lines, nccl, rank_logs
+from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFrame, NativeFrame
 from postmortem.report.contract import Shape
@@ -159,6 +160,10 @@ class LeftOut(Shape):
     """the first 100"""
 
 
+class EarlierEnd(Shape, of=last_lines.LastLine, without=("since",)):
+    pass
+
+
 class Operation(Shape):
     name: str | None
     group: str
@@ -269,6 +274,11 @@ class Logs(Shape):
     """how launchers say that processes ended"""
     pids: list[RankPid]
     """processes of ranks that any evidence names"""
+    earlier: list[EarlierEnd]
+    """with what runs ended that stand in a file before the one which is judged, where that is an
+    error, the newest of each file first"""
+    jobs: list[BatchJob]
+    """what became of jobs of a batch system, where its log of events is among the logs"""
     launcher_blames: list[int]
     """ranks that torchrun calls the root cause, one for each host"""
     network: list[Network]

@@ -50,7 +50,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     left_early,
     silent_ones,
     waits_elsewhere,
-    (Kind.STOPPED, Kind.PROGRAM_ENDED),
+    (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     only_peers,
     cut_off,
     (Kind.ENDED,),

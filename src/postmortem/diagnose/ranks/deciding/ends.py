@@ -31,7 +31,6 @@ _STOPS = (
     "torchrun-signal",
     "lsf-ended",
     "pbs-ended",
-    "condor-removed",
 )
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
@@ -133,6 +132,8 @@ def silent_exits(case: Case) -> Attribution | None:
         and (s.exit.code or s.exit.launcher == "ray")
     ]
     if not found or (len(found) > 1 and case.about_peers()):
+        return None
+    if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded, ThreadDied
+from postmortem.diagnose.ranks.deciding.batch_jobs import jobs_failed
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     SOMEBODY_CRASHED = "a crash in lines without a name"
     THREAD_DIED = "thread died"
     EXITED = "a launcher's word on ranks that ended badly"
+    JOBS_FAILED = "a batch system's word on its jobs"
     STOPPED = "stopped"
     PROGRAM_ENDED = "a shell's word on its program"
     ENDED = "a launcher's word on a process without a name"
@@ -213,4 +215,4 @@ _FINDERS = (
     _exited,
     _said_above,
 )
-_LAST_FINDERS = (_stopped, _ended, _said_last)
+_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended, _said_last)

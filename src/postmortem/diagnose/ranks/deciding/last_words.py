@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
@@ -104,10 +105,15 @@ def left_open(case: Case) -> Attribution | None:
 
 
 def ended_well(logs: RankLogs) -> bool:
-    """Return whether launchers say that all ended with 0, or each writer that it is done."""
+    """Return whether launchers say that all ended with 0, or each writer that it is done.
+
+    As a launcher's word counts that of a batch system on the jobs of the last run.
+    """
     if logs.exits:
         return _all_ended_with_0(logs)
-    if any(one.errors for one in logs.last_lines):
+    if logs.jobs:
+        return all(job.code == 0 for job in last_run(logs.jobs))
+    if logs.without_driver or any(one.errors for one in logs.last_lines):
         return False
     latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
     return bool(latest) and all(one.ended for one in latest.values())

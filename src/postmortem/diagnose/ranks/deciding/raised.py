@@ -9,6 +9,8 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.facts.rank_logs import LogFailure
 
+_CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
+
 
 def first_to_raise(case: Case, own: Sequence[tuple[RankState, LogFailure]]) -> Attribution:
     """Return which of the ranks that raised did so first, or that nothing orders them."""
@@ -27,8 +29,30 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     full = not case.logs.world_size or len(own) + len(others) >= case.logs.world_size
     few = len(own) > 1 and _one_of_many(case, own)
     same = every and full and not _waiting(others) and not few
-    cause: Cause = EveryRankRaised() if same else Raised()
-    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
+    child = _child_of(case, own[0][1])
+    cause: Cause = EveryRankRaised() if same else Raised(child)
+    told = ((f"{child.file}:{child.line}", child.said.words),) if child is not None else ()
+    return Attribution(cause, parties, sure=sure, evidence=(*cited(parties), *told))
+
+
+def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:
+    """Return how the program crashed of whose death by a signal somebody raised; a JVM tells.
+
+    It does so above the traceback, and in a report of its own, which has the pid too and says more.
+    """
+    if failure.said.match(_CHILD_KILLED) is None:
+        return None
+    crashes = [(f, found) for f in case.logs.failures if (found := f.match(_JVM)) is not None]
+    beside = {found["pid"] for f, found in crashes if f.file == failure.file}
+    near = {
+        found["pid"]
+        for f, found in crashes
+        if f.file == failure.file and f.writer == failure.writer and f.line < failure.line
+    }
+    mine = [f for f, found in crashes if found["pid"] in near or not beside]
+    pids = {found["pid"] for f, found in crashes if f in mine}
+    reports = [f for f in mine if f.file != failure.file]
+    return next(iter(reports or mine), None) if len(pids) == 1 else None
 
 
 def _waiting(others: list[RankState]) -> bool:

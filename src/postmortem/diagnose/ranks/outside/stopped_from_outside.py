@@ -21,8 +21,6 @@ _WHY = {
     Stop.REQUEUED: "it was put back into the queue",
 }
 
-_HUNG = "was it hung before? while it runs, py-spy dump --pid PID shows where a rank stands"
-
 
 @rule("https://slurm.schedmd.com/job_exit_code.html")
 def stopped_from_outside(blame: Attribution) -> Findings:
@@ -38,25 +36,41 @@ def stopped_from_outside(blame: Attribution) -> Findings:
         if cause.why is Stop.MEMORY
         else "Nothing failed before the job was told to stop.",
         confidence=Confidence.LIKELY,
-        next_steps=(_step(cause),) if cause.why is Stop.MEMORY else (_step(cause), _HUNG),
+        next_steps=_steps(cause),
         evidence=cite(blame),
     )
 
 
-def _step(cause: StoppedFromOutside) -> str:
-    if cause.why is Stop.TIME:
-        return (
-            "ask for more time, or save checkpoints within it; its last lines tell how far it came"
-        )
-    if cause.why is Stop.MEMORY:
-        return (
-            "ask for more memory than the limit that it names, or use less: fewer workers, batches"
-        )
-    if cause.why is Stop.REQUEUED:
-        return "it starts again by itself: look into the log of that run"
+_HUNG = (
+    "did its last lines stand still before? then it hung: next time, postmortem hang PID "
+    "while it runs"
+)
+_BY_REASON = {
+    Stop.TIME: (
+        "ask for more time, or save checkpoints within it; its last lines tell how far it came",
+        _HUNG,
+    ),
+    Stop.MEMORY: (
+        "ask for more memory than it used at most, which the scheduler's summary has (sacct, "
+        "bjobs -l, qstat -fx)",
+        "or use less: fewer loader workers, smaller batches, files that are mapped",
+    ),
+    Stop.PREEMPTED: (
+        "start it again from its last checkpoint; sbatch --requeue does so by itself",
+    ),
+    Stop.NODE: ("start it again without that node: sbatch --exclude=NODE",),
+    Stop.REQUEUED: ("it starts again by itself: look into the log of that run",),
+}
+
+
+def _steps(cause: StoppedFromOutside) -> tuple[str, ...]:
+    if cause.why is not None:
+        return _BY_REASON[cause.why]
     if cause.scheduled:
-        return "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
+        sacct = "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
+        return (sacct,)
     return (
         "find who sent the signal: Ctrl-C, a terminal that closed (nohup or tmux outlive it), a "
-        "supervisor, a scheduler"
+        "supervisor, a scheduler",
+        _HUNG,
     )
