@@ -133,6 +133,22 @@ AIRFLOW = """\
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "/home/user/step.cpp:3:1: error: 'shard' does not name a type\n"
+            "gmake[2]: *** [CMakeFiles/step.dir/build.make:76: step.cpp.o] Error 1\n"
+            "gmake: *** [Makefile:91: all] Error 2\n",
+            "/home/user/step.cpp:3:1: error: 'shard' does not name a type",
+        ),
+        (
+            "lumen: error: no shard 3\nCommand exited with non-zero status 3\n"
+            "\tUser time (seconds): 0.31\n\tExit status: 3\n",
+            "lumen: error: no shard 3",
+        ),
+        (
+            "lumen: error: no shard 3\nApplication 4711 exit codes: 3\n"
+            "Application 4711 resources: utime ~0s, stime ~0s, Rss ~9000\n",
+            "lumen: error: no shard 3",
+        ),
         (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
         (LSF, "lumen: fatal: no shard 3"),
         (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
@@ -209,6 +225,13 @@ def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:
         ),
         # a mere word, far above
         ("error: shard 3 is slow\n" + QUIET + "lumen-runner: exited with code 1\n", "code 1"),
+        # the name of a test stands between lines, and says what failed alone
+        (
+            "=====\nERROR: shard 3\n-----\nTraceback (most recent call last):\n"
+            '  File "/job/check.py", line 3, in <module>\n    check()\n'
+            "RuntimeError: process 1 exited with code 3\n",
+            "RuntimeError: process 1 exited with code 3",
+        ),
         # of an artifact, below the word on the program
         (
             "error: shard 3 is slow\n$ make train\nUploading artifacts...\n"

@@ -40,8 +40,8 @@ _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
 _GAP = 12
 """Lines between errors that go together."""
-_UNDERLINE = Pattern(r"^[-=]{4,}$")
-"""Below the name of a test, which says what failed and not why."""
+_RULE = Pattern(r"^[-=]{4,}$")
+"""Above and below the name of a test, which says what failed and not why."""
 _MOST_CITED = 3
 _MOST_WORDS = 8
 """Words of watchers that are followed up."""
@@ -152,7 +152,8 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             continue
         near = between <= _REACH and any(name != _CUT for name in wrong(ids))
         own = near or says_why(ids) or _OF_TOOL in ids
-        headline = at + 1 < len(texts) and _UNDERLINE.search(texts[at + 1])
+        around = (texts[at - 1], texts[at + 1]) if 0 < at < len(texts) - 1 else ("",)
+        headline = all(map(_RULE.search, around))
         quoted = headline or _QUOTED.search(texts[at])
         if own and not quoted and first + at not in told:
             found.append(at)

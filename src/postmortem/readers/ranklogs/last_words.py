@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.readers.signatures import Signatures
 
-_WEAK = ("last-error-level", "last-error-status", "last-error-word", "last-error-watch-build")
+_WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
 _LEVEL = "last-error-level"
 _FATAL = "last-error-fatal"
@@ -13,7 +13,9 @@ _CODE = "last-error-code"
 _SIGNAL = "last-error-signal-named"
 _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
-_OF_COMMAND = (_CODE, "last-error-watch-build")
+_BUILD = "last-error-watch-build"
+"""What a tool says of a part of its work: it may go on with others."""
+_OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
@@ -42,7 +44,7 @@ def wrong(ids: Iterable[str]) -> list[str]:
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
     known = list(ids)
-    weak = (*_WEAK, _CODE) if calm(known) else _WEAK
+    weak = (*_WEAK, _BUILD, *([_CODE] if calm(known) else []))
     return [name for name in wrong(known) if not name.startswith(weak)]
 
 
