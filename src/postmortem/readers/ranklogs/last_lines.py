@@ -43,7 +43,7 @@ _STAMP = Pattern(
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
-_SAYS = Pattern(r"[A-Za-z0-9]")
+_SAYS = Pattern(r"[^\W_]")
 _CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
@@ -155,7 +155,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", _STOP))
+    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", "last-few", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -311,7 +311,7 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     """Return the last line, or one of a text of few, if it has a word for what went wrong."""
     few = whole and len(lines) <= _FEW_LINES
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if told_alone(names):
+        if told_alone(names, few=few):
             return line
         if survived(names) or not (few or _goes_on(line.text, names)):
             return None

@@ -22,7 +22,7 @@ _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-err
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
-_ALONE, _NONE = "last-alone", "last-none"
+_ALONE, _FEW, _NONE = "last-alone", "last-few", "last-none"
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -77,11 +77,12 @@ def watched(ids: Iterable[str]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
 
 
-def told_alone(ids: Iterable[str]) -> bool:
-    """Return whether a line has a word for what went wrong, of which no other line may decide."""
+def told_alone(ids: Iterable[str], *, few: bool) -> bool:
+    """Return whether a line has a word for what went wrong: a general one in a text of `few`."""
     known = list(ids)
     denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
-    return not denied and any(name.startswith(_ALONE) for name in known)
+    words = (_ALONE, _FEW) if few else (_ALONE,)
+    return not denied and any(name.startswith(words) for name in known)
 
 
 def form_of(ids: Iterable[str]) -> str:
