@@ -279,6 +279,8 @@ def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
         ("Model loading failed\n", True),
         ("no such module: lumen\n", True),
         ("reading shards\n/data/shard-3 does not exist\n", True),
+        ("2026-01-02 03:04:05 [main ] [INFO ]  ERROR: reading shard 3\n", True),
+        ("2026-01-02 03:04:05 [main ] [INFO ]  no ERROR: was found\n", False),
         ("missing file: /data/shard-3\n", True),
         (QUIET + "missing rows: 3\n", False),
         (QUIET + "out of memory on batch 7, halving it\n", False),

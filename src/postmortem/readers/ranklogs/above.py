@@ -34,7 +34,7 @@ _OWN = "last-launcher"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _TABLES = ("Slurm", "kubernetes")
 """What was asked how a job had ended: no line of the job stands above it."""
-_MOST_SEARCHED = 2000
+_MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""

@@ -37,7 +37,7 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?"  # gh run view --log: the job, the step
+    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"  # gh run view --log: the job, the step
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
@@ -193,14 +193,20 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
+def with_earlier(
+    found: LastLines, earlier: LastLine | None, *, idle: bool, step: bool = False
+) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
-    That counts where nobody who writes into the file tells of work, or of an end.
+    That counts where nobody who writes into the file tells of work, or of an end. What a CI says
+    of a `step` outweighs a line that comes near to an error.
     """
-    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
+    near = found.nearest if not step else None
+    if earlier is None or found.errors or near is not None or found.not_a_number:
         return found
-    return replace(found, nearest=earlier, nearest_counts=idle)
+    ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
+    counts = idle or (found.nearest is not None and found.nearest_counts)
+    return replace(found, nearest=earlier, nearest_counts=counts, form=form_of(ids))
 
 
 def unstamped(text: str) -> str:

@@ -15,6 +15,7 @@ _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
+_CARRIED = "last-error-carried"
 _OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
@@ -44,7 +45,7 @@ def wrong(ids: Iterable[str]) -> list[str]:
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
     known = list(ids)
-    weak = (*_WEAK, _BUILD, *([_CODE] if calm(known) else []))
+    weak = (*_WEAK, _BUILD, _CARRIED, *([_CODE] if calm(known) else []))
     return [name for name in wrong(known) if not name.startswith(weak)]
 
 
