@@ -299,3 +299,53 @@ def test_a_word_for_what_went_wrong_counts_at_the_end(
 ) -> None:
     report = _report(tmp_path, text)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict
+
+
+GDB = """\
+Thread 1 "python3" received signal SIGILL, Illegal instruction.
+0x00007ffff556545c in lumen_kernel () from /usr/lib/liblumen.so.1
+"""
+
+
+def test_where_gdb_stopped_is_told(tmp_path: Path) -> None:
+    assert "SIGILL: Illegal instruction in lumen_kernel (liblumen.so.1)" in (
+        _report(tmp_path, GDB).verdict
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "node1:71:91 [0] include/socket.h:403 NCCL WARN Connect to fe80::1%6<57335> failed : "
+            "Network is unreachable\n",
+            "failed : Network is unreachable",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/job/train.py", line 379,\n in save\n'
+            "    _save(obj)\n",
+            "a traceback that is cut: _save(obj)",
+        ),
+    ],
+)
+def test_the_word_that_matters_is_told(tmp_path: Path, text: str, said: str) -> None:
+    report = _report(tmp_path, QUIET + text)
+    assert said in report.verdict
+    assert "undecided" not in report.verdict
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, NumelIn=5, NumelOut=5, "
+    "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(("number", "told"), [(80, True), (79, False)])
+def test_watchdogs_in_different_operations_of_one_number(
+    tmp_path: Path, number: int, told: bool
+) -> None:
+    one = WATCHDOG.format(rank=7, number=80, op="BROADCAST")
+    other = WATCHDOG.format(rank=3, number=number, op="ALLREDUCE")
+    report = _report(tmp_path, one + other)
+    assert ("different collectives" in report.verdict) is told

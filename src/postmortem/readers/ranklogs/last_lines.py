@@ -64,6 +64,7 @@ _MOST_CITED = 5
 _MOST_BROKEN = 2
 _NEAR_END = 8
 _PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
+_ROUTE = "last-error-route"
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
@@ -265,6 +266,8 @@ def reason(text: str) -> str:
 
 def _about_peer(said: str, ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
+    if _ROUTE in ids:
+        return False
     parts = {briefs()[match.id].part for match in _messages(said)}
     return not parts.isdisjoint(_OF_PEERS) or not set(_PEERS).isdisjoint(ids)
 
