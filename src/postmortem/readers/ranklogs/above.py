@@ -10,10 +10,10 @@ from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_lines import ToldLines, reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
     calm,
+    place_of,
     says_why,
     strong,
     survived,
-    telling,
     watched,
     works,
     wrong,
@@ -112,7 +112,7 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
     words = [
         one.errors[0] if one.errors else one.nearest
         for one in logs.last_lines
-        if one.form == "code"
+        if one.form == "code" and logs.who(one.writer).rank is None
     ]
     nameless = [f for f in logs.failures if f.work is None and logs.who(f.writer).rank is None]
     known = Signatures.load("last line").matches(f.said.words for f in nameless)
@@ -164,8 +164,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             between += 1
     if not found:
         return None
-    order = [item.id for item in Signatures.load("last line").signatures]
-    found.sort(key=lambda at: (min(map(order.index, telling(known[at]))), at))
+    found.sort(key=lambda at: (place_of(known[at]), at))
     said = tuple(LastLine(_whole(texts, at), word.file, first + at) for at in found[:_MOST_CITED])
     return Watched(
         word,

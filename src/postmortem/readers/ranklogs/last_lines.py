@@ -20,13 +20,12 @@ from postmortem.readers.ranklogs.last_words import (
     ends,
     form_of,
     has_level,
+    place_of,
     says_why,
     strong,
     sure,
     survived,
-    telling,
     told_alone,
-    watched,
     works,
     wrong,
 )
@@ -219,15 +218,12 @@ def unstamped(text: str) -> str:
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[int, LastLine, bool]] = []
-    order = [item.id for item in Signatures.load("last line").signatures]
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if block and _COMMAND in names:
             break  # what stands above is of another command
         if wrong(names) and "last-more" not in names:
-            rank = min(order.index(name) for name in telling(names))
-            says_little = watched(names) or set(wrong(names)) == {_CUT}
-            block.append((rank + says_little * len(order), line, sure(names)))
+            block.append((place_of(names), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):

@@ -1,6 +1,7 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from postmortem.readers.signatures import Signatures
 
@@ -16,6 +17,7 @@ _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
 _CARRIED = "last-error-carried"
+_CUT = "last-error-cut"
 _OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
@@ -54,6 +56,23 @@ def sure(ids: Iterable[str]) -> bool:
     return any(not name.startswith(_FATAL) for name in strong(ids))
 
 
+def place_of(ids: Iterable[str]) -> int:
+    """Return how much a line tells beside others, the most first: who watched says little."""
+    return _place(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _place(known: tuple[str, ...]) -> int:
+    order = _order()
+    says_little = watched(known) or set(wrong(known)) == {_CUT}
+    return min(order[name] for name in telling(known)) + says_little * len(order)
+
+
+@lru_cache(maxsize=1)
+def _order() -> dict[str, int]:
+    return {item.id: at for at, item in enumerate(Signatures.load("last line").signatures)}
+
+
 def telling(ids: Iterable[str]) -> list[str]:
     """Return by which of its errors a line is ranked: who watched says less than anybody else."""
     known = list(ids)
@@ -74,7 +93,11 @@ def says_why(ids: Iterable[str]) -> list[str]:
 
 def watched(ids: Iterable[str]) -> bool:
     """Return whether a line is the word of who watched a program: its code, or that it failed."""
-    known = list(ids)
+    return _watched(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _watched(known: tuple[str, ...]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
 
 
@@ -88,7 +111,11 @@ def told_alone(ids: Iterable[str], *, few: bool) -> bool:
 
 def form_of(ids: Iterable[str]) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    all_ids = list(ids)
+    return _form_of(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _form_of(all_ids: tuple[str, ...]) -> str:
     known = telling(all_ids)
     if _USAGE in known:
         return "usage"
