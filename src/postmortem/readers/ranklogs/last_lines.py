@@ -15,6 +15,9 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
+    AT_END,
+    IN_FEW,
+    IN_SOME,
     calm,
     done,
     ends,
@@ -50,8 +53,9 @@ _STOP = "last-stop"
 NUMBERS = ("last-loss", "last-norm")
 """Ids of lines that print a number of the training."""
 _FEWEST = 2
-_FEW_LINES = 3
-"""Of a text that is no log: what somebody pasted."""
+_FEW_LINES, _SOME_LINES, _SHORT = 3, 12, 25
+"""Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
+for what could not be had is one, in some a word for a failure, in a short text a level."""
 _FEW_BEHIND = 2
 """Lines behind a mere word, which may be the end all the same."""
 _FEWEST_WORK = 3
@@ -109,7 +113,8 @@ def _read(
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
-    nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
+    short = whole and len(lines) <= _SHORT
+    nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
     if not errors and nearest is None and end is None and over is None:
         nearest = _told_alone(lines, ids, whole)
@@ -117,7 +122,7 @@ def _read(
     told = errors[0] if errors else nearest
     said = told.text if told is not None else ""
     about = ids[lines.index(told)] if told is not None else []
-    bad = _not_a_number(lines, found)
+    bad = _not_a_number(lines, found, fewest=_FEWEST if end is over is None else 1)
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -281,11 +286,14 @@ def _goes_on(text: str, names: list[str]) -> bool:
     return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
 
 
-def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
+def _nearest(
+    lines: list[LastLine], ids: list[list[str]], short: bool
+) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
     Also whether it may be the end: no work follows, and it says more than a word, or it is a level
-    near the end, or a word with next to nothing behind it, and no line of another level follows.
+    in a `short` text, or near the end, or a word with next to nothing behind it, and no line of
+    another level follows.
     """
     nearest: LastLine | None = None
     counts = went_on = False
@@ -300,8 +308,9 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
             if any(name != _CUT for name in strong(names)):
                 return line, True
             nearest = nearest or line
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and has_level(names))
-            counts = counts or (near and not went_on)
+            level = has_level(names)
+            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            counts = counts or (near and not went_on) or (short and level)
         elif survived(names):
             break
         went_on = went_on or calm(names)
@@ -313,13 +322,19 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
-    """Return the last line, or one of a text of few, if it has a word for what went wrong."""
+    """Return the line that ends it, or one of a text of few lines, if it tells what went wrong."""
     few = whole and len(lines) <= _FEW_LINES
+    some = whole and len(lines) <= _SOME_LINES and not any(map(survived, ids))
+    words = IN_FEW if few else AT_END
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if told_alone(names, few=few):
+        if told_alone(names, words):
             return line
-        if survived(names) or not (few or _goes_on(line.text, names)):
+        if survived(names):
             return None
+        if not (few or _goes_on(line.text, names)):
+            if not some:
+                return None
+            words = IN_SOME
     return None
 
 
@@ -357,11 +372,11 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
 
 
 def _not_a_number(
-    lines: list[LastLine], found: list[tuple[Match, ...]]
+    lines: list[LastLine], found: list[tuple[Match, ...]], *, fewest: int
 ) -> tuple[LastLine | None, str, bool]:
     """Return from where on a number that is printed again and again is none, to the end.
 
-    Also what it is called, and whether it was none in all lines.
+    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
     """
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
@@ -370,7 +385,7 @@ def _not_a_number(
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
         bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
-        if len(bad) >= _FEWEST:
+        if len(bad) >= fewest:
             return bad[-1][0], name, len(bad) == len(values)
     return None, "", False
 

@@ -16,7 +16,7 @@ _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
-_CARRIED = "last-error-carried"
+_CARRIED = "last-error-quoted"
 _CUT = "last-error-cut"
 _OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
@@ -25,7 +25,13 @@ _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-err
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
-_ALONE, _FEW, _NONE = "last-alone", "last-few", "last-none"
+_NONE = "last-none"
+IN_FEW = ("last-alone", "last-few")
+"""What counts in a text of a few lines."""
+AT_END = ("last-alone",)
+"""What counts in the line that ends a log."""
+IN_SOME = ("last-alone-failed",)
+"""What counts in a text of some lines."""
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -101,11 +107,10 @@ def _watched(known: tuple[str, ...]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
 
 
-def told_alone(ids: Iterable[str], *, few: bool) -> bool:
-    """Return whether a line has a word for what went wrong: a general one in a text of `few`."""
+def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
+    """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
-    words = (_ALONE, _FEW) if few else (_ALONE,)
     return not denied and any(name.startswith(words) for name in known)
 
 
