@@ -149,6 +149,13 @@ AIRFLOW = """\
             "Application 4711 resources: utime ~0s, stime ~0s, Rss ~9000\n",
             "lumen: error: no shard 3",
         ),
+        (
+            "remote: error: File shards.bin is 150 MB; this exceeds the limit\n"
+            "To https://example.org/lumen.git\n"
+            " ! [remote rejected] main -> main (pre-receive hook declined)\n"
+            "error: failed to push some refs to 'https://example.org/lumen.git'\n",
+            "remote: error: File shards.bin is 150 MB; this exceeds the limit",
+        ),
         (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
         (LSF, "lumen: fatal: no shard 3"),
         (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
@@ -349,3 +356,9 @@ def test_watchdogs_in_different_operations_of_one_number(
     other = WATCHDOG.format(rank=3, number=number, op="ALLREDUCE")
     report = _report(tmp_path, one + other)
     assert ("different collectives" in report.verdict) is told
+
+
+def test_the_error_above_is_told_of_utf_16_too(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(GITLAB.format("train: error: no shard 3\n", "exit code 1"), "utf-16")
+    assert analyse([str(path)], RankLogOptions()).verdict == "train: error: no shard 3"

@@ -176,7 +176,9 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
 
 
 def _plain(line: bytes) -> str:
-    text = unstamped(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")))
+    # Of UTF-16, as PowerShell writes it, what is ASCII is left.
+    said = line.replace(b"\0", b"").decode("utf-8", "replace").rstrip("\r")
+    text = unstamped(_ESCAPES.sub("", said))
     return _CARRIED.sub("", text).rstrip()
 
 
