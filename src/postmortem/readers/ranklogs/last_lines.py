@@ -122,7 +122,8 @@ def _read(
     told = errors[0] if errors else nearest
     said = told.text if told is not None else ""
     about = ids[lines.index(told)] if told is not None else []
-    bad = _not_a_number(lines, found, fewest=_FEWEST if end is over is None else 1)
+    once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
+    bad = _not_a_number(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
         writer=writer,
         last=lines[-1],
