@@ -7,14 +7,9 @@ from postmortem.facts.rank_logs import Remark
 
 _LARGEST = 10_000_000
 _SIZES = (
-    "world-size",
-    "world-size-deepspeed",
-    "world-size-nccl",
-    "store-clients-joined",
-    "world-size-processes",
-    "world-size-store",
-    "world-size-member",
-)
+    "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
+    "world-size-processes", "world-size-store", "world-size-member",
+)  # fmt: skip
 
 
 def world_size(
