@@ -49,6 +49,9 @@ class LastLines:
     """Without such lines, one that reads like an error and that its program may have survived."""
     nearest_counts: bool = False
     """It has the form of an error that ends something, and no line behind it tells of work."""
+    nearest_by: str = "form"
+    """By what: ``"form"``; ``"word"``, a mere word or a level; ``"alone"``, a word that is none in
+    a log but where it ends it. The latter two are no end where somebody else wrote later."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None

@@ -133,6 +133,29 @@ AIRFLOW = """\
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "/home/user/step.cpp:3:1: error: 'shard' does not name a type\n"
+            "gmake[2]: *** [CMakeFiles/step.dir/build.make:76: step.cpp.o] Error 1\n"
+            "gmake: *** [Makefile:91: all] Error 2\n",
+            "/home/user/step.cpp:3:1: error: 'shard' does not name a type",
+        ),
+        (
+            "lumen: error: no shard 3\nCommand exited with non-zero status 3\n"
+            "\tUser time (seconds): 0.31\n\tExit status: 3\n",
+            "lumen: error: no shard 3",
+        ),
+        (
+            "lumen: error: no shard 3\nApplication 4711 exit codes: 3\n"
+            "Application 4711 resources: utime ~0s, stime ~0s, Rss ~9000\n",
+            "lumen: error: no shard 3",
+        ),
+        (
+            "remote: error: File shards.bin is 150 MB; this exceeds the limit\n"
+            "To https://example.org/lumen.git\n"
+            " ! [remote rejected] main -> main (pre-receive hook declined)\n"
+            "error: failed to push some refs to 'https://example.org/lumen.git'\n",
+            "remote: error: File shards.bin is 150 MB; this exceeds the limit",
+        ),
         (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
         (LSF, "lumen: fatal: no shard 3"),
         (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
@@ -209,6 +232,13 @@ def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:
         ),
         # a mere word, far above
         ("error: shard 3 is slow\n" + QUIET + "lumen-runner: exited with code 1\n", "code 1"),
+        # the name of a test stands between lines, and says what failed alone
+        (
+            "=====\nERROR: shard 3\n-----\nTraceback (most recent call last):\n"
+            '  File "/job/check.py", line 3, in <module>\n    check()\n'
+            "RuntimeError: process 1 exited with code 3\n",
+            "RuntimeError: process 1 exited with code 3",
+        ),
         # of an artifact, below the word on the program
         (
             "error: shard 3 is slow\n$ make train\nUploading artifacts...\n"
@@ -256,12 +286,79 @@ def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
         ("Model loading failed\n", True),
         ("no such module: lumen\n", True),
         ("reading shards\n/data/shard-3 does not exist\n", True),
+        ("2026-01-02 03:04:05 [main ] [INFO ]  ERROR: reading shard 3\n", True),
+        ("2026-01-02 03:04:05 [main ] [INFO ]  no ERROR: was found\n", False),
+        ("missing file: /data/shard-3\n", True),
+        (QUIET + "missing rows: 3\n", False),
+        (QUIET + "out of memory on batch 7, halving it\n", False),
+        (QUIET + "Fehler: Datei fehlt\n", True),
         ("no errors found\n", False),
         ("failed tests: 0\n", False),
         ("WARNING: shard 3 was not found\n", False),
         ("Model loading failed\n" + QUIET, False),
+        (QUIET + "Model loading failed\n", True),
+        (QUIET + "./train.sh: 3: lumen: not found\nleaving\n", True),
+        (QUIET + "shard 3 was not found\nStep 3: loss 2.31\n", False),
     ],
 )
-def test_a_word_for_what_went_wrong_counts_alone(tmp_path: Path, text: str, failed: bool) -> None:
+def test_a_word_for_what_went_wrong_counts_at_the_end(
+    tmp_path: Path, text: str, failed: bool
+) -> None:
     report = _report(tmp_path, text)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict
+
+
+GDB = """\
+Thread 1 "python3" received signal SIGILL, Illegal instruction.
+0x00007ffff556545c in lumen_kernel () from /usr/lib/liblumen.so.1
+"""
+
+
+def test_where_gdb_stopped_is_told(tmp_path: Path) -> None:
+    assert "SIGILL: Illegal instruction in lumen_kernel (liblumen.so.1)" in (
+        _report(tmp_path, GDB).verdict
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "node1:71:91 [0] include/socket.h:403 NCCL WARN Connect to fe80::1%6<57335> failed : "
+            "Network is unreachable\n",
+            "failed : Network is unreachable",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/job/train.py", line 379,\n in save\n'
+            "    _save(obj)\n",
+            "a traceback that is cut: _save(obj)",
+        ),
+    ],
+)
+def test_the_word_that_matters_is_told(tmp_path: Path, text: str, said: str) -> None:
+    report = _report(tmp_path, QUIET + text)
+    assert said in report.verdict
+    assert "undecided" not in report.verdict
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, NumelIn=5, NumelOut=5, "
+    "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(("number", "told"), [(80, True), (79, False)])
+def test_watchdogs_in_different_operations_of_one_number(
+    tmp_path: Path, number: int, told: bool
+) -> None:
+    one = WATCHDOG.format(rank=7, number=80, op="BROADCAST")
+    other = WATCHDOG.format(rank=3, number=number, op="ALLREDUCE")
+    report = _report(tmp_path, one + other)
+    assert ("different collectives" in report.verdict) is told
+
+
+def test_the_error_above_is_told_of_utf_16_too(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(GITLAB.format("train: error: no shard 3\n", "exit code 1"), "utf-16")
+    assert analyse([str(path)], RankLogOptions()).verdict == "train: error: no shard 3"

@@ -10,10 +10,10 @@ from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_lines import ToldLines, reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
     calm,
+    place_of,
     says_why,
     strong,
     survived,
-    telling,
     watched,
     works,
     wrong,
@@ -34,14 +34,14 @@ _OWN = "last-launcher"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _TABLES = ("Slurm", "kubernetes")
 """What was asked how a job had ended: no line of the job stands above it."""
-_MOST_SEARCHED = 2000
+_MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
 _GAP = 12
 """Lines between errors that go together."""
-_UNDERLINE = Pattern(r"^[-=]{4,}$")
-"""Below the name of a test, which says what failed and not why."""
+_RULE = Pattern(r"^[-=]{4,}$")
+"""Above and below the name of a test, which says what failed and not why."""
 _MOST_CITED = 3
 _MOST_WORDS = 8
 """Words of watchers that are followed up."""
@@ -112,7 +112,7 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
     words = [
         one.errors[0] if one.errors else one.nearest
         for one in logs.last_lines
-        if one.form == "code"
+        if one.form == "code" and logs.who(one.writer).rank is None
     ]
     nameless = [f for f in logs.failures if f.work is None and logs.who(f.writer).rank is None]
     known = Signatures.load("last line").matches(f.said.words for f in nameless)
@@ -152,7 +152,8 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             continue
         near = between <= _REACH and any(name != _CUT for name in wrong(ids))
         own = near or says_why(ids) or _OF_TOOL in ids
-        headline = at + 1 < len(texts) and _UNDERLINE.search(texts[at + 1])
+        around = (texts[at - 1], texts[at + 1]) if 0 < at < len(texts) - 1 else ("",)
+        headline = all(map(_RULE.search, around))
         quoted = headline or _QUOTED.search(texts[at])
         if own and not quoted and first + at not in told:
             found.append(at)
@@ -163,8 +164,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             between += 1
     if not found:
         return None
-    order = [item.id for item in Signatures.load("last line").signatures]
-    found.sort(key=lambda at: (min(map(order.index, telling(known[at]))), at))
+    found.sort(key=lambda at: (place_of(known[at]), at))
     said = tuple(LastLine(_whole(texts, at), word.file, first + at) for at in found[:_MOST_CITED])
     return Watched(
         word,
@@ -176,7 +176,9 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
 
 
 def _plain(line: bytes) -> str:
-    text = unstamped(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")))
+    # Of UTF-16, as PowerShell writes it, what is ASCII is left.
+    said = line.replace(b"\0", b"").decode("utf-8", "replace").rstrip("\r")
+    text = unstamped(_ESCAPES.sub("", said))
     return _CARRIED.sub("", text).rstrip()
 
 

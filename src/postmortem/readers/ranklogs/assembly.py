@@ -156,9 +156,8 @@ class Assembly:
             for one in remarks
             if one.match(_FAILED_STEP) is not None
         }
-        earlier = {
-            one.file.path: one.earlier.before or steps.get(one.file.path) for one in self._read
-        }
+        runs = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
+        earlier = {**steps, **runs}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
@@ -166,10 +165,17 @@ class Assembly:
         )
         rows = [*zip(files, last_lines(tails), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
+        newest: dict[str, int] = {}
+        for file, found in rows:
+            newest[file] = max(found.last.line if found else 0, newest.get(file, 0))
         for file, found in rows:
             if found is not None:
+                if found.nearest_by != "form" and found.last.line < newest[file]:
+                    near = found.nearest if found.nearest_by == "word" else None
+                    found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
-                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
+                last, step = earlier.pop(file, None), file not in runs
+                yield with_earlier(found, last, idle=file not in busy, step=step)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

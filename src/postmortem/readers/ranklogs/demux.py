@@ -18,6 +18,7 @@ from postmortem.readers.ranklogs.lines import Line, Shape, flush_left, looks_lik
 from postmortem.records import record
 
 _MOST_OPEN = 4096
+_OF_THREAD = "_bootstrap_inner"
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
 _WRAPPED = Pattern(r"^ ?[a-z].{40}")
@@ -81,6 +82,8 @@ class _Building:
         self.lines.append(line.text)
         self.line, self.ordinal = line.number, line.ordinal
         if line.shape is Shape.FRAME and line.file is not None:
+            if not self.frames and line.function == _OF_THREAD and self.kind == "exception":
+                self.kind = "thread"  # the line that names it may stand above another traceback
             self.frames.append(LogFrame(line.file, line.at, line.function))
         elif line.shape is Shape.CODE and self.frames and self.frames[-1].code is None:
             last = self.frames.pop()

@@ -150,6 +150,13 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         frame = next(filter(None, map(native_frame, below)), None)
         place = java["what"] if frame is None else f"in {frame.function} ({frame.module})"
         return _End("fatal", ExceptionText(java["exception"], place), at, is_last=True)
+    stopped = found.get("gdb-crash")
+    first = rows[at + 1][2] if stopped and at + 1 < len(rows) else ""
+    frame = native_frame(f"#0  {first}") if first.startswith("0x") else None
+    if stopped and frame is not None:  # gdb numbers it in its bt only
+        library = (frame.module or "").rpartition("/")[2]
+        place = f"{stopped['what']} in {frame.function}" + (f" ({library})" if library else "")
+        return _End("fatal", ExceptionText(stopped["exception"], place), at + 1)
     panic = found.get("rust-panic")
     if panic:
         old = panic.captures.get("old")

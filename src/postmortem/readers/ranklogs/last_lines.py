@@ -15,18 +15,20 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
+    AT_END,
+    IN_FEW,
+    IN_SOME,
     calm,
     done,
     ends,
     form_of,
     has_level,
+    place_of,
     says_why,
     strong,
     sure,
     survived,
-    telling,
     told_alone,
-    watched,
     works,
     wrong,
 )
@@ -37,13 +39,13 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?"  # gh run view --log: the job, the step
+    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"  # gh run view --log: the job, the step
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
-_SAYS = Pattern(r"[A-Za-z0-9]")
+_SAYS = Pattern(r"[^\W_]")
 _CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
@@ -54,6 +56,8 @@ _FEWEST = 2
 _FEW_LINES, _SOME_LINES, _SHORT = 3, 12, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
 for what could not be had is one, in some a word for a failure, in a short text a level."""
+_FEW_BEHIND = 2
+"""Lines behind a mere word, which may be the end all the same."""
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
@@ -63,6 +67,7 @@ _MOST_CITED = 5
 _MOST_BROKEN = 2
 _NEAR_END = 8
 _PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
+_ROUTE = "last-error-route"
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
@@ -111,11 +116,8 @@ def _read(
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
-    some = whole and len(lines) <= _SOME_LINES and not any(map(survived, ids))
-    if some and not errors and nearest is None:
-        few = len(lines) <= _FEW_LINES
-        alone = zip(lines, ids, strict=True)
-        nearest = next((one for one, row in alone if told_alone(row, few=few)), None)
+    if not errors and nearest is None and end is None and over is None:
+        nearest = _told_alone(lines, ids, whole)
         counts = nearest is not None
     told = errors[0] if errors else nearest
     said = told.text if told is not None else ""
@@ -134,6 +136,7 @@ def _read(
         about_peer=_about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
+        nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=_stopped(lines, ids),
@@ -158,7 +161,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", _STOP))
+    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", "last-few", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -196,14 +199,20 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
+def with_earlier(
+    found: LastLines, earlier: LastLine | None, *, idle: bool, step: bool = False
+) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
-    That counts where nobody who writes into the file tells of work, or of an end.
+    That counts where nobody who writes into the file tells of work, or of an end. What a CI says
+    of a `step` outweighs a line that comes near to an error.
     """
-    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
+    near = found.nearest if not step else None
+    if earlier is None or found.errors or near is not None or found.not_a_number:
         return found
-    return replace(found, nearest=earlier, nearest_counts=idle)
+    ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
+    counts = idle or (found.nearest is not None and found.nearest_counts)
+    return replace(found, nearest=earlier, nearest_counts=counts, form=form_of(ids))
 
 
 def unstamped(text: str) -> str:
@@ -215,15 +224,12 @@ def unstamped(text: str) -> str:
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[int, LastLine, bool]] = []
-    order = [item.id for item in Signatures.load("last line").signatures]
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if block and _COMMAND in names:
             break  # what stands above is of another command
         if wrong(names) and "last-more" not in names:
-            rank = min(order.index(name) for name in telling(names))
-            says_little = watched(names) or set(wrong(names)) == {_CUT}
-            block.append((rank + says_little * len(order), line, sure(names)))
+            block.append((place_of(names), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -241,7 +247,9 @@ def _above(
     last = at = lines.index(min(errors, key=_line_of)) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
-    if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
+    if at < 0 or survived(ids[at]) or calm(ids[at]) or lines[at].since:
+        return None
+    if len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
     below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
@@ -260,6 +268,8 @@ def reason(text: str) -> str:
 
 def _about_peer(said: str, ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
+    if _ROUTE in ids:
+        return False
     parts = {briefs()[match.id].part for match in _messages(said)}
     return not parts.isdisjoint(_OF_PEERS) or not set(_PEERS).isdisjoint(ids)
 
@@ -282,11 +292,13 @@ def _nearest(
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: no work follows, and it says more than a word, or is a level in
-    a `short` text, or near the end with no line of another level behind it.
+    Also whether it may be the end: no work follows, and it says more than a word, or it is a level
+    in a `short` text, or near the end, or a word with next to nothing behind it, and no line of
+    another level follows.
     """
     nearest: LastLine | None = None
     counts = went_on = False
+    others = 0
     work: list[int] = []  # since when it was done
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
@@ -297,15 +309,34 @@ def _nearest(
             if any(name != _CUT for name in strong(names)):
                 return line, True
             nearest = nearest or line
-            near = short or (behind <= _NEAR_END and not went_on)
-            counts = counts or (near and has_level(names))
+            level = has_level(names)
+            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            counts = counts or (near and not went_on) or (short and level)
         elif survived(names):
             break
         went_on = went_on or calm(names)
+        others += not _goes_on(line.text, names)
     if nearest is None:
         rows = zip(reversed(lines), reversed(ids), strict=True)
         nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
     return nearest, counts
+
+
+def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
+    """Return the line that ends it, or one of a text of few lines, if it tells what went wrong."""
+    few = whole and len(lines) <= _FEW_LINES
+    some = whole and len(lines) <= _SOME_LINES and not any(map(survived, ids))
+    words = IN_FEW if few else AT_END
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if told_alone(names, words):
+            return line
+        if survived(names):
+            return None
+        if not (few or _goes_on(line.text, names)):
+            if not some:
+                return None
+            words = IN_SOME
+    return None
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

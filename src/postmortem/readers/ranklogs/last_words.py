@@ -1,10 +1,11 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from postmortem.readers.signatures import Signatures
 
-_WEAK = ("last-error-level", "last-error-status", "last-error-word", "last-error-watch-build")
+_WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
 _LEVEL = "last-error-level"
 _FATAL = "last-error-fatal"
@@ -13,15 +14,24 @@ _CODE = "last-error-code"
 _SIGNAL = "last-error-signal-named"
 _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
-_OF_COMMAND = (_CODE, "last-error-watch-build")
+_BUILD = "last-error-watch-build"
+"""What a tool says of a part of its work: it may go on with others."""
+_CARRIED = "last-error-quoted"
+_CUT = "last-error-cut"
+_OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
-_ALONE, _NONE = "last-alone", "last-none"
-_ALONE_FAILED = "last-alone-failed"
+_NONE = "last-none"
+IN_FEW = ("last-alone", "last-few")
+"""What counts in a text of a few lines."""
+AT_END = ("last-alone",)
+"""What counts in the line that ends a log."""
+IN_SOME = ("last-alone-failed",)
+"""What counts in a text of some lines."""
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -43,13 +53,30 @@ def wrong(ids: Iterable[str]) -> list[str]:
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
     known = list(ids)
-    weak = (*_WEAK, _CODE) if calm(known) else _WEAK
+    weak = (*_WEAK, _BUILD, _CARRIED, *([_CODE] if calm(known) else []))
     return [name for name in wrong(known) if not name.startswith(weak)]
 
 
 def sure(ids: Iterable[str]) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def place_of(ids: Iterable[str]) -> int:
+    """Return how much a line tells beside others, the most first: who watched says little."""
+    return _place(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _place(known: tuple[str, ...]) -> int:
+    order = _order()
+    says_little = watched(known) or set(wrong(known)) == {_CUT}
+    return min(order[name] for name in telling(known)) + says_little * len(order)
+
+
+@lru_cache(maxsize=1)
+def _order() -> dict[str, int]:
+    return {item.id: at for at, item in enumerate(Signatures.load("last line").signatures)}
 
 
 def telling(ids: Iterable[str]) -> list[str]:
@@ -72,23 +99,28 @@ def says_why(ids: Iterable[str]) -> list[str]:
 
 def watched(ids: Iterable[str]) -> bool:
     """Return whether a line is the word of who watched a program: its code, or that it failed."""
-    known = list(ids)
+    return _watched(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _watched(known: tuple[str, ...]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
 
 
-def told_alone(ids: Iterable[str], *, few: bool) -> bool:
-    """Return whether a line has a word for what went wrong, of which no other line may decide.
-
-    Words for what could not be had count in a text of a `few` lines only.
-    """
+def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
+    """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
-    return not denied and any(name.startswith(_ALONE if few else _ALONE_FAILED) for name in known)
+    return not denied and any(name.startswith(words) for name in known)
 
 
 def form_of(ids: Iterable[str]) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    all_ids = list(ids)
+    return _form_of(tuple(ids))
+
+
+@lru_cache(maxsize=4096)
+def _form_of(all_ids: tuple[str, ...]) -> str:
     known = telling(all_ids)
     if _USAGE in known:
         return "usage"

@@ -31,8 +31,10 @@ def said_last(case: Case) -> Attribution | None:
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
+        cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        words = f"a traceback that is cut: {wrong[0].last.text.strip()}" if cut else said.text
         cause = SaidLast(
-            said.text,
+            words,
             wrong[0].plain,
             form=wrong[0].form,
             above=above.text.strip() if above is not None else "",

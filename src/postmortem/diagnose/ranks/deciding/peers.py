@@ -227,17 +227,44 @@ def waits_elsewhere(case: Case) -> Attribution | None:
     return _odd_site(case) or _odd_work(case)
 
 
-def _odd_work(case: Case) -> Attribution | None:
-    """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
-    groups: dict[str, dict[int, str]] = {}
+def out_of_step(case: Case) -> Attribution | None:
+    """Return the ranks whose watchdogs wait in different operations under one number of a group.
+
+    All that report a time-out must: those of several groups may rightly differ.
+    """
+    works = _works(case)
+    group = next(iter(works.values()), {})
+    calls = {rank: (work["number"], work["op"]) for rank, work in group.items()}
+    if len(works) > 1 or len({number for number, _ in calls.values()}) != 1:
+        return None
+    words = {rank: f"{op} number {number}" for rank, (number, op) in calls.items()}
+    if len(set(words.values())) < 2 or minority(words) is not None:
+        return None
+    some = [_party(case, rank, f"called {what}", []) for rank, what in sorted(words.items())]
+    parties = tuple(some[:MOST_CANDIDATES])
+    return Attribution(Undecided(Doubt.COLLECTIVES), candidates=parties, evidence=cited(parties))
+
+
+def _works(case: Case) -> dict[str, dict[int, Match]]:
+    """Return in which collective the watchdog of each rank waits, by process group."""
+    groups: dict[str, dict[int, Match]] = {}
     for standing in case.about_peers():
         for failure in standing.about_peers:
             work = failure.said.match("pgnccl-work")
             whole = work is not None and not failure.said.message.endswith(work["op"])
             if work and whole and standing.rank is not None:  # else the line is cut in the name
                 group = failure.match("pgnccl-group")
-                calls = groups.setdefault(group["group"] if group else "", {})
-                calls.setdefault(standing.rank, _work_words(work))
+                name = group["group"] if group else ""
+                groups.setdefault(name, {}).setdefault(standing.rank, work)
+    return groups
+
+
+def _odd_work(case: Case) -> Attribution | None:
+    """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
+    groups = {
+        name: {rank: _work_words(work) for rank, work in found.items()}
+        for name, found in _works(case).items()
+    }
     for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
         split = minority(calls) if len(calls) >= 3 else None
         if split is None:
