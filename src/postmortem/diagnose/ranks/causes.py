@@ -86,6 +86,8 @@ class Doubt(StrEnum):
     """They stand in different places, and neither side is the larger one."""
     SILENT = "silent"
     """Some have no error while others wait for a peer."""
+    UNSEEN = "unseen"
+    """All whose stacks are there wait in one collective; of the others there is no stack."""
     PEERS = "peers"
     """All errors are about a peer."""
     CUT = "cut"

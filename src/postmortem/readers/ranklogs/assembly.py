@@ -64,6 +64,8 @@ class ReadLog:
     file: LogFile
     raw: RawRankLog
     earlier: EarlierRuns = EarlierRuns()
+    world: int | None = None
+    """Of how many ranks its head says that it is."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of jobs whose events stand in the file."""
 
@@ -120,7 +122,9 @@ class Assembly:
         processes = {self._writers.index(position) for position in named}
         failures = with_known_words(failures)
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
-        size, source = world_size(world, remarks, self._read_world())
+        size, source = world_size(
+            world, remarks, self._read_world(), (one.world for one in self._read)
+        )
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),

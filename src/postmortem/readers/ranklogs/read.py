@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
+from postmortem.readers.ranklogs.world import size_in_head
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
 
@@ -129,7 +130,7 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw, earlier, events.jobs if events else ())
+    return ReadLog(file, raw, earlier, size_in_head(opened.head), events.jobs if events else ())
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import Remark
+from postmortem.readers.signatures import Signatures
 
+_RANK_OF = "run-rank-of"
 _LARGEST = 10_000_000
 _SIZES = (
     "world-size",
@@ -17,10 +19,21 @@ _SIZES = (
 )
 
 
+def size_in_head(head: bytes) -> int | None:
+    """Return of how many ranks programs say that they are one, in the first lines of a log."""
+    hits = [hit for hit in Signatures.load("run sign").find(head) if hit.id == _RANK_OF]
+    sizes = {int(hit.groups["size"]) for hit in hits}
+    below = all(int(hit.groups["rank"]) < int(hit.groups["size"]) for hit in hits)
+    return next(iter(sizes)) if len(sizes) == 1 and below else None
+
+
 def world_size(
-    told: int | None, remarks: Iterable[Remark], folders: int | None
+    told: int | None,
+    remarks: Iterable[Remark],
+    folders: int | None,
+    heads: Iterable[int | None] = (),
 ) -> tuple[int | None, str | None]:
-    """Return the number of ranks and what says so."""
+    """Return the number of ranks and what says so; `heads` is what the heads of logs say."""
     if told is not None:
         return told, "--world-size"
     sizes: Counter[int] = Counter()
@@ -40,4 +53,7 @@ def world_size(
     if sizes:
         largest = max(sizes)  # communicators of fewer ranks have a size of their own
         return largest, where[largest]
+    said = {size for size in heads if size}
+    if len(said) == 1:
+        return next(iter(said)), "the heads of the logs"
     return (folders, "the folders of torchrun") if folders else (None, None)

@@ -8,7 +8,12 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
-from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
+from postmortem.diagnose.ranks.deciding.hung import (
+    holding_up,
+    jam_undecided,
+    not_seen,
+    stands_elsewhere,
+)
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
 from postmortem.diagnose.ranks.deciding.peers import (
@@ -56,6 +61,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.ENDED,),
     bad_ends,
     (Kind.SAID_LAST,),
+    not_seen,
     only_a_stack,
     left_open,
 )

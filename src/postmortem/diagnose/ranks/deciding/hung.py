@@ -1,13 +1,14 @@
 """Of a job that hung: who called something else, and who stands where nobody else does."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
-from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES
 from postmortem.facts.confidence import Confidence
@@ -96,6 +97,27 @@ def stands_elsewhere(
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
         evidence=evidence,
     )
+
+
+def not_seen(case: Case) -> Attribution | None:
+    """Return the few ranks without a stack, where all others wait in one collective."""
+    stacks = case.logs.stacks
+    if stacks is None or len(stacks) != 1 or stacks.items[0].doing is not Doing.COLLECTIVE:
+        return None
+    one = stacks.items[0]
+    seen = {member.rank for member in one.members if member.rank is not None}
+    count, gone = case.without(seen)
+    if not 0 < count < len(seen):
+        return None
+    why = "no stack of it is here, and the others wait in a collective"
+    parties = tuple(
+        case.known[rank].party(why)
+        if rank in case.known
+        else Suspect(f"rank {rank}", rank, case.hosts.get(rank), why)
+        for rank in islice(gone, MOST_CANDIDATES)
+    )
+    evidence = tuple((m.where, _stack_words(m)) for m in one.members[:_MOST_CITED])
+    return Attribution(Undecided(Doubt.UNSEEN), candidates=parties, evidence=evidence)
 
 
 def _in_other_collectives(
