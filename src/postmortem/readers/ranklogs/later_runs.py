@@ -5,13 +5,14 @@ later by the clock), where somebody says that one does, or behind a program that
 ended while another one worked on. Ranks that write into one file side by side are one run.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
 from postmortem import _native
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, strong, wrong
+from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
@@ -24,6 +25,7 @@ _MASKED_BYTES = 8 << 20
 """Of logs that are searched once more for heads that differ in their numbers."""
 _HEAD_LINES = 64
 _SHORTEST = 20
+_SHORTEST_FIRST = 8
 _LONGEST_HEAD = 1000
 _MOST_HEADS = 16
 _MOST_STARTS = 256
@@ -36,14 +38,18 @@ _NEAR = 16 << 10
 _CLOCK = 64 << 10
 _FEWEST = 2
 _LAST_LINES = 40
+_LINES_OF_END = 2
 _SAMPLE = 4 << 20
 """Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
+_WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_DIGITS_OF = re.compile(rb"\d+")
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
@@ -53,6 +59,7 @@ _NEXT = "run-next"
 _RESTARTS = "run-restarts"
 _STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
+_PEERS = "run-with-peers"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
@@ -85,6 +92,7 @@ def last_run(data: bytes) -> LaterRun | None:
     while end and left > 0 and len(earlier) < _MOST_EARLIER:
         left -= end
         since, _ = _last_begin(data[:end])
+        since = since or _last_begin(data[: _without_last_error(data, end)])[0]
         earlier.append(_error_above(data, end, since))
         end = since
     return LaterRun(begin, another, tuple(earlier))
@@ -104,7 +112,7 @@ def _last_begin(data: bytes) -> tuple[int, bool]:
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
-    told = max(again, _announced(data, begins), _behind_summary(data))
+    told = max(again, _announced(data, begins), _behind_summary(data), _first_line_again(data))
     behind = _behind_program(data)
     return max(told, behind), behind > told
 
@@ -153,6 +161,54 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
     return 0
 
 
+def _first_line_again(data: bytes) -> int:
+    """Return where the first line of the file comes again right below a bad end, 0 without one.
+
+    Its numbers may differ, and no clock is needed: ranks that write side by side begin before the
+    first of them ends.
+    """
+    first = data[:_NEAR].lstrip().partition(b"\n")[0].rstrip()
+    if not _SHORTEST_FIRST <= len(first) <= _LONGEST_HEAD or len(data) > _MASKED_BYTES:
+        return 0
+    text = _text(first)
+    ids = _read_like([text])[0]
+    if wrong(ids) or works(ids) or shape_of(0, 0, text).shape is not Shape.OTHER:
+        return 0
+    if not _WORD.search(text):
+        return 0
+    alike = re.compile(b"^" + _DIGITS_OF.sub(rb"\\d+", re.escape(first)) + rb"\s*$", re.MULTILINE)
+    places = [found.start() for found in islice(alike.finditer(data), 1, _MOST_STARTS)]
+    below = [place for place in places if _ended_right_above(data, place)]
+    if not below or 2 * len(below) < len(places) or _are_ranks(data, _WRITERS, _PEERS):
+        return 0
+    return below[-1] if _later(data, below[-1], unknown=True) else 0
+
+
+def _ended_right_above(data: bytes, place: int) -> bool:
+    """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
+    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
+    near = [line for line in above if line.strip()][-_LINES_OF_END:]
+    return any(_bad_ends(near, _read_like(near)))
+
+
+def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
+    """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
+    known = Signatures.load("line").matches(lines)
+    return [
+        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
+        for ids, row in zip(read_like, known, strict=True)
+    ]
+
+
+def _without_last_error(data: bytes, end: int) -> int:
+    """Return where the traceback begins that a run ended with, else its end.
+
+    What stands behind an earlier one is then known to be work.
+    """
+    at = data.rfind(TRACEBACK, max(0, end - _NEAR), end)
+    return at if at > 0 else end
+
+
 def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     """Return where the last run begins that somebody says begins; 0 where nobody does."""
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
@@ -182,8 +238,7 @@ def _behind_program(data: bytes) -> int:
     """
     if TRACEBACK not in data:
         return 0
-    ends = data[:_SAMPLE] + data[-_SAMPLE:]
-    if _WRITERS in {hit.id for hit in Signatures.load("run sign").find(ends, each=1)}:
+    if _are_ranks(data, _WRITERS):
         return 0
     raised = [*_programs(data)]
     if not raised:
@@ -198,6 +253,13 @@ def _behind_program(data: bytes) -> int:
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
         return hole + len(_HOLE) if hole >= 0 else 0
     return data.rfind(b"\n", 0, begin) + 1
+
+
+def _are_ranks(data: bytes, *signs: str) -> bool:
+    """Return whether there are signs that several processes of one run wrote into a file."""
+    both = data[:_SAMPLE] + data[-_SAMPLE:]
+    found = {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
+    return not found.isdisjoint(signs)
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
@@ -279,9 +341,11 @@ def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
 
 
 def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
-    """Return the last line above a place that says how a run failed, and its number."""
-    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place, since))):
-        if strong(ids):
+    """Return the last line above a place that says how a run failed or was stopped; its number."""
+    rows = _rows_above(data, place, since)
+    bad = _bad_ends([text for text, _ in rows], [ids for _, ids in rows])
+    for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
+        if is_bad:
             return text.strip(), data.count(b"\n", 0, place) - behind
     return None
 
@@ -293,11 +357,14 @@ def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list
     return list(zip(lines, _read_like(lines), strict=True))
 
 
-def _later(data: bytes, place: int) -> bool:
-    """Return whether clocks say that what stands behind a place came after what is above it."""
+def _later(data: bytes, place: int, *, unknown: bool = False) -> bool:
+    """Return whether clocks say that what stands behind a place came after what is above it.
+
+    Without clocks it is `unknown`.
+    """
     above = [m.groups() for m in _TIME.finditer(_text(data[max(0, place - _CLOCK) : place]))]
     below = _TIME.search(_text(data[place : place + _CLOCK]))
-    return bool(above) and below is not None and below.groups() >= max(above)
+    return below.groups() >= max(above) if above and below is not None else unknown
 
 
 def _text(data: bytes) -> str:
