@@ -17,6 +17,7 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_words import (
     calm,
     done,
@@ -109,16 +110,17 @@ def _read(
     kind = _kind(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
+    shown = with_whole_messages(errors, lines) if form == "summary" else errors
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
     told = errors[0] if errors else nearest
-    texts = [] if told is None else [told.text]
+    texts = [line.text for line in (shown or ((nearest,) if nearest else ()))[:1]]
     messages = [m for row in Signatures.load("log", "error message").matches(texts) for m in row]
     bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
         last=lines[-1],
-        errors=errors,
+        errors=shown,
         plain=plain,
         form=form,
         above=_above(lines, ids, errors),
