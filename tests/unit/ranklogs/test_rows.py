@@ -39,6 +39,12 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         CERTAIN,
     ),
     (
+        "stop-then-error",
+        LogEvent(K.CANCELLED, None),
+        LogEvent(K.RAISED, None, (CODE,)),
+        LIKELY,
+    ),
+    (
         "crash-breaks-others",
         LogEvent(K.CRASHED, None, (SEGV,)),
         LogEvent(K.RAISED, None, (CODE,)),
@@ -72,6 +78,7 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.CRASHED, None, (rank(3, signal="SIGBUS"),)),
     ),
     ("numbers-raised", LogEvent(K.HOST_FAILED, None, (CODE,)), LogEvent(K.RAISED, None, (CODE,))),
+    ("stop-then-error", LogEvent(K.STOPPED, None), LogEvent(K.RAISED, None, (CODE,))),
     ("crash-breaks-others", LogEvent(K.CRASHED, None, (ABRT,)), LogEvent(K.RAISED, None, (CODE,))),
     ("error-ends-others", LogEvent(K.RAISED, None, (CODE,)), LogEvent(K.CRASHED, None, (SEGV,))),
     ("error-ends-rank", LogEvent(K.SOMEBODY_RAISED, None), LogEvent(K.EXITED, None, (SEGV,))),

@@ -297,6 +297,8 @@ class StoppedFromOutside:
     why: Stop | None = None
     scheduled: bool = False
     """A scheduler says so."""
+    then: str = ""
+    """What was raised because of it, and by whom."""
 
 
 @record
