@@ -44,6 +44,8 @@ _SAMPLE = 4 << 20
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
+"""How torchrun's --tee begins the lines of its processes."""
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
 _WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
@@ -107,7 +109,7 @@ def _last_begin(data: bytes) -> tuple[int, bool]:
     if begins[_RESTARTS] or begins[_STEPS]:
         return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
-    if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
+    if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         alike = data.translate(_DIGITS)
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
@@ -257,9 +259,15 @@ def _behind_program(data: bytes) -> int:
 
 def _are_ranks(data: bytes, *signs: str) -> bool:
     """Return whether there are signs that several processes of one run wrote into a file."""
+    if _is_teed(data):
+        return True
     both = data[:_SAMPLE] + data[-_SAMPLE:]
     found = {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
     return not found.isdisjoint(signs)
+
+
+def _is_teed(data: bytes) -> bool:
+    return _TEED.search(data, 0, _NEAR) is not None
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
