@@ -44,6 +44,9 @@ _SAMPLE = 4 << 20
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_CHAINS = (b"direct cause of the following exception", b"During handling of the above exception")
+_CHAIN = 200
+"""Bytes in which one of these stands above the traceback that it speaks of."""
 _TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
@@ -157,6 +160,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         return 0
     first = min(again)
     for place in reversed(first[1:]):
+        if any(words in data[max(0, place - _CHAIN) : place] for words in _CHAINS):
+            continue  # the second half of a traceback
         near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
             return place if _later(data, place) else 0
