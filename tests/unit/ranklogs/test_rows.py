@@ -38,12 +38,7 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LogEvent(K.RAISED, None, (CODE,)),
         CERTAIN,
     ),
-    (
-        "stop-then-error",
-        LogEvent(K.CANCELLED, None),
-        LogEvent(K.RAISED, None, (CODE,)),
-        LIKELY,
-    ),
+    ("stop-then-error", LogEvent(K.CANCELLED, None), LogEvent(K.RAISED, None, (CODE,)), LIKELY),
     (
         "crash-breaks-others",
         LogEvent(K.CRASHED, None, (SEGV,)),

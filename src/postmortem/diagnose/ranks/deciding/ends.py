@@ -211,7 +211,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     end = ends[0]
     if end.local_rank is not None and not case.ranks:
         return _local(end)
-    if end.launcher == "shell" and not case.ranks and _only_one(case):
+    if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     parties = tuple(
         s.party("it may be that process")
