@@ -62,7 +62,7 @@ def doing(frames: Sequence[Frame], *, is_running: bool = False) -> Doing:
     return Doing.OTHER
 
 
-def classes(stacks: Iterable[RankStack]) -> StackClasses:
+def classes(stacks: Iterable[RankStack], workers: Iterable[RankStack] = ()) -> StackClasses:
     """Return the classes of ranks; of several stacks of one rank the last counts.
 
     A rank that dumps of one tool show in different places has moved: it is not stuck.
@@ -98,6 +98,7 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
             dict.fromkeys(label for (label, *_), places in seen.items() if len(set(places)) > 1)
         ),
         samples=_samples(seen),
+        workers=tuple(workers),
     )
 
 

@@ -14,10 +14,12 @@ from postmortem.diagnose.ranks.phrases import LIBRARIES
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
 from postmortem.facts.threads import Frame, program_frames
+from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 _MOST_CITED = 6
+_LOADER = Pattern(r"torch/utils/data/dataloader\.py$")
 _NOBODY: Mapping[int, RankState] = {}
 _VERBS = {
     Doing.COLLECTIVE: "is in another collective,",
@@ -86,8 +88,15 @@ def stands_elsewhere(
     still = [one for one in odd if not _goes_on(one, stacks.moved)]
     chosen = still or odd
     members = [member for one in chosen for member in one.members]
-    parties = tuple(_stack_party(known, one, member) for one in chosen for member in one.members)
+    loading = any(_LOADER.search(f.file or "") for m in members for f in m.thread.frames)
+    busy = stacks.workers if loading else ()
+    if len(members) == len(busy) == 1:
+        words = f"waits for its {busy[0].label}, which stands at {_where(busy[0].thread.frames)}"
+        parties: tuple[Suspect, ...] = (_suspect(known, members[0], words),)
+    else:
+        parties = tuple(_stack_party(known, one, m) for one in chosen for m in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
+    evidence += tuple((one.where, _stack_words(one)) for one in busy[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
         return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
@@ -163,7 +172,10 @@ def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ..
 
 def _stack_party(known: Mapping[int, RankState], one: StackClass, member: RankStack) -> Suspect:
     verb = "runs, late or busy," if one.is_running else _VERBS[one.doing]
-    why = f"{verb} at {_where(member.thread.frames)}"
+    return _suspect(known, member, f"{verb} at {_where(member.thread.frames)}")
+
+
+def _suspect(known: Mapping[int, RankState], member: RankStack, why: str) -> Suspect:
     standing = known.get(member.rank) if member.rank is not None else None
     if standing is not None:
         return standing.party(why)
