@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import Remark
 from postmortem.readers.signatures import Signatures
+from postmortem.records import record
 
 _RANK_OF = "run-rank-of"
 _LARGEST = 10_000_000
@@ -19,12 +20,22 @@ _SIZES = (
 )
 
 
-def size_in_head(head: bytes) -> int | None:
-    """Return of how many ranks programs say that they are one, in the first lines of a log."""
-    hits = [hit for hit in Signatures.load("run sign").find(head) if hit.id == _RANK_OF]
-    sizes = {int(hit.groups["size"]) for hit in hits}
-    below = all(int(hit.groups["rank"]) < int(hit.groups["size"]) for hit in hits)
-    return next(iter(sizes)) if len(sizes) == 1 and below else None
+@record
+class Head:
+    """Which of how many ranks programs say that they are, in the first lines of a log."""
+
+    rank: int | None = None
+    """Where one alone says so."""
+    size: int | None = None
+
+
+def in_head(head: bytes) -> Head:
+    """Return what the first lines of a log say; nothing where they disagree."""
+    hits = [hit.groups for hit in Signatures.load("run sign").find(head) if hit.id == _RANK_OF]
+    sizes, ranks = {int(hit["size"]) for hit in hits}, {int(hit["rank"]) for hit in hits}
+    if len(sizes) != 1 or max(ranks) >= max(sizes):
+        return Head()
+    return Head(min(ranks) if len(ranks) == 1 else None, max(sizes))
 
 
 def world_size(
