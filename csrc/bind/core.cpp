@@ -198,6 +198,7 @@ void read_everything(Core& core, const elfcore::ModuleOptions& options) {
   constexpr std::size_t kAllFrames = 1'000'000;
   Wanted wanted{options, true, kAllFrames, {}};
   wanted.python.emplace().locals = true;
+  wanted.python->greenlets = false;  // else every page with an object would be kept
   Findings found;
   read_findings(core, wanted, found);
 }

@@ -3,8 +3,8 @@
 #include <pybind11/stl.h>
 
 #include "bind/register.h"
-#include "bind/values.h"
-#include "flightrec/dump.h"
+#include "bind/rows.h"
+#include "flightrec/fields.h"
 
 namespace py = pybind11;
 
@@ -13,21 +13,11 @@ namespace {
 
 using namespace pm::flightrec;
 
-py::tuple sizes_row(const Sizes& sizes) {
-  py::list rows;
-  for (const auto& row : sizes) {
-    py::list numbers;
-    for (const std::int64_t number : row) numbers.append(number);
-    rows.append(py::tuple(numbers));
-  }
-  return py::tuple(rows);
-}
-
 py::tuple shape_row(const Dump& dump, const Shape& shape) {
   return py::make_tuple(
       text(shape.group), text(shape.group_words), shape.group_number, text(shape.operation),
-      text(shape.state), sizes_row(dump.sizes[shape.input_sizes]),
-      sizes_row(dump.sizes[shape.output_sizes]), py::tuple(texts(dump.dtypes[shape.dtypes])),
+      text(shape.state), values_of(dump.sizes[shape.input_sizes], {}),
+      values_of(dump.sizes[shape.output_sizes], {}), values_of(dump.dtypes[shape.dtypes], {}),
       shape.timeout_ms, shape.retired, shape.is_p2p, shape.stack);
 }
 
@@ -49,36 +39,18 @@ py::dict read_flight_recorder(const py::bytes& data) {
     dump = read_dump(bytes);
   }
   py::dict result;
-  py::list shapes, frames, stacks, members, status;
+  py::list shapes;
   for (const Shape& shape : dump.shapes) shapes.append(shape_row(dump, shape));
-  for (const Frame& frame : dump.frames) {
-    const py::object line = frame.line < 0 ? py::object(py::none()) : py::int_(frame.line);
-    frames.append(py::make_tuple(text(frame.name), text_or_none(frame.file), line));
-  }
-  for (const auto& stack : dump.stacks) {
-    py::list places;
-    for (const std::uint32_t place : stack) places.append(place);
-    stacks.append(py::tuple(places));
-  }
-  for (const Members& group : dump.members) {
-    py::list ranks;
-    for (const std::int64_t rank : group.ranks) ranks.append(rank);
-    members.append(
-        py::make_tuple(text(group.group), text(group.words), text_or_none(group.text), ranks));
-  }
-  for (const Status& one : dump.status) {
-    status.append(py::make_tuple(one.group_number, one.enqueued, one.started, one.completed));
-  }
   result["version"] = text(dump.version);
   result["numbers"] = column(dump.calls, &Call::sequence);
   result["shape_of"] = column(dump.calls, &Call::shape);
   result["created"] = column(dump.calls, &Call::created_ns);
   result["started"] = column(dump.calls, &Call::started_ns);
   result["shapes"] = shapes;
-  result["frames"] = frames;
-  result["stacks"] = stacks;
-  result["members"] = members;
-  result["status"] = status;
+  result["frames"] = tuple_of(dump.frames, {});
+  result["stacks"] = values_of(dump.stacks, {});
+  result["members"] = tuple_of(dump.members, {});
+  result["status"] = tuple_of(dump.status, {});
   return result;
 }
 

@@ -9,6 +9,8 @@
 #include "base/mapped_file.h"
 #include "bind/findings.h"
 #include "bind/register.h"
+#include "bind/rows.h"
+#include "live/fields.h"
 #include "live/guardian.h"
 #include "live/snapshot.h"
 
@@ -18,12 +20,8 @@ namespace pm::bind {
 namespace {
 
 py::dict live_row(const live::Outcome& outcome) {
-  py::dict row;
-  row["stopped"] = outcome.stopped;
-  row["refused"] = outcome.refused;
-  row["stopped_seconds"] = outcome.stopped_seconds;
+  py::dict row = row_of(outcome);
   row["tids"] = outcome.outer;
-  row["unknown"] = outcome.unknown;
   return row;
 }
 

@@ -61,22 +61,20 @@ cpython::PythonState read_python(const elfcore::Memory& memory, const cpython::O
 
 py::object python_row(const cpython::PythonState& python) {
   if (!python.found) return py::none();
-  py::list threads;
   FrameRows made;
-  for (const cpython::Thread& thread : python.threads) {
-    py::dict row = row_of(thread);
-    row["frames"] = made.of(thread.frames);
-    threads.append(row);
-  }
-  py::list tasks;
-  for (const cpython::AsyncTask& task : python.tasks) {
-    py::dict row = row_of(task);
-    row["frames"] = made.of(task.frames);
-    tasks.append(row);
-  }
+  const auto with_frames = [&](const auto& all) {
+    py::list rows;
+    for (const auto& one : all) {
+      py::dict row = row_of(one);
+      row["frames"] = made.of(one.frames);
+      rows.append(row);
+    }
+    return rows;
+  };
   py::dict row = row_of(python);
-  row["threads"] = threads;
-  row["tasks"] = tasks;
+  row["threads"] = with_frames(python.threads);
+  row["tasks"] = with_frames(python.tasks);
+  row["greenlets"] = with_frames(python.greenlets);
   return row;
 }
 

@@ -83,7 +83,14 @@ inline constexpr auto kFields<cpython::AsyncTask> = std::tuple(
     field<Told::or_none>("waits_on", &cpython::AsyncTask::waits_on),
     field("waits_for", &cpython::AsyncTask::waits_for));
 
-// All but its threads and tasks.
+// All but its frames.
+template <>
+inline constexpr auto kFields<cpython::Greenlet> = std::tuple(
+    field("object", &cpython::Greenlet::object),
+    field<Told::or_none>("name", &cpython::Greenlet::name), field("type", &cpython::Greenlet::type),
+    field("main", &cpython::Greenlet::main), field("tid", unless_zero(&cpython::Greenlet::tid)));
+
+// All but its threads, tasks and greenlets.
 template <>
 inline constexpr auto kFields<cpython::PythonState> =
     std::tuple(field("version", &cpython::PythonState::version),

@@ -48,6 +48,11 @@ Chain Frames::walk(std::uint64_t thread_state) const {
   return walk_internal(heap_.pointer(cframe, at.cframe_current_frame));
 }
 
+Chain Frames::walk_from(std::uint64_t frame_object) const {
+  if (heap_.features().frame_objects) return walk_objects(frame_object);
+  return walk_internal(heap_.pointer(frame_object, heap_.layout().frame_iframe));
+}
+
 // 3.8 to 3.10: one frame object and one evaluator call for each Python call.
 Chain Frames::walk_objects(std::uint64_t frame) const {
   Chain chain;

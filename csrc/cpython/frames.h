@@ -31,6 +31,8 @@ class Frames {
   Frames(const Heap& heap, Codes& codes) : heap_(heap), codes_(codes) {}
 
   Chain walk(std::uint64_t thread_state) const;
+  // The same from a frame object on.
+  Chain walk_from(std::uint64_t frame_object) const;
   // Names, lines and values of the chain's frames, its middle left out where it is too long.
   void describe(const Chain& chain, const Options& options, Thread& thread) const;
   // The code of a frame object, and where it stands in it.

@@ -5,6 +5,7 @@
 
 #include "cpython/exceptions.h"
 #include "cpython/frames.h"
+#include "cpython/greenlets.h"
 #include "cpython/locks.h"
 #include "cpython/runtime.h"
 #include "cpython/tasks.h"
@@ -79,11 +80,15 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
     result.threads.push_back(std::move(thread));
   }
   const Tasks tasks(heap, frames, options);
+  Greenlets greenlets(heap, frames, options);
   std::uint64_t last = 0;
   for (const ThreadState& state : states) {
     if (std::exchange(last, state.interpreter) == state.interpreter) continue;
     for (AsyncTask& task : tasks.read(state.interpreter, states, result.problems)) {
       result.tasks.push_back(std::move(task));
+    }
+    for (Greenlet& one : greenlets.read(state.interpreter, states, result.problems)) {
+      result.greenlets.push_back(std::move(one));
     }
   }
   if (heap.exhausted()) {

@@ -16,6 +16,7 @@ namespace pm::cpython {
 struct Options {
   bool locals = false;
   std::size_t max_frames = 2048;  // of one thread
+  bool greenlets = true;          // found by a walk over all objects
 };
 
 struct Frame {
@@ -94,6 +95,16 @@ struct AsyncTask {
   std::vector<std::uint64_t> waits_for;  // that future, and for gather() what it gathers
 };
 
+// A greenlet that is switched out.
+struct Greenlet {
+  std::uint64_t object = 0;
+  std::string name;           // its attribute `name`; empty: it has none
+  std::string type;           // "greenlet", "Greenlet" (gevent), "Hub"
+  bool main = false;          // what the thread itself began with
+  std::int32_t tid = 0;       // of its thread; 0: not known
+  std::vector<Frame> frames;  // innermost first
+};
+
 struct PythonState {
   bool found = false;
   std::string version;  // "3.11.7"
@@ -103,6 +114,7 @@ struct PythonState {
   bool gil_enabled = true;  // false: a free-threaded interpreter, and nobody switched its GIL on
   std::vector<Thread> threads;
   std::vector<AsyncTask> tasks;
+  std::vector<Greenlet> greenlets;
   Problems problems;
 };
 

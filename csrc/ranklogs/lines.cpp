@@ -1,6 +1,7 @@
 #include "ranklogs/lines.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace pm::ranklogs {
@@ -47,7 +48,7 @@ std::string_view Lines::sample() {
   return {buffer_.data(), std::min(size_, sample_bytes_)};
 }
 
-void Lines::each(const TakeLine& take) {
+void Lines::each(const TakeLines& take) {
   while (size_ > 0) {
     const std::size_t used = hand_out(take);
     std::memmove(buffer_.data(), buffer_.data() + used, size_ - used);
@@ -103,7 +104,15 @@ std::size_t Lines::without_zeros(char* begin, std::size_t size) {
 }
 
 // Hands out the lines of the buffer; returns how many bytes of it are done with.
-std::size_t Lines::hand_out(const TakeLine& take) {
+std::size_t Lines::hand_out(const TakeLines& take) {
+  std::array<Line, kMostAtOnce> lines;
+  std::size_t count = 0;
+  const auto add = [&](std::string_view text, std::uint64_t times) {
+    lines[count++] = {text, times};
+    if (count < lines.size()) return;
+    take(lines);
+    count = 0;
+  };
   std::size_t at = 0;
   const std::string_view all(buffer_.data(), size_);
   while (at < size_) {
@@ -115,16 +124,18 @@ std::size_t Lines::hand_out(const TakeLine& take) {
       continue;
     }
     const std::size_t copies = copies_behind(all, at, end);
-    take(all.substr(at, end - at), copies + 1);
+    add(all.substr(at, end - at), copies + 1);
     at += (copies + 1) * (end + 1 - at);
   }
   const std::size_t left = size_ - at;
   const bool too_long = left >= std::min(kLongestLine, buffer_.size());
-  if (!left || (!ended_ && !too_long)) return at;
-  if (!skipping_) {
-    take(all.substr(at, ended_ ? std::string_view::npos : kLongestLine), 1);
+  const bool whole = left && (ended_ || too_long);
+  if (whole && !skipping_) {
+    add(all.substr(at, ended_ ? std::string_view::npos : kLongestLine), 1);
     if (!ended_) ++cut_;
   }
+  take(std::span(lines).first(count));
+  if (!whole) return at;
   skipping_ = !ended_;
   return size_;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +18,13 @@ using Pull = std::function<std::size_t(char* to, std::size_t size)>;
 using PastHole = std::function<std::uint64_t()>;
 // `times` that a line stands there one right behind the other: packed, gigabytes of one line are a
 // few kilobytes, and they are passed as fast as bytes are compared.
-using TakeLine = std::function<void(std::string_view line, std::uint64_t times)>;
+struct Line {
+  std::string_view text;  // without its end
+  std::uint64_t times = 1;
+};
+// Some lines that stand behind each other: what they need can be asked for before it is needed.
+using TakeLines = std::function<void(std::span<const Line> lines)>;
+constexpr std::size_t kMostAtOnce = 16;
 
 class Lines {
  public:
@@ -28,8 +35,8 @@ class Lines {
 
   // Reads the start of the stream, whole lines or not, which stays to be read.
   std::string_view sample();
-  // Hands out every line without its end.
-  void each(const TakeLine& take);
+  // Hands out every line, at most kMostAtOnce together.
+  void each(const TakeLines& take);
 
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t cut() const noexcept { return cut_; }
@@ -41,7 +48,7 @@ class Lines {
   void fill(std::size_t wanted);
   void pass_holes();
   std::size_t without_zeros(char* begin, std::size_t size);
-  std::size_t hand_out(const TakeLine& take);
+  std::size_t hand_out(const TakeLines& take);
 
   const Pull& pull_;
   std::size_t block_bytes_, sample_bytes_;

@@ -36,12 +36,10 @@ std::size_t slot_of(std::string_view head) noexcept {
 
 }  // namespace
 
-const CachedPrefix* PrefixCache::find(std::string_view line) const noexcept {
+const CachedPrefix* PrefixCache::likely(std::string_view line) const noexcept {
   if (slots_.empty()) return nullptr;
   const std::size_t size = head_size(line);
-  if (!size) return nullptr;
-  const CachedPrefix* const head = slots_[slot_of(line.substr(0, size))].get();
-  return head != nullptr && line.substr(0, size) == head->text ? head : nullptr;
+  return size ? slots_[slot_of(line.substr(0, size))].get() : nullptr;
 }
 
 void PrefixCache::remember(std::string_view line, const Prefix& prefix, std::uint32_t writer) {

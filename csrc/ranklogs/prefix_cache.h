@@ -20,8 +20,9 @@ struct CachedPrefix {
 // A table of fixed size, in which a new one takes the place of an older one.
 class PrefixCache {
  public:
-  // The prefix that `line` begins with; nullptr where it is not known. Valid until the next change.
-  const CachedPrefix* find(std::string_view line) const noexcept;
+  // The only prefix that `line` may begin with; nullptr where none is known. Its text is not looked
+  // at. Valid until the next change.
+  const CachedPrefix* likely(std::string_view line) const noexcept;
 
   // What Grammar::parse() found in `line`. Only prefixes that end at their first blank are taken:
   // no byte behind them has decided anything.

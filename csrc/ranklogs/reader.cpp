@@ -1,6 +1,9 @@
 #include "ranklogs/reader.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
 
 #include "ranklogs/clean.h"
 #include "ranklogs/links.h"
@@ -22,6 +25,7 @@ constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and tho
 // Of few writers more is kept: how a process ended is told by its last lines, if by anything.
 constexpr std::size_t kTail = 32;
 constexpr std::size_t kMostTails = 1024;
+static_assert(std::has_single_bit(kTail) && std::has_single_bit(kHeldWords));
 constexpr std::size_t kLongestWords = 400;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
@@ -48,14 +52,14 @@ constexpr std::size_t kMostWork = 96;
 constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
 constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
 
-// No early exit: a compiler makes vectors of it, and most lines have none.
+// No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
 bool has_controls(std::string_view line) noexcept {
-  bool seen = false;
+  unsigned char seen = 0;
   for (const char c : line) {
     const auto byte = static_cast<unsigned char>(c);
-    seen |= (byte < 0x20) | (byte == 0x7f);
+    seen |= static_cast<unsigned char>((byte < 0x20) | (byte == 0x7f));
   }
-  return seen;
+  return seen != 0;
 }
 
 // Characters that no text has; those of terminals (backspace, escape, bells) it may have.
@@ -80,13 +84,17 @@ struct Writer {
   std::unique_ptr<Region> open;
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
-  std::vector<Held> words;  // a ring
+  std::vector<Held> words;  // a ring, of a power of two
   std::size_t next_word = 0;
   std::size_t learned_words = 0;
   unsigned work_wanted = 0;  // behind the last error
   unsigned looked_at = 0;
   std::uint64_t error_line = 0;
   std::string pending;  // text for the sink
+
+  // Where the line goes that comes after `number` others, and what was there before.
+  Held& word(std::size_t number) { return words[number & (words.size() - 1)]; }
+  const Held& word(std::size_t number) const { return words[number & (words.size() - 1)]; }
 };
 
 // The last lines of a writer that were nothing special, the oldest first.
@@ -95,7 +103,7 @@ std::vector<std::string> plain_above(const Writer& writer) {
   const std::size_t held = writer.words.size();
   const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
   for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
-    if (writer.words[k % held].plain) above.push_back(writer.words[k % held].text);
+    if (writer.word(k).plain) above.push_back(writer.word(k).text);
   }
   std::reverse(above.begin(), above.end());
   return above;
@@ -132,11 +140,13 @@ class Reader {
 
   void vote_on(std::string_view sample) { log_.grammar = vote(sample); }
 
-  void lines(std::string_view raw, std::uint64_t times);
+  void take(std::span<const Line> lines);
 
   Log finish();
 
  private:
+  void expect(std::span<const Line> lines);
+  void copies(std::string_view raw, std::uint64_t times);
   void line(std::string_view raw);
   std::uint32_t writer_of(const Prefix& prefix);
   std::uint32_t writer_above(std::string_view text);
@@ -156,6 +166,8 @@ class Reader {
   const Options& options_;
   const KeepLiterals literals_;
   PrefixCache prefixes_;
+  const CachedPrefix* likely_ = nullptr;  // of the line at hand
+  std::array<const CachedPrefix*, kMostAtOnce> expected_{};
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
@@ -223,9 +235,41 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
   return last_index_;
 }
 
+void Reader::take(std::span<const Line> lines) {
+  expect(lines);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    likely_ = expected_[i];
+    copies(lines[i].text, lines[i].times);
+  }
+}
+
+// The lines of many writers lie far apart in memory. What those at hand need is asked for together,
+// one step after the other: a step waits for what the one before it asked for.
+void Reader::expect(std::span<const Line> lines) {
+  std::array<const Writer*, kMostAtOnce> writers{};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    expected_[i] = prefixes_.likely(lines[i].text);
+    if (expected_[i] != nullptr) __builtin_prefetch(expected_[i]);
+  }
+  for (const CachedPrefix* const prefix : std::span(expected_).first(lines.size())) {
+    if (prefix == nullptr) continue;
+    __builtin_prefetch(prefix->text.data());
+    writers[count] = writers_[prefix->writer].get();
+    __builtin_prefetch(&writers[count]->label.lines);
+    __builtin_prefetch(&writers[count++]->next_word);
+  }
+  for (const Writer* const writer : std::span(writers).first(count)) {
+    if (!writer->words.empty()) __builtin_prefetch(&writer->word(writer->next_word));
+  }
+  for (const Writer* const writer : std::span(writers).first(count)) {
+    if (!writer->words.empty()) __builtin_prefetch(writer->word(writer->next_word).text.data());
+  }
+}
+
 // Of the same line again and again only the number changes, once two in a row were nothing special
 // and went to one writer; what is known of a writer's last lines comes from the last of them.
-void Reader::lines(std::string_view raw, std::uint64_t times) {
+void Reader::copies(std::string_view raw, std::uint64_t times) {
   unsigned alike = 0;
   for (; times > 0; --times) {
     const std::uint64_t binary = log_.binary_lines, nameless = log_.nameless;
@@ -257,7 +301,11 @@ void Reader::line(std::string_view raw) {
   if (controls && is_binary(raw)) ++log_.binary_lines;
   const std::string_view whole = controls ? without_controls(raw, clean_) : raw;
   std::string_view text = whole;
-  const CachedPrefix* const known = prefixes_.find(text);
+  const CachedPrefix* known = likely_;
+  if (known == nullptr || !text.starts_with(known->text)) {
+    known = prefixes_.likely(text);
+    if (known != nullptr && !text.starts_with(known->text)) known = nullptr;
+  }
   const Prefix prefix =
       known ? log_.grammar.parse_behind(known->prefix, text) : log_.grammar.parse(text);
   stream_ = prefix.stream;
@@ -354,7 +402,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
-    word = &writer.words[writer.next_word++ % held];
+    word = &writer.word(writer.next_word++);
     word->text.assign(text.substr(0, kLongestWords));
     word->line = log_.lines;
     word->plain = word->looked_at = false;
@@ -417,7 +465,7 @@ void Reader::special(Writer& writer) {
   const std::size_t held = writer.words.size();
   std::size_t at = writer.next_word - std::min(writer.next_word, held);
   for (at = std::max(at, writer.learned_words); at < writer.next_word; ++at) {
-    look_back(writer, writer.words[at % held]);
+    look_back(writer, writer.word(at));
   }
   writer.learned_words = writer.next_word;
   writer.work_wanted = kWorkBehind;
@@ -507,11 +555,11 @@ Log Reader::finish() {
     const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(writer.words[k % held].text);
+      writer.label.last_words.push_back(writer.word(k).text);
     }
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
-      Held& word = writer.words[k % held];
+      Held& word = writer.word(k);
       look_back(writer, word);
       writer.label.tail.push_back({word.line, std::move(word.text), word.again});
     }
@@ -528,7 +576,7 @@ Log read(const Pull& pull, const Options& options) {
   Reader reader(options);
   Lines lines(pull, options.block_bytes, options.sample_bytes, options.past_hole);
   reader.vote_on(lines.sample());
-  lines.each([&reader](std::string_view line, std::uint64_t times) { reader.lines(line, times); });
+  lines.each([&reader](std::span<const Line> some) { reader.take(some); });
   Log log = reader.finish();
   log.bytes = lines.bytes();
   log.zeros = lines.zeros();

@@ -229,6 +229,21 @@ class RawAsyncTask(TypedDict):
     frames: list[RawPythonFrame]
     """From what it awaits to its own coroutine."""
 
+class RawGreenlet(TypedDict):
+    """A greenlet that is switched out."""
+
+    object: int
+    name: str | None
+    """Its attribute `name`."""
+    type: str
+    """``"greenlet"``, ``"Greenlet"`` (gevent), ``"Hub"``."""
+    main: bool
+    """What its thread began with."""
+    tid: int | None
+    """Of its thread; None: not known."""
+    frames: list[RawPythonFrame]
+    """From where it will go on to its outermost call."""
+
 class RawFutexWait(TypedDict):
     """A thread that stood in futex(2), in an operation that waits."""
 
@@ -257,6 +272,7 @@ class RawPython(TypedDict):
     """False in a free-threaded interpreter whose GIL is off."""
     threads: list[RawPythonThread]
     tasks: list[RawAsyncTask]
+    greenlets: list[RawGreenlet]
 
 class RawSlim(TypedDict):
     source_bytes: int
@@ -739,12 +755,12 @@ class RawFlightRecorder(TypedDict):
     ]
     """(group, its words, its number here, operation, state, inputs, outputs, dtypes, time-out in
     ms, retired, is p2p, stack)."""
-    frames: list[tuple[str, str | None, int | None]]
-    stacks: list[tuple[int, ...]]
+    frames: tuple[tuple[str, str | None, int | None], ...]
+    stacks: tuple[tuple[int, ...], ...]
     """Frames of each, the innermost first."""
-    members: list[tuple[str, str, str | None, list[int]]]
+    members: tuple[tuple[str, str, str | None, tuple[int, ...]], ...]
     """(group, its words, ranks as JSON, ranks)."""
-    status: list[tuple[int, int, int, int]]
+    status: tuple[tuple[int, int, int, int], ...]
     """(number of the group here, last enqueued, started, completed); -1 for none."""
 
 def read_flight_recorder(data: bytes) -> RawFlightRecorder:

@@ -224,6 +224,7 @@ def full_report() -> Report:
                 }
             ],
             "async_tasks": [],
+            "greenlets": [],
             "groups": [
                 {"id": 0, "tids": [3097702], "summary": "aborts", "role": None, "state": None}
             ],

@@ -49,6 +49,8 @@ class Finding:
     """Whom and what it is about, where the evidence names them."""
     stands: bool = False
     """It is told as it is, whatever its rule yields to."""
+    survived: bool = False
+    """The process went on after it and exited with 0."""
     references: tuple[str, ...] = ()
     """Of this case, in place of those of the rule."""
     explains: tuple[str, ...] = ()
@@ -230,6 +232,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
             verdict=finding.verdict,
             about=finding.about,
             topic=item.topic,
+            survived=finding.survived,
         )
         answers = role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
         yield _Found(item, diagnosis, answers, finding)

@@ -34,8 +34,8 @@ class LastLines:
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
     form: str = ""
-    """What the first of them is, where that says more: ``"usage"``, a command line that was
-    refused, ``"code"``, the code with which something ended and nothing else, ``"summary"``,
+    """What the first of them, or the nearest one, is, where that says more: ``"usage"``, a command
+    line that was refused, ``"code"``, the word of who watched a program that failed, ``"summary"``,
     what names or counts what failed, ``"launcher"``, a launcher's own line."""
     above: LastLine | None = None
     """The line right above these errors: what ended may have written it."""
@@ -67,6 +67,22 @@ class LastLines:
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
     """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""
+
+
+@record
+class Watched:
+    """What somebody said who watched a program, and the program's own error above that."""
+
+    word: LastLine
+    """It tells that the program failed, by its code or by nothing, and not why."""
+    said: tuple[LastLine, ...]
+    """Errors above it, of what it watched: the telling one first."""
+    near: bool
+    """Nothing but a few lines stand between."""
+    plain: bool
+    """The first of them has the form of an error that ends something."""
+    known: str = ""
+    """See `LastLines.known`."""
 
 
 @record

@@ -6,11 +6,12 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 
 @record
@@ -47,7 +48,7 @@ class ExceptionText:
         if rest and first.startswith("Caught "):
             origin = rest.split("\n", 1)[0]
             return f"{origin} (c{first.removesuffix('.')[1:]})"
-        if rest and first.endswith(":"):
+        if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             first = f"{first} {rest.splitlines()[0]}"
         return f"{self.exception}: {first}" if first else self.exception
 
@@ -146,8 +147,13 @@ class LogFailure:
 
     @property
     def first_said(self) -> ExceptionText:
-        """What began it: the exception that all others of the chain came from."""
-        return self.causes[0] if self.causes else self.said
+        """What began it: the exception that all others of the chain came from.
+
+        A DataLoader's handler of SIGCHLD tells of a dead worker: what it interrupts began nothing.
+        """
+        if not self.causes or self.said.match("dataloader-workers"):
+            return self.said
+        return self.causes[0]
 
 
 _WINDOWS = {
@@ -190,6 +196,8 @@ class LogExit:
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
     output: str | None = None
     """The file that its launcher says it wrote to."""
+    times: int = 1
+    """How many processes ended so, where one line tells of several."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
@@ -202,11 +210,14 @@ class LogExit:
     @property
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
+        there = f" on {self.host}" if self.host else ""
+        if self.launcher == "raylet":
+            return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
         pid = f"the job's launcher ({pid})" if self.of_launcher else pid
-        return f"{pid}{f' on {self.host}' if self.host else ''} {how}"
+        return f"{pid}{there} {how}"
 
 
 @record
@@ -295,6 +306,8 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    watched: tuple[Watched, ...] = ()
+    """Errors above what only says that a program failed."""
     without_driver: bool = False
     """They are of a Ray session, and what its driver printed is not among them."""
     earlier: tuple[LastLine, ...] = ()
@@ -327,6 +340,7 @@ class RankLogs:
             stacks=self.stacks if last else None,
             flights=self.flights if last else (),
             last_lines=self.last_lines if last else (),
+            watched=self.watched if last else (),
             recorders=self.recorders if last else (),
             attempts=1,
         )

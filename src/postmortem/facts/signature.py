@@ -107,7 +107,7 @@ WHERE = (
     "run begin",  # where a program says that it starts
     "run sign",  # of which programs a log is
     "log",  # what programs and launchers print
-    "process text",  # what rules over cores read: the text of an exception, of abort()
+    "process text",  # what rules read in an exception, in the text of abort(), on standard error
     "error message",  # what an exception says: too general to look for in all of a log
     "kernel log",
     "scheduler log",

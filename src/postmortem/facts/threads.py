@@ -188,6 +188,22 @@ class AsyncTask:
 
 
 @record
+class Greenlet:
+    """A greenlet that is switched out."""
+
+    name: str | None
+    """Its attribute `name`."""
+    type: str
+    """``"greenlet"``, ``"Greenlet"`` (gevent), ``"Hub"``."""
+    main: bool
+    """What its thread began with, before it switched to others."""
+    tid: int | None
+    """Of the thread that it belongs to; None where that is not known."""
+    frames: tuple[Frame, ...]
+    """From where it will go on to its outermost call."""
+
+
+@record
 class Threads:
     """All threads of the process, the crashed one first if there is one."""
 
@@ -197,6 +213,8 @@ class Threads:
     """False in a free-threaded interpreter whose GIL is off: that nobody holds it means nothing."""
     async_tasks: tuple[AsyncTask, ...] = ()
     """Of CPython 3.11 to 3.14."""
+    greenlets: tuple[Greenlet, ...] = ()
+    """Of greenlet 2.0 and later; in slim cores and free-threaded interpreters none are found."""
 
     def __iter__(self) -> Iterator[Thread]:
         return iter(self.items)

@@ -24,7 +24,7 @@ from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
 from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.origin import Origin, read_origin
-from postmortem.readers.python_frames import async_tasks, python_stacks
+from postmortem.readers.python_frames import async_tasks, greenlets, python_stacks
 from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import replace
 
@@ -368,6 +368,13 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         for row in raw["threads"]
     ]
     items.sort(key=lambda thread: not thread.crashed)
-    gil = raw["python"] is None or raw["python"]["gil_enabled"]
-    tasks = () if raw["python"] is None else async_tasks(raw["python"]["tasks"])
-    return Threads(tuple(items), main, gil, tasks)
+    state = raw["python"]
+    if state is None:
+        return Threads(tuple(items), main)
+    return Threads(
+        tuple(items),
+        main,
+        state["gil_enabled"],
+        async_tasks(state["tasks"]),
+        greenlets(state["greenlets"]),
+    )

@@ -57,9 +57,11 @@ class Shared:
             known = self._shapes[key] = _collective(row, stack)
         return known
 
-    def group(self, name: str, words: str, text: str | None, ranks: list[int]) -> RecordedGroup:
+    def group(
+        self, name: str, words: str, text: str | None, ranks: tuple[int, ...]
+    ) -> RecordedGroup:
         """Return the one object of groups that are listed alike."""
-        key = (name, words, text, tuple(ranks))
+        key = (name, words, text, ranks)
         known = self._groups.get(key)
         if known is None:
             known = self._groups[key] = RecordedGroup(name, words, _members(text, ranks))
@@ -171,7 +173,7 @@ def _collective(row: tuple[Any, ...], stack: tuple[Frame, ...]) -> Collective:
     )
 
 
-def _members(text: str | None, ranks: list[int]) -> tuple[int, ...]:
+def _members(text: str | None, ranks: tuple[int, ...]) -> tuple[int, ...]:
     """Return the ranks of a group in its order: JSON inside of NCCL's dumps, empty in gloo's."""
     found: object = ranks
     if text is not None:
@@ -179,5 +181,5 @@ def _members(text: str | None, ranks: list[int]) -> tuple[int, ...]:
             found = json.loads(text)
         except (ValueError, RecursionError):
             return ()
-    listed = found[:_MOST_RANKS] if isinstance(found, list) else []
+    listed = found[:_MOST_RANKS] if isinstance(found, list | tuple) else ()
     return tuple(dict.fromkeys(r for r in listed if type(r) is int and r >= 0))

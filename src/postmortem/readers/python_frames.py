@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.python_stacks import PythonFrame, PythonStack
 from postmortem.facts.source import Problem
-from postmortem.facts.threads import AsyncTask, Frame, Thread, Threads, Trust
+from postmortem.facts.threads import AsyncTask, Frame, Greenlet, Thread, Threads, Trust
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawAsyncTask, RawPythonThread
+    from postmortem._native import RawAsyncTask, RawGreenlet, RawPythonThread
 
 # GCC splits and clones functions and marks the parts behind the name.
 _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
@@ -66,6 +66,20 @@ def async_tasks(rows: Iterable[RawAsyncTask]) -> tuple[AsyncTask, ...]:
             waits_for=tuple(names[one] for one in row["waits_for"] if one in names),
         )
         for row in rows
+    )
+
+
+def greenlets(rows: Iterable[RawGreenlet]) -> tuple[Greenlet, ...]:
+    """Return the greenlets, those that threads began with first."""
+    return tuple(
+        Greenlet(
+            name=row["name"],
+            type=row["type"],
+            main=row["main"],
+            tid=row["tid"],
+            frames=tuple(frame.frame() for frame in python_frames(row)),
+        )
+        for row in sorted(rows, key=lambda row: (not row["main"], row["name"] or "", row["object"]))
     )
 
 
@@ -135,8 +149,8 @@ def with_python(
     return merged, "; ".join(remarks) or None
 
 
-def python_frames(thread: RawPythonThread | RawAsyncTask) -> tuple[PythonFrame, ...]:
-    """Return the Python frames of one thread or task as the native reader gives them."""
+def python_frames(thread: RawPythonThread | RawAsyncTask | RawGreenlet) -> tuple[PythonFrame, ...]:
+    """Return the Python frames of one thread, task or greenlet as the native reader gives them."""
     return tuple(
         PythonFrame(
             function=row["function"],

@@ -36,6 +36,7 @@ class _Room:
 
 
 _ROOMS = (
+    _Room((2, 2), 3, 4, 5),
     _Room((2, 2), 3, 2, 3),
     _Room((2, 1), 3, 2, 2, row_lines=1),
     _Room((1, 1), 3, 2, 2, row_lines=1),

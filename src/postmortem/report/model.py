@@ -57,6 +57,8 @@ class Diagnosis:
     about: Subject | None = None
     """Whom and what it is about, where the evidence names them."""
     topic: Topic = Topic.FAILURE
+    survived: bool = False
+    """The process went on after it and exited with 0."""
 
 
 @record

@@ -151,6 +151,25 @@ def test_deciders_and_rules_over_ranks_read_no_text(path: Path) -> None:
     assert not re.search(r"\bPattern\(|^import re\b|\bre\.(?:compile|search|match)", text, re.M)
 
 
+_SAID = r"(?:text|message|what|said)"
+_READS = re.compile(
+    rf"(?<!')[\"'] (?:not )?in (?:\w+\.)*{_SAID}\b"
+    rf"|\b{_SAID}\.(?:startswith|removeprefix|find)\([\"'(]"
+)
+
+
+def test_rules_ask_for_what_a_process_said_by_id() -> None:
+    """Of a recording of strace a text is a call with its arguments, which is no wording."""
+    found = [
+        (path.stem, line.strip())
+        for folder in ("core", "gpu", "hang", "importing", "incident", "ranks")
+        for path in sorted((SRC / "diagnose" / folder).rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if _READS.search(line)
+    ]
+    assert found == []
+
+
 _CONCLUSIONS = re.compile(
     r"\b(?:title|cause|detail|why)\.(?:startswith|endswith|partition|removeprefix|find)\("
     r"|[\"'] (?:not )?in [\w.]*\.(?:title|cause|detail|why|words)\b"

@@ -48,8 +48,8 @@ def _report(folder: Path, text: str) -> Report:
         (_AGENT.format(code=1) + _LAUNCHER, "rank_exited_silently", Outcome.FAILED),
         ("> stderr: " + _AGENT.format(code=-9), "rank_crashed", Outcome.FAILED),
         (_JAX, "rank_never_joined", Outcome.FAILED),
-        (_RAYLET, "unnamed_process_ended", Outcome.FAILED),
-        (_RAYLET + _CUT, "unnamed_process_ended", Outcome.FAILED),
+        (_RAYLET, "process_ended", Outcome.FAILED),
+        (_RAYLET + _CUT, "process_ended", Outcome.FAILED),
         (
             "[n7:4711:0:4733] Caught signal 11 (Segmentation fault: address not mapped)\n"
             "==== backtrace (tid: 4733) ====\n",

@@ -3,9 +3,12 @@
 import pytest
 
 from postmortem.diagnose.incident.graph import solve
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
 from postmortem.report.model import Confidence
 
@@ -15,12 +18,21 @@ def failure(line: int, exception: str = "KeyError") -> LogFailure:
     return LogFailure("exception", said, 0, "job.log", line, begin_line=line - 2)
 
 
+def line(number: int) -> LastLine:
+    return LastLine("exited with code 1", "job.log", number)
+
+
 def rank(number: int | None, *, code: int | None = None, signal: str | None = None) -> RankState:
     end = LogExit("job.log", 90, number, code=code, signal=signal)
     return RankState(Writer(str(number), number), number, exit=end if code or signal else None)
 
 
+def stop(why: Stop) -> LogEvent:
+    return LogEvent(Kind.STOPPED, Attribution(StoppedFromOutside("the job was ended", why)))
+
+
 K = Kind
+ABORTED = RankState(Writer("1", 1), 1, own=(failure(20, "MPI_Abort"),))
 SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
 CODE = rank(2, code=1)
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
@@ -64,6 +76,13 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LogEvent(K.STOPPED, None, last=failure(40)),
         LIKELY,
     ),
+    (
+        "error-then-word",
+        LogEvent(K.SAID_ABOVE, None, last=line(58)),
+        LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
+        LIKELY,
+    ),
+    ("limit-then-abort", stop(Stop.MEMORY), LogEvent(K.CRASHED, None, (ABORTED,)), LIKELY),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
 ]
 APART: list[tuple[str, LogEvent, LogEvent]] = [
@@ -83,6 +102,12 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),
         LogEvent(K.STOPPED, None, last=failure(40)),
     ),
+    (
+        "error-then-word",
+        LogEvent(K.SAID_ABOVE, None, last=line(58)),
+        LogEvent(K.SAID_LAST, None, last=line(90)),
+    ),
+    ("limit-then-abort", stop(Stop.TIME), LogEvent(K.CRASHED, None, (ABORTED,))),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
 ]
 

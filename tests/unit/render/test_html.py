@@ -18,6 +18,7 @@ from builders.reports import full_report
 from postmortem.records import replace
 from postmortem.render import html
 from postmortem.report.blocks import Excerpt, KeyValues, Note, Table
+from postmortem.report.card import Card
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 
 VOID = {"meta", "br"}
@@ -127,6 +128,17 @@ def test_no_text_of_the_evidence_is_markup(words: str) -> None:
 
 def test_the_same_report_gives_the_same_page() -> None:
     assert page(full_report()) == page(full_report())
+
+
+def test_the_card_has_its_lines() -> None:
+    out = io.StringIO()
+    card = Card("it died", True, why="null <pointer>", steps=("look", "then act"))
+    html.render(full_report(), out, card=card)
+    checked(out.getvalue())
+    shown = re.search('<pre class="card">(.*?)</pre>', out.getvalue(), re.DOTALL)
+    assert shown is not None
+    rows = [row.split() for row in shown[1].split("\n")]
+    assert rows == [["why", "null", "&lt;pointer&gt;"], ["next", "1", "look"], ["2", "then", "act"]]
 
 
 def test_512_ranks_take_less_than_3_mb() -> None:

@@ -13,6 +13,7 @@ _LAST = Wording("nccl-last-error")
 _CUDA = Wording("gpu-error")
 _CUDA_FAILURE = Wording("nccl-cuda-failure")
 _SEQUENCE = Wording("collective-sequence")
+_WORK = Wording("pgnccl-work")
 
 
 @record
@@ -139,7 +140,7 @@ def _details(text: str) -> str:
     """Return sequence number, version and NCCL's own last words, where the text has them."""
     parts = []
     sequence = _SEQUENCE.search(text)
-    if sequence is not None and "SeqNum" not in text:
+    if sequence is not None and _WORK.search(text) is None:
         parts.append(f"sequence {sequence['seq']}")
     version = _VERSION.search(text)
     if version is not None:

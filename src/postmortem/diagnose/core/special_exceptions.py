@@ -19,9 +19,10 @@ EXCEPTION_RULES = (
 _CUDA_ERROR = Wording("gpu-error")
 _OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
 _OUT_OF_MEMORY_TEXT = Wording("memory-short")
-_NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
+_NCCL_TEXT = Wording("text-of-nccl")
 _NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
-_GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo")
+_GLOO = Wording("text-of-gloo")
+_TRY_AGAIN = Wording("system-error-eagain")
 
 HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
 
@@ -118,7 +119,7 @@ def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
     """Return whether std::thread threw because pthread_create() failed (EAGAIN)."""
     if exception is None or exception.type != "std::system_error":
         return False
-    if "Resource temporarily unavailable" not in (exception.what or ""):
+    if _TRY_AGAIN.search(exception.what or "") is None:
         return False
     names = [bare(frame.function) for frame in thread.frames[:24]]
     return any(name.startswith("std::thread::") for name in names)

@@ -10,20 +10,18 @@ What to do
     is installed.
 """
 
-import re
 from pathlib import Path
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
+from postmortem.knowledge.messages import Wording
+from postmortem.patterns import Pattern
 from postmortem.text import shell_word
 
-_SYMBOL = re.compile(r"(?P<file>\S+): undefined symbol: (?P<what>[^\s,]+)")
-_VERSION = re.compile(
-    r"(?P<file>\S+): version [`'](?P<what>[A-Z]+_[\w.]+)' not found"
-    r"(?: \(required by (?P<by>[^)]+)\))?"
-)
-_LIBRARY = re.compile(r"(?P<what>\S+\.so[.\d]*): cannot open shared object file")
-_TORCH = re.compile(r"c10|at\d|torch")
+_SYMBOL = Wording("ld-symbol")
+_VERSION = Wording("ld-version")
+_LIBRARY = Wording("ld-not-opened")
+_TORCH = Pattern(r"c10|at\d|torch")
 
 
 @rule()

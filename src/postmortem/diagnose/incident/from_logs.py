@@ -7,16 +7,14 @@ from postmortem.diagnose.incident.common import alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.diagnose.strace.stderr_errors import worded
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
 Document = Mapping[str, Any]
 
 _MOST_KERNEL = 64
-_NUMBERS = Pattern(
-    r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward|loss.?scale|"
-    r"FloatingPointError)\b"
-)
+_NUMBERS = Wording("numbers-not-finite")
 _OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,

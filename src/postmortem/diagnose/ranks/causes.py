@@ -350,6 +350,8 @@ class SaidLast:
     """See `LastLines.form`."""
     above: str = ""
     """The line right above them, if that may say why."""
+    word: str = ""
+    """What somebody who watched said below: that it failed, and not why."""
     first: bool = False
     """Nothing stands above them."""
     known: str = ""

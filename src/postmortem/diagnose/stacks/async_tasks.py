@@ -1,7 +1,7 @@
-"""What the tasks of an event loop wait for, those that stand in the same place together."""
+"""What the tasks of an event loop and greenlets wait for, those in the same place together."""
 
 from postmortem.diagnose.stacks.names import location
-from postmortem.facts.threads import AsyncTask, Frame, Threads, is_own
+from postmortem.facts.threads import AsyncTask, Frame, Greenlet, Threads, is_own
 from postmortem.text import counted, some
 
 
@@ -19,10 +19,39 @@ def task_rows(threads: Threads, tid: int | None = None) -> list[tuple[str, str, 
     return [(some([task.name for task in tasks], 3), *_stands(tasks[0])) for tasks in found]
 
 
+def greenlet_rows(threads: Threads, tid: int | None = None) -> list[tuple[str, str, str]]:
+    """Return for each place: the greenlets, the call that they wait in, and the user's own code.
+
+    What a thread began with comes first. With `tid`, only that thread's.
+    """
+    same: dict[tuple[object, ...], list[Greenlet]] = {}
+    for one in threads.greenlets:
+        if tid is None or one.tid == tid:
+            same.setdefault((one.main, one.type, one.frames), []).append(one)
+    rows = []
+    for alike in sorted(same.values(), key=lambda alike: (not alike[0].main, -len(alike))):
+        inner, own = alike[0].frames[0], own_frame(alike[0])
+        rows.append((_who(alike), "" if own is inner else _place(inner), _place(own)))
+    return rows
+
+
+def _who(alike: list[Greenlet]) -> str:
+    if alike[0].main:
+        return "main"
+    if all(one.name for one in alike):
+        return some([one.name for one in alike], 3)
+    return alike[0].type if len(alike) == 1 else f"{len(alike):,} of type {alike[0].type}"
+
+
 def loop_words(threads: Threads, tid: int) -> str:
-    """Return ``runs an event loop in which 3 tasks wait: …``; empty where it runs none of them."""
+    """Return ``waits in an event loop with 3 tasks: …``; empty where it runs none of them.
+
+    Of a thread in gevent's hub the same is said of its greenlets.
+    """
     tasks = [task for task in threads.async_tasks if task.tid == tid]
-    if not tasks or any(task.running for task in tasks):
+    if not tasks:
+        return _hub_words(threads, tid)
+    if any(task.running for task in tasks):
         return ""
     who, awaits, place = task_rows(threads, tid)[0]
     return (
@@ -30,7 +59,18 @@ def loop_words(threads: Threads, tid: int) -> str:
     )
 
 
-def own_frame(task: AsyncTask) -> Frame:
+def _hub_words(threads: Threads, tid: int) -> str:
+    frames = next((one.frames for one in threads if one.tid == tid), ())
+    file = next((frame.file for frame in frames if frame.kind == "python"), None) or ""
+    rows = greenlet_rows(threads, tid)
+    if not rows or not file.endswith("/gevent/hub.py"):
+        return ""
+    who, _, place = rows[0]
+    count = sum(one.tid == tid for one in threads.greenlets)
+    return f"waits in gevent's hub with {counted(count, 'greenlet')}: {who} at {place}"
+
+
+def own_frame(task: AsyncTask | Greenlet) -> Frame:
     """Return the innermost call of the user's own code, else the innermost one."""
     return next((frame for frame in task.frames if is_own(frame.file)), task.frames[0])
 

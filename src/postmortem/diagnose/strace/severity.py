@@ -6,7 +6,7 @@ from postmortem.diagnose.rule import Finding
 from postmortem.diagnose.strace.calls import cite_calls, subject
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Match
-from postmortem.records import record
+from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Evidence, Role
 
 
@@ -17,6 +17,7 @@ class Weight:
     role: Role
     confidence: Confidence
     words: str
+    survived: bool = False
 
 
 def weigh(
@@ -35,7 +36,7 @@ def weigh(
         return weigh_fate(logs.fate(match), confidence, lasting=lasting, root=root)
     weight = weigh_fate(logs.fate(match), _at_most_likely(confidence), lasting=lasting, root=root)
     words = "; which file it was is told by the order of the calls alone"
-    return Weight(weight.role, weight.confidence, words + weight.words)
+    return replace(weight, words=words + weight.words)
 
 
 def weigh_fate(
@@ -52,8 +53,8 @@ def weigh_fate(
         return Weight(root, confidence if lasting else Confidence.POSSIBLE, words)
     words = "; the process went on and exited with 0: it may have handled this"
     if lasting:
-        return Weight(root, _at_most_likely(confidence), words)
-    return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, words)
+        return Weight(root, _at_most_likely(confidence), words, survived=True)
+    return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, words, survived=True)
 
 
 def worst(logs: Logs, groups: tuple[FailedCalls, ...]) -> tuple[FailedCalls, ...]:
@@ -90,5 +91,6 @@ def of_calls(
         next_steps=next_steps,
         evidence=(*(row for one in groups[:3] for row in cite_calls(one)), *evidence),
         role=weight.role,
+        survived=weight.survived,
         about=subject(groups[0]),
     )

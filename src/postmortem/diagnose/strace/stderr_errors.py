@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from postmortem import thresholds
 from postmortem.facts.syscalls import LastFailure, Task
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
-# CPython's OSError, Rust's io::Error, and what C programs print themselves.
-_NUMBER = Pattern(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno[ =:]{1,3}(\d{1,3})\b")
+_NUMBER = Wording("errno-number")
+_CLASS = Wording("errno-class")
+_NOT_FOUND = Wording("shell-not-found")
 # The C library looks for translations of its messages when it has one to write.
 _CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
 # What sem_open() and mkstemp() look for is to be new.
@@ -19,14 +21,6 @@ _AROUND = Pattern(
     r"^(?: {2,}|\t|- |Require stack|at |: |File \"| *\d+: |\.\.\. \d+ more|Node\.js v"
     r"|npm \S+ A complete log|note: |stack backtrace|compilation terminated|[^A-Za-z]*$)"
 )
-_NOT_FOUND = Pattern(r"sh: (?:line )?(?:\d+: )?(?P<name>[^\s:/…]+): (?:comman|not fo)")
-_EXCEPTIONS = {
-    "FileNotFoundError": "ENOENT",
-    "IsADirectoryError": "EISDIR",
-    "NotADirectoryError": "ENOTDIR",
-    "FileExistsError": "EEXIST",
-}
-_EXCEPTION = Pattern("|".join(_EXCEPTIONS))
 _CUT = "…\n"
 _LEAST_NAME = 4
 _LEAST_LINE = 16
@@ -111,7 +105,7 @@ def spoken_errors(task: Task, *, exceptions: bool = False) -> Iterator[tuple[str
                 yield name, line
         yield from ((name, line) for name in worded(words))
         if exceptions:
-            yield from ((_EXCEPTIONS[one[0]], line) for one in _EXCEPTION.finditer(words))
+            yield from ((str(one.lastgroup), line) for one in _CLASS.finditer(words))
 
 
 def worded(words: str) -> list[str]:

@@ -13,7 +13,8 @@ What to do
 
 from postmortem import thresholds
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.watch import MIB, Trend, Watched, Watching, growth
+from postmortem.diagnose.watch.growing import growing, growth_words, rate_words
+from postmortem.facts.watch import MIB, Trend, Watched, Watching
 from postmortem.text import size
 
 _MOST = 8
@@ -21,19 +22,12 @@ _MOST = 8
 
 @rule(role=Role.CONTRIBUTING)
 def memory_grows(seen: Watching) -> Findings:
-    grown = []
-    for one in seen.processes:
-        points = [(sample.time, float(sample.held)) for sample in one.samples]
-        if (found := growth(points)) is not None:
-            grown.append((one, found))
-    grown.sort(key=lambda pair: -pair[1].per_second)
-    for one, found in grown[:_MOST]:
+    for one, found in growing(seen)[:_MOST]:
         yield _finding(one, found)
 
 
 def _finding(one: Watched, found: Trend) -> Finding:
     first, last = one.samples[0], one.samples[-1]
-    rate = f"{found.per_second * 60 / MIB:,.1f} MiB a minute"
     evidence = [
         Evidence(
             one.label,
@@ -48,17 +42,13 @@ def _finding(one: Watched, found: Trend) -> Finding:
     for name, before, after in kinds:
         if after - before > MIB:
             evidence.append(Evidence(one.label, f"{name}: {size(before)} to {size(after)}"))
-    where = ""
-    if one.lines:
-        line, count = one.lines[0]
-        where = f"; likely at {line}, where it stood {count} of {one.looks} times when it had grown"
-        evidence += [
-            Evidence(one.label, f"stood at {row} {number} of {one.looks} times")
-            for row, number in one.lines[1:4]
-        ]
+    evidence += [
+        Evidence(one.label, f"stood at {row} {number} of {one.looks} times")
+        for row, number in one.lines[1:4]
+    ]
     return Finding(
-        title=f"{one.label} grows by {rate}",
-        cause=f"{one.label} ({one.command[:80]}) grows by {rate}{where}.",
+        title=f"{one.label} grows by {rate_words(found)}",
+        cause=f"{growth_words(one, found)}.",
         confidence=Confidence.LIKELY
         if found.seconds >= thresholds.GROWTH_SECONDS
         else Confidence.POSSIBLE,

@@ -10,23 +10,25 @@ What to do
 """
 
 import time
+from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.watch import MIB, Ceiling, Watching, growth
+from postmortem.diagnose.watch.growing import growing, growth_words
+from postmortem.facts.watch import MIB, Ceiling, Trend, Watched, Watching, growth
 from postmortem.text import size
 
 
 @rule()
 def memory_will_run_out(seen: Watching) -> Findings:
     for ceiling in seen.ceilings:
-        found = _forecast(ceiling)
+        found = _forecast(ceiling, growing(seen))
         if found is not None:
             yield found
             return  # the nearest limit first; the others come later
 
 
-def _forecast(ceiling: Ceiling) -> Finding | None:
+def _forecast(ceiling: Ceiling, growers: Sequence[tuple[Watched, Trend]]) -> Finding | None:
     last_at, last = ceiling.used[-1]
     share = last / ceiling.limit_bytes if ceiling.limit_bytes else 0.0
     rising = growth([(at, float(used)) for at, used in ceiling.used], 16 * MIB)
@@ -48,11 +50,17 @@ def _forecast(ceiling: Ceiling) -> Finding | None:
         evidence.append(
             Evidence(ceiling.name, f"grows by {rate:,.1f} MiB a minute over {rising.seconds:.0f} s")
         )
+    who = f"{growth_words(*growers[0])}. " if growers else ""
     return Finding(
         title=f"{ceiling.name} {when}",
-        cause=f"{ceiling.name}, {size(ceiling.limit_bytes)}, {when}; then the kernel kills.",
+        cause=f"{who}Where the limit is reached, the kernel kills.",
         confidence=confidence,
-        next_steps=("see who grows below", "afterwards, the kernel's log tells who was killed"),
+        next_steps=(
+            "look at what that line keeps; or give the job more memory"
+            if growers and growers[0][0].lines
+            else "find what grows, or give the job more memory",
+            "afterwards, the kernel's log tells who was killed",
+        ),
         evidence=tuple(evidence),
     )
 

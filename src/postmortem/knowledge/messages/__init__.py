@@ -5,7 +5,7 @@ is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,15 @@ class Wording:
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return where it first stands in a text; lines in it are no borders but for a dot."""
-        if self._compiled is None:
-            self._compiled = re.compile(briefs()[self._name].pattern)
-        return self._compiled.search(text)
+        return (self._compiled or self._regex()).search(text)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield all places where it stands."""
+        return (self._compiled or self._regex()).finditer(text)
+
+    def _regex(self) -> re.Pattern[str]:
+        self._compiled = re.compile(briefs()[self._name].pattern)
+        return self._compiled
 
 
 TABLE = Path(__file__).parent / "patterns.txt"

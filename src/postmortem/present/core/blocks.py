@@ -1,6 +1,6 @@
 """The report of a core, block by block: what happened, where, who else was there, who it was."""
 
-from postmortem.present.async_tasks import task_block
+from postmortem.present.async_tasks import greenlet_block, task_block
 from postmortem.present.core import facts as core_facts
 from postmortem.present.core.lock_blocks import lock_block
 from postmortem.present.core.stacks import register_block, stack_blocks
@@ -20,6 +20,7 @@ def core_blocks(
     blocks += stack_blocks(view, verbose=verbose, all_threads=all_threads, with_locals=with_locals)
     blocks.append(lock_block(view, verbose=verbose))
     blocks.append(task_block(view.threads, verbose=verbose))
+    blocks.append(greenlet_block(view.threads, verbose=verbose))
     blocks.append(core_facts.identity(view, verbose=verbose))
     blocks.append(core_facts.trouble(view))
     if view.binary is not None:

@@ -29,6 +29,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         threads=[bodies.of(thread, group_of[thread.tid]) for thread in view.threads],
         groups=[group_body(group) for group in found],
         async_tasks=view.threads.async_tasks,
+        greenlets=view.threads.greenlets,
         modules=view.modules.items,
         fault=_fault(view.fault),
     )

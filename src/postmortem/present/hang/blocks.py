@@ -9,7 +9,7 @@ from postmortem.diagnose.stacks.groups import groups
 from postmortem.diagnose.stacks.names import location, shorten
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.threads import Frame, Thread
-from postmortem.present.async_tasks import task_block
+from postmortem.present.async_tasks import greenlet_block, task_block
 from postmortem.present.ranks.stacks import tree_block
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
 from postmortem.text import counted
@@ -62,9 +62,9 @@ def _suspect(one: LiveProcess, job: LiveJob, *, verbose: bool) -> Iterator[Block
         return
     yield KeyValues(tuple(_about(one, thread, job)))
     yield _stack(one, thread, f"main thread of {_who(one)}", verbose=verbose)
-    tasks = task_block(one.threads, verbose=verbose)
-    if tasks is not None:
-        yield tasks
+    for block in (task_block, greenlet_block):
+        if (table := block(one.threads, verbose=verbose)) is not None:
+            yield table
     for tid in _holders(one, thread):
         holder = next((other for other in one.threads if other.tid == tid), None)
         if holder is not None:

@@ -54,6 +54,7 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
         ],
         groups=[group_body(group) for group in found],
         async_tasks=one.threads.async_tasks,
+        greenlets=one.threads.greenlets,
         descriptors=one.descriptors[:_MOST_DESCRIPTORS],
     )
 

@@ -77,10 +77,9 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
+            known = _meaning(failure)
             words = clip(failure.said.words, 200)
-            if not placed:  # a card has room for what it means
-                known = _meaning(failure)
-                words = f"{known}: {words}" if known else words
+            words = f"{known}: {words}" if known else words
             if isinstance(blame.cause, Raised) and blame.cause.child is not None:
                 words = f"its child crashed: {clip(blame.cause.child.said.words, 120)}; {words}"
             at = at_frame(failure) if placed else ""
@@ -93,8 +92,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         nameless = _nameless(view, blame.first[0])
         if nameless and rest:
             said = f"the program{rest}"
-        known = _meaning(blame.first[0].failure)
-        said += f" ({known})" if known else ""
+        meaning = _meaning(blame.first[0].failure)
+        said += f" ({meaning})" if meaning else ""
         if blame.how is CauseKind.NUMBERS:
             first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"

@@ -198,9 +198,6 @@ def _nothing(logs: tuple[SystemCalls, ...]) -> str:
     return f"not in the log; if you expected it, record every process and call: {RECORD}"
 
 
-_HANDLED = "the process went on and exited with 0"
-
-
 def _said_first(diagnoses: Sequence[Diagnosis]) -> str | None:
     """Return the best diagnosis in words, hedged as it must be; nothing if all are in passing."""
     best = diagnoses[0] if diagnoses else None
@@ -210,5 +207,5 @@ def _said_first(diagnoses: Sequence[Diagnosis]) -> str | None:
         if best.id == "known_last_words":  # only of processes that failed
             return best.title
         return f"no process failed for it, but: {best.title}"
-    survived = f" ({_HANDLED})" if _HANDLED in best.cause else ""
+    survived = " (the process went on and exited with 0)" if best.survived else ""
     return hedged(diagnoses, after=survived)

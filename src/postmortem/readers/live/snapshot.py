@@ -167,11 +167,17 @@ class _Snapshot:
             for one in facts.problems
             if "command line" not in one.where
         ]
-        tasks = tuple(
-            replace(one, tid=tids.get(one.tid, one.tid)) if one.tid is not None else one
-            for one in facts.threads.async_tasks
+
+        def ours(tid: int | None) -> int | None:
+            return None if tid is None else tids.get(tid, tid)
+
+        return replace(
+            facts.threads,
+            items=tuple(items),
+            main_tid=self._pid,
+            async_tasks=tuple(replace(t, tid=ours(t.tid)) for t in facts.threads.async_tasks),
+            greenlets=tuple(replace(g, tid=ours(g.tid)) for g in facts.threads.greenlets),
         )
-        return Threads(tuple(items), self._pid, async_tasks=tasks)
 
     def _tell(self, refused: int, stopped: bool, process: LiveProcess) -> None:
         """Note what kept the process from standing still while it was read."""

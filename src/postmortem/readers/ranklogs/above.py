@@ -1,13 +1,23 @@
-"""What stands right above a launcher's word on a process whose lines carry no name."""
+"""What stands above the word of who watched a program: a launcher, a runner, what started it."""
 
-from collections.abc import Collection, Sequence
-from typing import BinaryIO
+from collections.abc import Collection, Mapping, Sequence
 
 from postmortem import _native
-from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogExit, LogFailure
+from postmortem.facts.last_lines import LastLine, Watched
+from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
+from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.ranklogs.last_words import calm, works, wrong
+from postmortem.readers.ranklogs.last_lines import ToldLines, reason, unstamped
+from postmortem.readers.ranklogs.last_words import (
+    calm,
+    says_why,
+    strong,
+    survived,
+    telling,
+    watched,
+    works,
+    wrong,
+)
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
@@ -24,6 +34,28 @@ _OWN = "last-launcher"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _TABLES = ("Slurm", "kubernetes")
 """What was asked how a job had ended: no line of the job stands above it."""
+_MOST_SEARCHED = 2000
+"""Lines above a runner's word, where no line says that a step begins."""
+_REACH = 40
+"""Lines between the two, where the error is a mere word or a level: programs go on after such."""
+_GAP = 12
+"""Lines between errors that go together."""
+_UNDERLINE = Pattern(r"^[-=]{4,}$")
+"""Below the name of a test, which says what failed and not why."""
+_MOST_CITED = 3
+_MOST_WORDS = 8
+"""Words of watchers that are followed up."""
+_OF_WATCHERS = ("last-more", _OWN)
+_BEGINS, _AFTER = "last-command", "last-after"
+_OF_TOOL = "last-error-word-build"
+_CUT = "last-error-cut"
+_PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
+"""Of a shell, with the command: GitLab's runner, which prints one before each, or a terminal."""
+_ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO - | {6}(?=\S))")
+"""What Docker, Airflow and pip write before the lines of a command."""
+_QUOTED = Pattern(r"^(?:@@|[\s+\-<>|#\"\x27]|\d+ *\|)")
+"""A part of a diff, of source, of a stack."""
 
 
 def with_above(
@@ -52,13 +84,7 @@ def with_above(
 
 def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
     """Return the lines above one that are not the launcher's, the telling ones first."""
-    try:
-        with open_regular(path) as stream:
-            if compression_of(stream.read(HEAD_BYTES)) is not None:
-                return ()
-            lines = _lines_before(stream, line)
-    except (OSError, Refused):
-        return ()
+    lines = _lines_before(path, line, _MOST_READ)
     above = line - len(lines)
     rows = _nameless(lines)
     known = Signatures.load("last line").matches(text for _, text in rows)
@@ -78,16 +104,107 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
     return tuple(one for _, one in rows_found)
 
 
-def _lines_before(stream: BinaryIO, line: int) -> list[bytes]:
-    """Return the lines above one, without their ends; none where it stands too far below."""
-    stream.seek(0)
-    wanted, above, kept = line - 1, 0, b""
-    while above < wanted and stream.tell() < _MOST_BYTES and (block := stream.read(_BLOCK)):
-        above += block.count(b"\n")
-        kept = kept[-_BLOCK:] + block
+def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched, ...]:
+    """Return the errors above what only says that a program failed: a code, an exception for it.
+
+    `begins` has the first line of each file that was judged.
+    """
+    words = [
+        one.errors[0] if one.errors else one.nearest
+        for one in logs.last_lines
+        if one.form == "code"
+    ]
+    nameless = [f for f in logs.failures if f.work is None and logs.who(f.writer).rank is None]
+    known = Signatures.load("last line").matches(f.said.words for f in nameless)
+    wrapped = [
+        LastLine(f.said.words, f.file, f.begin_line)
+        for f, row in zip(nameless, known, strict=True)
+        if watched(match.id for match in row)
+    ]
+    told: dict[str, list[tuple[int, int]]] = {}
+    for failure in logs.failures:
+        told.setdefault(failure.file, []).append((failure.begin_line, failure.line))
+    found = (
+        error_above(word, begins.get(word.file, 1), ToldLines(told.get(word.file, ())))
+        for word in [*wrapped, *filter(None, words)][:_MOST_WORDS]
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
+    """Return the program's own error above the word of who watched it, if one stands in reach.
+
+    Lines before `since` are of another run. What is `told` as a failure decides by itself. The
+    search ends where the runner began the command, and where a line tells of work.
+    """
+    lines = _lines_before(word.file, word.line, min(_MOST_SEARCHED, word.line - since))
+    texts = [_plain(line) for line in lines]
+    known = [[m.id for m in row] for row in Signatures.load("last line").matches(texts)]
+    first = word.line - len(lines)
+    over = next((i for i, ids in enumerate(known) if _AFTER in ids), len(lines))
+    found: list[int] = []
+    between = gap = 0
+    for at in range(over - 1, -1, -1):
+        ids = known[at]
+        if _BEGINS in ids or survived(ids) or gap > _GAP or _PROMPT.match(texts[at]):
+            break
+        if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
+            continue
+        near = between <= _REACH and any(name != _CUT for name in wrong(ids))
+        own = near or says_why(ids) or _OF_TOOL in ids
+        headline = at + 1 < len(texts) and _UNDERLINE.search(texts[at + 1])
+        quoted = headline or _QUOTED.search(texts[at])
+        if own and not quoted and first + at not in told:
+            found.append(at)
+            gap = 0
+        elif found:
+            gap += 1
+        else:
+            between += 1
+    if not found:
+        return None
+    order = [item.id for item in Signatures.load("last line").signatures]
+    found.sort(key=lambda at: (min(map(order.index, telling(known[at]))), at))
+    said = tuple(LastLine(_whole(texts, at), word.file, first + at) for at in found[:_MOST_CITED])
+    return Watched(
+        word,
+        said,
+        near=between <= _REACH,
+        plain=bool(strong(known[found[0]])),
+        known=reason(said[0].text),
+    )
+
+
+def _plain(line: bytes) -> str:
+    text = unstamped(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")))
+    return _CARRIED.sub("", text).rstrip()
+
+
+def _whole(texts: list[str], at: int) -> str:
+    """Return a line, with those below it where its message only begins there."""
+    text = texts[at]
+    if not text.endswith(":"):
+        return text
+    below = [one.strip() for one in texts[at + 1 : at + 1 + _MOST_LINES] if one[:1].isspace()]
+    return " ".join([text, *below])
+
+
+def _lines_before(path: str, line: int, most: int) -> list[bytes]:
+    """Return lines above one, without their ends; none where it stands too far below."""
+    try:
+        with open_regular(path) as stream:
+            if compression_of(stream.read(HEAD_BYTES)) is not None:
+                return []
+            stream.seek(0)
+            wanted, above, kept = line - 1, 0, b""
+            while above < wanted and stream.tell() < _MOST_BYTES and (block := stream.read(_BLOCK)):
+                above += block.count(b"\n")
+                kept = kept[-_BLOCK:] + block
+    except (OSError, Refused):
+        return []
     lines = kept.split(b"\n")
     lines = lines[: len(lines) - 1 - (above - wanted)]
-    return lines[-_MOST_READ:] if above >= wanted else []
+    return lines[-most:] if above >= wanted and most > 0 else []
 
 
 def _nameless(lines: list[bytes]) -> list[tuple[int, str]]:

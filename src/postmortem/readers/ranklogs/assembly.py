@@ -12,8 +12,9 @@ from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import with_above
+from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
+from postmortem.readers.ranklogs.bad_numbers import nan_since
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -28,13 +29,7 @@ from postmortem.readers.ranklogs.filter import (
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import (
-    ToldLines,
-    last_lines,
-    nan_since,
-    with_earlier,
-    without_told,
-)
+from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, with_earlier, without_told
 from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
@@ -125,7 +120,7 @@ class Assembly:
             world, remarks, self._read_world(), (one.head.size for one in self._read)
         )
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
-        return RankLogs(
+        logs = RankLogs(
             writers=tuple(writers),
             failures=tuple(survived_again(once(failures), processes)),
             exits=exits,
@@ -146,6 +141,11 @@ class Assembly:
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             jobs=tuple(job for one in self._read for job in one.jobs),
         )
+        begins: dict[str, int] = {}
+        for label in self._labels:
+            first = label.raw["first_line"]
+            begins[label.file.path] = min(first, begins.get(label.file.path, first))
+        return replace(logs, watched=watched_programs(logs, begins))
 
     def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""

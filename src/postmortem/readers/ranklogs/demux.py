@@ -14,7 +14,7 @@ from itertools import islice
 
 from postmortem.facts.rank_logs import ExceptionText, LogFrame
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
+from postmortem.readers.ranklogs.lines import Line, Shape, flush_left, looks_like_log
 from postmortem.records import record
 
 _MOST_OPEN = 4096
@@ -166,7 +166,7 @@ class Demuxer:
 
     def take(self, lines: Iterable[Line]) -> None:
         """Take the lines of one region."""
-        for line in lines:
+        for line in flush_left(lines):
             self._one(line)
 
     def finish(self) -> tuple[Traceback, ...]:

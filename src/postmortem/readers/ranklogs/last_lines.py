@@ -4,19 +4,16 @@ What separates a last error from one that its program survived: nothing follows 
 with the error.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
-from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_words import (
     calm,
@@ -29,13 +26,13 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     telling,
+    told_alone,
+    watched,
     works,
     wrong,
 )
-from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
-from postmortem.underway import Refused
 
 Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
@@ -50,12 +47,13 @@ _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
+_COMMAND = "last-command"
 _STOP = "last-stop"
-_NUMBERS = ("last-loss", "last-norm")
-_MOST_BYTES = 256 << 20
-"""Of a log that is read again: from where on its numbers are bad."""
-_LONGEST_LINE = 1 << 20
+NUMBERS = ("last-loss", "last-norm")
+"""Ids of lines that print a number of the training."""
 _FEWEST = 2
+_FEW_LINES = 3
+"""Of a text that is no log: what somebody pasted."""
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
@@ -74,7 +72,8 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
     todo = iter(tails)
     while some := [*islice(todo, _AT_ONCE)]:
         bare = [
-            [row for row in map(_bare_row, rows) if _SAYS.search(row[1])] for rows, _, _ in some
+            [(row[0], text, *row[2:]) for row in rows if _SAYS.search(text := unstamped(row[1]))]
+            for rows, _, _ in some
         ]
         found = iter(
             Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
@@ -109,24 +108,28 @@ def _read(
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
-    form = form_of(ids[lines.index(errors[0])]) if errors else ""
-    shown = with_whole_messages(errors, lines) if form == "summary" else errors
     nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
+    few = whole and len(lines) <= _FEW_LINES and not any(map(survived, ids))
+    if few and not errors and nearest is None:
+        nearest = next((one for one, row in zip(lines, ids, strict=True) if told_alone(row)), None)
+        counts = nearest is not None
     told = errors[0] if errors else nearest
-    texts = [line.text for line in (shown or ((nearest,) if nearest else ()))[:1]]
-    messages = [m for row in Signatures.load("log", "error message").matches(texts) for m in row]
+    about = ids[lines.index(told)] if told is not None else []
+    summary = bool(errors) and form_of(about) == "summary"
+    shown = with_whole_messages(errors, lines) if summary else errors
+    said = shown[0].text if shown else told.text if told is not None else ""
     bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
         last=lines[-1],
         errors=shown,
         plain=plain,
-        form=form,
+        form=form_of(about),
         above=_above(lines, ids, errors),
         first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
-        known=_reason(messages),
-        about_peer=_about_peer(messages, [] if told is None else ids[lines.index(told)]),
+        known=reason(said),
+        about_peer=_about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
@@ -151,57 +154,14 @@ def _begins_epilogue(row: tuple[Match, ...]) -> bool:
 
 def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
-    if match.id in _NUMBERS:
+    if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", _STOP))
+    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
     """Return a line, with the next one where the message of an exception begins there."""
     return f"{text} {below[0][1].strip()}" if below and _NAMED_ALONE.search(text) else text
-
-
-def nan_since(found: LastLines, path: str) -> LastLines:
-    """Return it with the line from which on the numbers are none, however far above that is."""
-    last = found.not_a_number
-    try:
-        size = Path(path).stat().st_size if last is not None and found.earlier else 0
-        if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
-            return found
-        with open_regular(path) as stream:
-            since = _first_bad(stream, last.text, found.quantity)
-    except (OSError, Refused):
-        return found
-    if since is None or since[0] > last.line:
-        return found
-    line = LastLine(since[1], path, since[0])
-    return replace(found, not_a_number=line, earlier=False)
-
-
-def _head(path: str) -> bytes:
-    with open_regular(path) as stream:
-        return stream.read(HEAD_BYTES)
-
-
-def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
-    """Return the first line of the last run of numbers that are none, of what `text` prints."""
-    name = quantity.encode()
-    known = {item.id: item for item in Signatures.load("last line").signatures}
-    ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
-    forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
-    first: tuple[int, str] | None = None
-    number = 1
-    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
-        here, number = number, number + line.endswith(b"\n")
-        if name not in line:
-            continue
-        hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
-        values = [hit["value"] for hit in hits]
-        if any(value.lower() == b"nan" for value in values):
-            first = first or (here, line.decode("utf-8", "replace").strip())
-        elif values:
-            first = None
-    return first
 
 
 class ToldLines:
@@ -244,9 +204,10 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     return replace(found, nearest=earlier, nearest_counts=idle)
 
 
-def _bare_row(row: Row) -> Row:
-    stamped = _STAMP.match(row[1])
-    return (row[0], stamped["rest"], *row[2:]) if stamped else row
+def unstamped(text: str) -> str:
+    """Return a line without what a CI writes before it."""
+    stamped = _STAMP.match(text)
+    return str(stamped["rest"]) if stamped else text
 
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
@@ -255,9 +216,12 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     order = [item.id for item in Signatures.load("last line").signatures]
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if block and _COMMAND in names:
+            break  # what stands above is of another command
         if wrong(names) and "last-more" not in names:
             rank = min(order.index(name) for name in telling(names))
-            block.append((rank, line, sure(names)))
+            says_little = watched(names) or set(wrong(names)) == {_CUT}
+            block.append((rank + says_little * len(order), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -285,17 +249,21 @@ def _line_of(line: LastLine) -> int:
     return line.line
 
 
-def _reason(messages: Sequence[Match]) -> str:
-    """Return the id of the first message that is a fault of its own, as a log has it."""
+def reason(text: str) -> str:
+    """Return the id of the first message in a line that is a fault of its own, as a log has it."""
     table = briefs()
-    known = (table[match.id] for match in messages)
+    known = (table[match.id] for match in _messages(text))
     return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
 
 
-def _about_peer(messages: Sequence[Match], ids: Sequence[str]) -> bool:
+def _about_peer(said: str, ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
-    table = briefs()
-    return not set(_PEERS).isdisjoint(ids) or any(table[m.id].part in _OF_PEERS for m in messages)
+    parts = {briefs()[match.id].part for match in _messages(said)}
+    return not parts.isdisjoint(_OF_PEERS) or not set(_PEERS).isdisjoint(ids)
+
+
+def _messages(text: str) -> tuple[Match, ...]:
+    return Signatures.load("log", "error message").matches([text])[0] if text else ()
 
 
 def _broken(text: str, names: list[str]) -> bool:
@@ -378,7 +346,7 @@ def _not_a_number(
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
         for match in row:
-            if match.id in _NUMBERS:
+            if match.id in NUMBERS:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
         bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]

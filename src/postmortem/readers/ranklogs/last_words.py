@@ -4,17 +4,23 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.readers.signatures import Signatures
 
-_WEAK = ("last-error-level", "last-error-status", "last-error-word")
+_WEAK = ("last-error-level", "last-error-status", "last-error-word", "last-error-watch-build")
 """How ids begin of what a program may survive: a level, a status, a word."""
 _LEVEL = "last-error-level"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _SIGNAL = "last-error-signal-named"
-_FAILED = ("last-error-failed", "last-error-state")
+_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
+"""How ids begin of what somebody says who watched a program: that it failed, and not why."""
+_OF_COMMAND = (_CODE, "last-error-watch-build")
+"""Those that are no reason in an exception either."""
+_FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
+_RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
+_ALONE, _NONE = "last-alone", "last-none"
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -47,17 +53,34 @@ def sure(ids: Iterable[str]) -> bool:
 
 
 def telling(ids: Iterable[str]) -> list[str]:
-    """Return by which of its errors a line is ranked: a code says less than anything else."""
-    errors = wrong(ids)
-    return says_why(ids) or [name for name in errors if name.startswith(_CODE)] or errors
+    """Return by which of its errors a line is ranked: who watched says less than anybody else."""
+    known = list(ids)
+    errors = wrong(known)
+    return says_why(known) or [name for name in errors if name.startswith(_WATCHED)] or errors
 
 
 def says_why(ids: Iterable[str]) -> list[str]:
-    """Return what errors a line reads like that end something, and are more than a code."""
-    errors = strong(ids)
-    coded = any(name.startswith(_CODE) for name in errors)
-    no_reason = (_CODE, *_FAILED) if coded else _CODE
-    return [name for name in errors if not name.startswith(no_reason)]
+    """Return what errors a line reads like that end something, and tell more than that it did."""
+    known = list(ids)
+    errors = wrong(known)
+    no_reason = _WATCHED
+    if any(name.startswith(_WATCHED) for name in errors):
+        of_command = any(name.startswith(_OF_COMMAND) for name in errors)
+        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if of_command else []))
+    return [name for name in strong(known) if not name.startswith(no_reason)]
+
+
+def watched(ids: Iterable[str]) -> bool:
+    """Return whether a line is the word of who watched a program: its code, or that it failed."""
+    known = list(ids)
+    return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
+
+
+def told_alone(ids: Iterable[str]) -> bool:
+    """Return whether a line has a word for what went wrong, of which no other line may decide."""
+    known = list(ids)
+    denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
+    return not denied and any(name.startswith(_ALONE) for name in known)
 
 
 def form_of(ids: Iterable[str]) -> str:
@@ -66,7 +89,7 @@ def form_of(ids: Iterable[str]) -> str:
     known = telling(all_ids)
     if _USAGE in known:
         return "usage"
-    if known and all(name.startswith(_CODE) for name in known):
+    if watched(all_ids):
         return "code"
     if any(name.startswith(_TESTS) for name in known):
         return "summary"

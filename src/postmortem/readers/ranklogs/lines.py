@@ -1,5 +1,6 @@
 """Single lines of Python's tracebacks and of what stands around them."""
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from postmortem.patterns import Pattern
@@ -104,6 +105,20 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         shape = Shape.CARET if _CARET.match(body) else Shape.CODE
         return Line(shape, body, number, ordinal)
     return _plain(number, ordinal, body)
+
+
+def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines; those of a traceback that a report indents as a whole, without that."""
+    indent = ""
+    for line in lines:
+        text = line.text
+        if line.shape in (Shape.HEAD, Shape.GROUP):
+            begins = text[: len(text) - len(text.lstrip())]
+            indent = begins if text.startswith(f"{begins}Traceback") else ""
+        elif line.shape is not Shape.BLANK and not text.startswith(indent):
+            indent = ""
+        there = indent and line.shape is not Shape.BLANK
+        yield shape_of(line.number, line.ordinal, text[len(indent) :]) if there else line
 
 
 def _plain(number: int, ordinal: int, body: str) -> Line:

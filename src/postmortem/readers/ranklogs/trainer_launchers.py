@@ -77,7 +77,13 @@ class TrainerLaunchers:
         if kills:
             host = kills["ip"] or None
             yield LogExit(
-                self._file, number, host=host, signal="SIGKILL", launcher="raylet", memory=True
+                self._file,
+                number,
+                host=host,
+                signal="SIGKILL",
+                launcher="raylet",
+                memory=True,
+                times=int(kills["count"]),
             )
         yield from self._command(number, text, found)
         yield from self._composer(number, found)

@@ -40,7 +40,7 @@ def render(report: Report, out: TextIO, *, card: Card | None = None) -> None:
         f'<p class="meta">{text(report.footer or "")}</p><nav>{links}</nav></header>\n<main>\n'
     )
     if card is not None:
-        out.write(f'<pre class="card">{text(card_text(card))}</pre>\n')
+        out.write(f'<pre class="card">{lines(card_text(card))}</pre>\n')
     for name, title, markup in parts:
         out.write(f'<section id="{name}" aria-label="{title}"><h2>{title}</h2>{markup}</section>\n')
     out.write(f"</main>\n<script>{script}</script>\n</body>\n</html>\n")

@@ -9,7 +9,7 @@ from postmortem.facts.crash import FatalPythonError, Panic
 from postmortem.facts.process import SlimSource
 from postmortem.facts.threads import RaisedException
 from postmortem.report.contract import Shape
-from postmortem.report.contract.threads import AsyncTask, Group, Thread
+from postmortem.report.contract.threads import AsyncTask, Greenlet, Group, Thread
 from postmortem.text import Pointer
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class Core(Shape):
     split a group; the user's own Python line does"""
     async_tasks: list[AsyncTask]
     """of asyncio, that have not ended (CPython 3.11 to 3.14)"""
+    greenlets: list[Greenlet]
+    """that are switched out (greenlet 2.0 and later)"""
     modules: list[Module]
     """mapped ELF files, and whether the file on disk is the same build"""
     memory: Memory

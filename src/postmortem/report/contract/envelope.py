@@ -15,7 +15,7 @@ class Tool(Shape):
     version: str
 
 
-class Diagnosis(Shape, of=model.Diagnosis, without=("lead", "verdict", "topic")):
+class Diagnosis(Shape, of=model.Diagnosis, without=("lead", "verdict", "topic", "survived")):
     pass
 
 

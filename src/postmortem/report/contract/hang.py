@@ -8,7 +8,7 @@ from postmortem.facts import live
 from postmortem.facts.live import Descriptor, NcclRas, SystemCall
 from postmortem.report.contract import Shape
 from postmortem.report.contract.logs import Stacks
-from postmortem.report.contract.threads import AsyncTask, Frame, Group, ThreadState
+from postmortem.report.contract.threads import AsyncTask, Frame, Greenlet, Group, ThreadState
 
 
 class LiveThread(ThreadState):
@@ -59,6 +59,8 @@ class LiveProcess(Shape, of=live.LiveProcess, without=("tasks", "env", "started"
     groups: list[Group]
     async_tasks: list[AsyncTask]
     """of asyncio, that have not ended (CPython 3.11 to 3.14)"""
+    greenlets: list[Greenlet]
+    """that are switched out (greenlet 2.0 and later)"""
     descriptors: list[Descriptor]
     """open files"""
 

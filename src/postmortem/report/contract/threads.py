@@ -51,6 +51,11 @@ class AsyncTask(Shape, of=threads.AsyncTask):
     """from what it awaits to its own coroutine"""
 
 
+class Greenlet(Shape, of=threads.Greenlet):
+    frames: list[TaskFrame]
+    """from where it will go on to its outermost call"""
+
+
 class Group(Shape):
     id: int
     tids: list[int]

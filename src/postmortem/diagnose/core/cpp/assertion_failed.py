@@ -11,8 +11,6 @@ What to do
     Read the source at that line; the condition names what was wrong.
 """
 
-import re
-
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
@@ -20,17 +18,12 @@ from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
-from postmortem.patterns import Pattern
+from postmortem.knowledge.messages import Wording
 
-# assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
-_ASSERTION = Pattern(
-    r"(?:[^\n:]*: )?(?P<file>[^\n:]+):(?P<line>\d+): (?:(?P<function>[^\n]*): )?"
-    r"Assertion [`'](?P<condition>.*)' failed",
-    re.DOTALL,
-)
+_ASSERTION = Wording("assertion")
+_OF_MALLOC = Wording("assertion-of-malloc")
 _FRAMES = {"assert_fail", "assert_perror_fail"}
 _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
-_OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
 @rule("https://man7.org/linux/man-pages/man3/assert.3.html")

@@ -23,6 +23,7 @@ from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _UNWINDING = Pattern(
@@ -32,7 +33,7 @@ _EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
 _CANCELLED = Pattern(
     r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_"
 )
-_NOT_RETHROWN = "exception not rethrown"
+_NOT_RETHROWN = Wording("exception-not-rethrown")
 _WITHIN = 40
 
 
@@ -47,7 +48,7 @@ def forced_unwind(
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]
     at = [i for i, name in enumerate(names) if _UNWINDING.search(name)]
-    swallowed = message is not None and _NOT_RETHROWN in message.text
+    swallowed = message is not None and _NOT_RETHROWN.search(message.text) is not None
     if not at and not swallowed:
         return
     if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in crashed.frames):

@@ -14,8 +14,6 @@ What to do
     lines in dmesg of that host.
 """
 
-import re
-
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import (
@@ -76,8 +74,8 @@ def cuda_error(
 
 def _known(words: str) -> Signature | None:
     """Return what the knowledge base has on the words of cudaGetErrorString()."""
-    from postmortem.knowledge.messages import family  # only where CUDA failed
+    from postmortem.knowledge.messages import Wording, family  # only where CUDA failed
 
     line = f"CUDA error: {words}"
-    mine = (message for message in family("cuda") if message.rule == cuda_error.id)
-    return next((message for message in mine if re.search(message.pattern or "$^", line)), None)
+    mine = (m for m in family("cuda") if m.rule == cuda_error.id and m.pattern is not None)
+    return next((message for message in mine if Wording(message.id).search(line)), None)

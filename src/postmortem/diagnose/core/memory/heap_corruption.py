@@ -16,8 +16,6 @@ What to do
     small case. Suspect the native code of your own first, then mixed allocators.
 """
 
-import re
-
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -30,6 +28,9 @@ from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
 
+_ASSERTION = Wording("assertion")
+_OF_MALLOC = Wording("assertion-of-malloc")
+_MESSAGE = Wording("heap-message")
 # Messages of glibc's malloc/malloc.c, and whether the caller on the stack is suspect.
 _MESSAGES = (
     ("heap-double-free", True),
@@ -107,11 +108,10 @@ def _foreign_pointer(cited: Evidence, crashed: Thread) -> Finding:
 
 def _by_message(text: str) -> tuple[str, str, bool] | None:
     """Return the message's words, its meaning, and whether the caller on the stack is suspect."""
-    if "Assertion" in text and "malloc.c:" not in text:
+    if _ASSERTION.search(text) and not _OF_MALLOC.search(text):
         return None  # of an allocator that is not the C library's, in its words
-    found = re.search(r"(?:\*\*\* Error in [^:]*: )?([^\n]*)", text)
-    shown = (found.group(1) if found else text).strip(" *")
-    shown = re.sub(r": 0x[0-9a-f]+$", "", shown)
+    found = _MESSAGE.search(text)
+    shown = found["what"] if found else text.split("\n", 1)[0].strip()
     for name, is_here in _MESSAGES:
         if Wording(name).search(text):
             return shown, explained(name).cause, is_here

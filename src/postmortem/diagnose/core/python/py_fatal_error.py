@@ -24,6 +24,7 @@ from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.threads import Frame, Thread
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _FATAL = Pattern(
@@ -40,8 +41,10 @@ _MEMORY = Pattern(
     r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
     r"gc_|_Py_NegativeRefcount"
 )
-# Words of CPython's own: any extension may call Py_FatalError with others.
-_DAMAGED = Pattern(r"refcount|bad (leading|trailing) pad byte|^_PyObject_|^GC object ")
+_NO_GIL = Wording("py-no-gil")
+_OVERFLOW = Wording("py-stack-overflow")
+_DEALLOCATING = Wording("py-deallocating")
+_DAMAGED = Wording("py-damaged")
 _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
 
 
@@ -109,7 +112,7 @@ def _head(message: str | None, what: str, limit: int) -> str:
 
 def _meaning(names: str, message: str) -> tuple[str, str, str]:
     """Return what was found, what it means and what to do, from the functions and the message."""
-    if _GIL.search(names) or "the GIL" in message or "thread state" in message:
+    if _GIL.search(names) or _NO_GIL.search(message):
         return (
             "the C API was used without the GIL",
             "native code called the Python C API on a thread that does not hold the GIL (or with a "
@@ -117,13 +120,13 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "in the native code named: take the GIL (PyGILState_Ensure, gil_scoped_acquire) before "
             "it touches Python objects",
         )
-    if _RECURSION.search(names) or "stack overflow" in message:
+    if _RECURSION.search(names) or _OVERFLOW.search(message):
         return (
             "Python could not recover from a stack overflow",
             "the recursion limit was passed again while RecursionError was being handled",
             "look for an except clause that recurses itself, and for sys.setrecursionlimit",
         )
-    if _REFCOUNT.search(names) or message.startswith("deallocating "):
+    if _REFCOUNT.search(names) or _DEALLOCATING.search(message):
         return (
             "deallocating None",
             "None (or another object that lives for ever) was released once too often: native code "

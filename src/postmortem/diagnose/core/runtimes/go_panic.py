@@ -19,6 +19,7 @@ from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _INNERMOST = 40
@@ -26,6 +27,7 @@ _PANIC = Pattern(
     r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
+_END = Wording("go-end")
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("runtime.panicmem", "nil pointer dereference"),
     ("runtime.goPanicIndex", "index out of range"),
@@ -59,19 +61,21 @@ def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
         words_of = (("runtime.sigpanic", "a fault outside of Go's code"),)
     what = next((words for name, words in words_of if any(n.startswith(name) for n in names)), "")
     said = panic.head if panic is not None and panic.language == "Go" else ""
-    what = said.removeprefix("runtime error: ") or what
+    found_end = _END.search(said)
+    is_fatal = found_end is not None and found_end["fatal"] is not None
+    what = (found_end["what"] if found_end and not is_fatal else said) or what
     evidence = [cite_frame(crashed, found)]
     where = ""
     if outer is not None:
         evidence.append(cite_frame(crashed, outer))
         where = f" in {short(crashed.frames[outer].function)}"
-    end = "Go stopped" if said.startswith("fatal error") else "Go panicked"
+    end = "Go stopped" if is_fatal else "Go panicked"
     yield Finding(
         title=clip(f"{end}{': ' + clip(what, 84 - len(where)) if what else ''}{where}", 100),
         cause=(f"{what}: " if what else "")
         + (
             "Go's runtime found its own state, or the program's, damaged"
-            if said.startswith("fatal error")
+            if is_fatal
             else "no deferred function recovered"
         )
         + ", so Go's runtime printed the reason to standard error and ended the process",

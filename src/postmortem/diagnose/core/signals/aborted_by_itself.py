@@ -22,6 +22,7 @@ from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Trust
+from postmortem.knowledge.messages import Wording
 
 
 @rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
@@ -46,14 +47,17 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
             title += f" in {file_name(frame.module)}"
             if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
                 title += python_place(crashed)
+    meaning = ""
     words = " ".join(message.text.split()) if message is not None else ""
     if message is not None and words:
         # glibc's own last words (__libc_fatal) are the reason; who spoke them is in the evidence.
-        title = f"the C library stopped the process: {words.removeprefix('Fatal error: ')}"
+        fatal = _FATAL.search(words)
+        title = f"the C library stopped the process: {fatal['what'] if fatal else words}"
+        meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
     yield Finding(
         title=clip(title, 100),
-        cause=crash.words + _meaning(words),
+        cause=crash.words + meaning,
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
         confidence=degree_of(message) if signal.code or _has_abort(crashed) else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),
@@ -61,14 +65,11 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     )
 
 
+_FATAL = Wording("libc-fatal")
 _STDIO = (
     "; a FILE that stdio was given is none: closed before (fclose twice, or use after fclose), "
     "overwritten, or made by another C library in the same process"
 )
-
-
-def _meaning(words: str) -> str:
-    return _STDIO if "invalid stdio handle" in words else ""
 
 
 def _who(thread: Thread) -> int | None:

@@ -44,7 +44,7 @@ def rank_named_missing(blame: Attribution) -> Findings:
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
             "read its last lines: postmortem logs --split DIR writes one file per rank",
-            "py-spy dump --native --pid PID  on its host while it hangs",
+            "postmortem hang PID  on its host while it hangs",
         ),
         evidence=cite(blame),
     )

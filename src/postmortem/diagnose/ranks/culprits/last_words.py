@@ -30,7 +30,10 @@ def last_words(blame: Attribution) -> Findings:
     if blame.cause.behind:
         cause = "A line near the end reads like an error; what follows it shows no work. "
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
-    if not blame.cause.form and blame.cause.first:
+    if blame.cause.word:
+        cause = f"What ran it only says that it failed: {clip(blame.cause.word, 120)}. "
+        means, step = "This is the error above that word.", "read what stands around it"
+    if blame.cause.form in ("", "code") and blame.cause.first:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
     steps: tuple[str, ...] = (step,)
     if blame.cause.known:
@@ -70,7 +73,7 @@ _ADVICE = {
         "read what the program wrote, above the launcher's lines or in a log of its own",
     ),
     "code": (
-        "A code says that something failed, and not why.",
+        "It says that something failed, and not why.",
         "look for why in what the command itself wrote, above that line or in a log of its own",
     ),
 }

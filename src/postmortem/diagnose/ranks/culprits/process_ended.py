@@ -1,8 +1,9 @@
-"""A shell says which signal ended the program that it ran.
+"""A shell says which signal ended the program that it ran; or Ray that it ended its workers.
 
 What it means
-    There is one process, and its shell saw how it ended. The program wrote no error of its
-    own: a signal leaves it no time. SIGKILL mostly is the kernel's OOM killer.
+    There is one process, and its shell saw how it ended; or Ray's memory monitor ended workers.
+    They wrote no error of their own: a signal leaves no time. SIGKILL mostly is the kernel's OOM
+    killer.
 How to be sure
     A core file shows where it crashed; the kernel's log names the pid that it killed.
 What to do
@@ -25,7 +26,17 @@ def process_ended(blame: Attribution) -> Findings:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
-    if end.signal == "SIGKILL":  # leaves neither
+    means = f"The shell says that {end.words}."
+    if end.launcher == "raylet":
+        means = (
+            "Ray ends the workers that were started last once the memory of their node is used up "
+            "to its own limit (RAY_memory_usage_threshold), before the kernel would."
+        )
+        steps = (
+            f"ray logs raylet.out -ip {end.host or 'IP'}  names the workers and what they used",
+            "fewer of them at a time (num_cpus, memory= of a task or an actor), or a larger node",
+        )
+    elif end.signal == "SIGKILL":  # leaves neither
         steps = (
             "dmesg -T | grep -i -E 'killed process|out of memory': usually it is the kernel's "
             "OOM killer",
@@ -35,8 +46,7 @@ def process_ended(blame: Attribution) -> Findings:
     why = ": its memory was used up" if memory else ""
     yield Finding(
         title=end.words + why,
-        cause=f"The shell says that {end.words}."
-        + (" Another line reports a kill for memory." if memory else ""),
+        cause=means + (" Another line reports a kill for memory." if memory else ""),
         confidence=Confidence.LIKELY,
         next_steps=steps,
         evidence=cite(blame),

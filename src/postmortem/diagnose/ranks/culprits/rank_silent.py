@@ -5,8 +5,8 @@ What it means
 How to be sure
     All other ranks report a time-out or a lost connection, and this one does not.
 What to do
-    Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
-    and a time-out.
+    Get its stack while it hangs: postmortem hang on its host; or let postmortem run take those
+    of all ranks.
 """
 
 from postmortem.diagnose.names import clip
@@ -29,7 +29,8 @@ def rank_silent(blame: Attribution) -> Findings:
         f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "py-spy dump --native --pid PID  on its host while it hangs, twice",
+            "postmortem hang PID  on its host while it hangs; or the next time postmortem run "
+            "--timeout 600 -- CMD, which takes the stacks of all ranks",
             "TORCH_FR_BUFFER_SIZE=2000 keeps the last collectives of each rank to compare",
         ),
         evidence=cite(blame),

@@ -98,7 +98,11 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
 
     The kinds stand in the order in which roots that have nothing to do with each other are told.
     """
-    told = {i for i, event in enumerate(incident.events) if event.blame and event.type in kinds}
+    told = {
+        i
+        for i, event in enumerate(incident.events)
+        if event.blame and not set(kinds).isdisjoint(_told_as(incident, i))
+    }
     roots = told.intersection(incident.roots)
     above = {link.effect for link in incident.links if link.cause in roots}
     first = min(roots, key=lambda i: (i in above, incident.events[i].order), default=None)
@@ -132,6 +136,14 @@ def _with_what_followed(
     said = f"{party.words}: {party.failure.said.words}"
     followed = ((where, clip(said, 300)),)
     return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
+
+
+def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
+    """Return in which place an event is told: its own, or that of the word that it explains."""
+    kind = incident.events[event].type
+    if kind is not Kind.SAID_ABOVE:
+        return {kind}
+    return {incident.events[word].type for word in incident.hit_by(event)}
 
 
 def _finished(case: Case, blame: Attribution) -> Attribution:

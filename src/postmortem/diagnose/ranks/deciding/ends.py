@@ -133,6 +133,8 @@ def silent_exits(case: Case) -> Attribution | None:
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
+    if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
+        return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
     return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
@@ -173,6 +175,11 @@ def reason_of_stop(remarks: Iterable[Remark]) -> Stop | None:
     return next((why for match in known for group, why in _WHY if match[group]), None)
 
 
+def over_limit(case: Case) -> bool:
+    """Return whether the scheduler says that it ended the job for its memory."""
+    return reason_of_stop(case.logs.remarks) is Stop.MEMORY
+
+
 def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
@@ -211,6 +218,9 @@ def unnamed_end(case: Case) -> Attribution | None:
     end = ends[0]
     if end.local_rank is not None and not case.ranks:
         return _local(end)
+    if end.launcher == "raylet" and not case.ranks:
+        evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
+        return Attribution(ProcessEnded(end), evidence=evidence)
     if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     parties = tuple(

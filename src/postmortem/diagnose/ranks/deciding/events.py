@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
+    over_limit,
     reason_of_stop,
     silent_exits,
     somebody_crashed,
@@ -21,10 +22,11 @@ from postmortem.diagnose.ranks.deciding.ends import (
     unnamed_end,
 )
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
-from postmortem.diagnose.ranks.deciding.last_words import said_last
+from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.records import record
 from postmortem.report.model import Confidence
@@ -51,6 +53,8 @@ class Kind(StrEnum):
     PROGRAM_ENDED = "a shell's word on its program"
     ENDED = "a launcher's word on a process without a name"
     SAID_LAST = "last words"
+    SAID_ABOVE = "an error above the word of who watched"
+    """Told in place of that word."""
 
 
 @record
@@ -62,7 +66,7 @@ class LogEvent:
     """What is told of it where it is a root; None where it alone says too little."""
     who: tuple[RankState, ...] = ()
     """Whom it happened to; of what happened to somebody, whom it may have happened to."""
-    last: Remark | LogFailure | None = None
+    last: Remark | LogFailure | LastLine | None = None
     """The line that tells of it last, where lines order it."""
     times: int = 1
     """How often lines that name nobody tell of it."""
@@ -80,16 +84,31 @@ _ORDER = {kind: place for place, kind in enumerate(Kind)}
 def events(case: Case) -> tuple[LogEvent, ...]:
     """Return what happened; a dozen events at most, however many ranks there are.
 
-    Who stopped the job and what stands last is looked for only where no rank is named: it takes a
-    look at every line that was kept.
+    Who stopped the job and what stands last is looked for only where no rank is named, or a limit
+    of memory is: it takes a look at every line that was kept.
     """
     first = tuple(event for find in _FINDERS for event in find(case))
-    if any(event.type in _NAMING for event in first):
+    if any(event.type in _NAMING for event in first) and not over_limit(case):
         return first
     return (*first, *(event for find in _LAST_FINDERS for event in find(case)))
 
 
 _NAMING = (Kind.NAMED_BY_KERNEL, Kind.NUMBERS, Kind.RAISED, Kind.CRASHED)
+
+
+def _said_above(case: Case) -> Iterator[LogEvent]:
+    """Yield the errors of programs of which somebody who watched only says that they failed."""
+    for one in case.logs.watched:
+        yield LogEvent(Kind.SAID_ABOVE, said_above(one), last=one.word)
+
+
+def _said_last(case: Case) -> Iterator[LogEvent]:
+    """Yield what reads like an error at the end; with its line, where that is a watcher's word."""
+    blame = said_last(case)
+    if blame is not None:
+        places = {where for where, _ in blame.evidence[:1]}
+        word = next((one.word for one in case.logs.watched if one.word.where in places), None)
+        yield LogEvent(Kind.SAID_LAST, blame, last=word)
 
 
 def _told(
@@ -214,10 +233,6 @@ _FINDERS = (
     _crashed,
     _thread_died,
     _exited,
+    _said_above,
 )
-_LAST_FINDERS = (
-    _told(Kind.JOBS_FAILED, jobs_failed),
-    _stopped,
-    _ended,
-    _told(Kind.SAID_LAST, said_last),
-)
+_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended, _said_last)

@@ -9,7 +9,7 @@ from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
@@ -63,6 +63,13 @@ def said_last(case: Case) -> Attribution | None:
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
+
+
+def said_above(one: Watched) -> Attribution:
+    """Return what a program said before somebody who watched it told that it failed."""
+    said = one.said[0]
+    cause = SaidLast(said.text, one.plain or one.near, known=one.known, word=one.word.text)
+    return Attribution(cause, evidence=tuple(map(_cited, (*one.said, one.word))))
 
 
 def only_a_stack(case: Case) -> Attribution | None:

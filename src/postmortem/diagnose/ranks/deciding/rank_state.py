@@ -40,8 +40,8 @@ class RankState:
     stopped: tuple[LogFailure, ...] = ()
     exit: LogExit | None = None
     ended_by_launcher: bool = False
-    survived: tuple[LogFailure, ...] = ()
-    """Errors that it printed behind which it went on with its work, or others stand."""
+    survived: bool = False
+    """It printed errors behind which it went on with its work, or others stand."""
 
     @property
     def crashed(self) -> bool:
@@ -193,7 +193,7 @@ def _standing(
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
-        survived=tuple(f for f in mine if f.kind != "ignored" and _place(f) not in places),
+        survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
 

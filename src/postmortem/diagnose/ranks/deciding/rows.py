@@ -1,6 +1,7 @@
 """What explains what in the logs of ranks: rows of cause and effect, and what must join them."""
 
 from postmortem.diagnose.incident.explains import Explains
+from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import ends_behind
 from postmortem.facts.rank_logs import LogFailure
@@ -60,6 +61,22 @@ def of_the_end(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY
 
 
+def for_memory(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """Who only called MPI_Abort ran short of memory, if its scheduler ended the job for that."""
+    blame = cause.blame.cause if cause.blame is not None else None
+    for_it = isinstance(blame, StoppedFromOutside) and blame.why is Stop.MEMORY
+    return Confidence.LIKELY if for_it and all(s.aborted_mpi for s in effect.who) else None
+
+
+def its_word(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """What is told is the very word of who watched, above which the error was looked for."""
+    word, told = cause.last, effect.last
+    if word is None or told is None or word.file != told.file:
+        return None
+    line = told.begin_line if isinstance(told, LogFailure) else told.line
+    return Confidence.LIKELY if word.line == line else None
+
+
 def _ranks(event: LogEvent) -> set[int]:
     return {state.rank for state in event.who if state.rank is not None}
 
@@ -82,6 +99,10 @@ ROWS: tuple[Explains[LogEvent], ...] = (
     Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),
     Explains("crash-alone", (Kind.CRASHED,), (Kind.SOMEBODY_RAISED,), without_a_code),
     Explains("error-then-stop", (Kind.SOMEBODY_RAISED,), (Kind.STOPPED,), later_lines),
+    Explains(
+        "error-then-word", (Kind.SAID_ABOVE,), (Kind.SOMEBODY_RAISED, Kind.SAID_LAST), its_word
+    ),
+    Explains("limit-then-abort", (Kind.STOPPED,), (Kind.CRASHED,), for_memory),
     Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
 )
 """The rows in the order in which they are tried."""

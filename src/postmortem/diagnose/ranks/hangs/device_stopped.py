@@ -25,6 +25,6 @@ def device_stopped(blame: Attribution) -> Findings:
         (StoppedNoting, NotBegun, NotFinished),
         (
             "dmesg -T | grep -i xid; nvidia-smi -q  on the hosts of these ranks",
-            "py-spy dump --native --pid PID  of these ranks: where is the watchdog thread?",
+            "postmortem hang PID -v  of these ranks: where is the watchdog thread?",
         ),
     )

@@ -44,7 +44,7 @@ def jam_undecided(blame: Attribution) -> Findings:
         next_steps=(
             "TORCH_NCCL_ENABLE_TIMING=1 makes the dumps tell whose device has not begun",
             "look at the network and at dmesg of the hosts of these ranks",
-            "give the dumps of all ranks, and their stacks: py-spy dump --native --pid PID",
+            "give the dumps of all ranks, and their stacks: postmortem hang PID --json",
         ),
         evidence=cite(blame),
     )

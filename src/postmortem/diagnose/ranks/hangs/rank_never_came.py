@@ -23,8 +23,7 @@ def rank_never_came(blame: Attribution) -> Findings:
         blame,
         (NeverCame, CameLate, NoDump),
         (
-            "py-spy dump --native --pid PID  of these ranks while they hang: what keeps them from "
-            "the call?",
+            "postmortem hang PID  of these ranks while they hang: what keeps them from the call?",
             "read their last lines: postmortem logs --split DIR writes one file per rank",
         ),
     )

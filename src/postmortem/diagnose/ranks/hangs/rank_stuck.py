@@ -39,7 +39,7 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
         next_steps=(
             *(again if once else ()),
-            "py-spy dump --native --locals --pid PID  on its host: which lock, file or child?",
+            "postmortem hang PID  on its host: which lock, file or child?",
             "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a few "
             "seconds: what does the kernel wait for?",
         ),

@@ -34,7 +34,9 @@ def stopped_from_outside(blame: Attribution) -> Findings:
     yield Finding(
         title=f"{outside}{why}",
         verdict=f"{outside}{why}{then}" if then else None,
-        cause=f"Nothing failed before the job was told to stop{then}.",
+        cause="Its scheduler says so."
+        if cause.why is Stop.MEMORY
+        else f"Nothing failed before the job was told to stop{then}.",
         confidence=Confidence.LIKELY,
         next_steps=_steps(cause),
         evidence=cite(blame),
@@ -42,8 +44,8 @@ def stopped_from_outside(blame: Attribution) -> Findings:
 
 
 _HUNG = (
-    "did its last lines stand still before? then it hung: next time, py-spy dump --pid PID while "
-    "it runs"
+    "did its last lines stand still before? then it hung: next time, postmortem hang PID "
+    "while it runs"
 )
 _BY_REASON = {
     Stop.TIME: (

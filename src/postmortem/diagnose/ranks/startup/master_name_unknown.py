@@ -24,10 +24,10 @@ def master_name_unknown(blame: Attribution) -> Findings:
     host = f": {clip(cause.host, 60)}" if cause.host else ""
     yield Finding(
         title=clip(f"the master's host name cannot be resolved{host}", 100),
-        cause=f"a host name that the job needs cannot be resolved{host}: {clip(cause.said, 300)}",
+        cause="no name service of this host knows it, nor does its /etc/hosts",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "getent hosts NAME  on each host shows who knows the name",
+            f"getent hosts {cause.host or 'NAME'}  on each host shows who knows the name",
             "give an address: torchrun --rdzv-endpoint 10.0.0.1:29500, and --local-addr on "
             "the first host",
         ),

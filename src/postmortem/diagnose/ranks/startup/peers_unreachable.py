@@ -12,7 +12,6 @@ What to do
     Name an interface that all hosts reach each other on.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
@@ -27,7 +26,7 @@ def peers_unreachable(blame: Attribution) -> Findings:
     at = f" at {cause.host}" if cause.host else ""
     yield Finding(
         title=f"the ranks cannot connect to each other{at}",
-        cause=f"the store answered, and a rank was not reached{at}: {clip(cause.said, 300)}",
+        cause="the store answered, and a rank was not reached",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ip -brief addr  on each host: whose address is it? that of docker0 or 127.0.1.1 leads "

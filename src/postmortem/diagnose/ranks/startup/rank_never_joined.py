@@ -28,11 +28,11 @@ def rank_never_joined(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} never joined the job", 100),
-        cause=f"the others waited for {who} when the job started: {clip(cause.said, 300)}",
+        cause=f"the others waited for {who} when the job started",
         confidence=Confidence.LIKELY,
         next_steps=(
             "look whether its process was started at all: the scheduler, the host's launcher",
-            "check WORLD_SIZE and RANK of each process: a wrong WORLD_SIZE waits for nobody",
+            "check WORLD_SIZE and RANK of each process: if it is too large, they wait for nobody",
         ),
         evidence=cite(blame),
     )

@@ -10,7 +10,6 @@ What to do
     Look at the hosts that have no log.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
@@ -24,7 +23,7 @@ def rendezvous_timed_out(blame: Attribution) -> Findings:
         return
     yield Finding(
         title="the rendezvous timed out: not all hosts came",
-        cause=f"hosts waited for others that never came: {clip(cause.said, 300)}",
+        cause="hosts waited for others that never came",
         confidence=Confidence.LIKELY,
         next_steps=(
             "make sure that torchrun runs on every host, with the same --nnodes, --rdzv-id and "

@@ -9,7 +9,6 @@ What to do
     Try the port by hand from another host.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
@@ -23,11 +22,12 @@ def store_unreachable(blame: Attribution) -> Findings:
         return
     yield Finding(
         title="nobody answers at the address of the job's store",
-        cause=f"connections to the job's store were never answered: {clip(cause.said, 300)}",
+        cause="it was not started, it listens at another address, or a firewall drops what is sent",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "nc -zv HOST PORT  from each host: refused means nobody listens, silence means "
-            "a firewall",
+            f"nc -zv {cause.host or 'HOST'} {cause.port or 'PORT'}  from each host: refused means "
+            "nobody listens, silence means a firewall",
+            "under torchrun leave init_method out: its agent makes the store, rank 0 makes none",
             "getent hosts $(hostname)  on the first host: 127.0.1.1 there hides its store "
             "from the others",
         ),

@@ -28,11 +28,10 @@ from postmortem.diagnose.strace.waits import (
     waits_for_ever,
 )
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.patterns import Pattern
+from postmortem.knowledge.messages import Wording
 from postmortem.text import counted
 
-# Python's TimeoutError, the message of ETIMEDOUT, what HTTP clients and NCCL say.
-_TIMED_OUT = Pattern(r"(?i)time(?:d[ -]?)?[ -]?out")
+_TIMED_OUT = Wording("ran-out-of-time")
 
 
 @rule(

@@ -71,6 +71,7 @@ def disk_full(failures: Failures, logs: Logs) -> Findings:
             *_said_of_room(logs, group),
         ),
         role=weight.role,
+        survived=weight.survived,
         about=subject(group),
     )
 

@@ -36,5 +36,6 @@ def locks_refused(failures: Failures, logs: Logs) -> Findings:
         confidence=weight.confidence,
         next_steps=(*known.next_steps, "export HDF5_USE_FILE_LOCKING=FALSE, where it is HDF5"),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        survived=weight.survived,
         about=subject(group),
     )

@@ -1,0 +1,60 @@
+"""From which line on the numbers that a training prints are none."""
+
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.ranklogs.last_lines import NUMBERS
+from postmortem.readers.regular import open_regular
+from postmortem.readers.signatures import Signatures
+from postmortem.records import replace
+from postmortem.underway import Refused
+
+_MOST_BYTES = 256 << 20
+"""Of a log that is read again."""
+_LONGEST_LINE = 1 << 20
+
+
+def nan_since(found: LastLines, path: str) -> LastLines:
+    """Return it with the line from which on the numbers are none, however far above that is."""
+    last = found.not_a_number
+    try:
+        size = Path(path).stat().st_size if last is not None and found.earlier else 0
+        if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
+            return found
+        with open_regular(path) as stream:
+            since = _first_bad(stream, last.text, found.quantity)
+    except (OSError, Refused):
+        return found
+    if since is None or since[0] > last.line:
+        return found
+    line = LastLine(since[1], path, since[0])
+    return replace(found, not_a_number=line, earlier=False)
+
+
+def _head(path: str) -> bytes:
+    with open_regular(path) as stream:
+        return stream.read(HEAD_BYTES)
+
+
+def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
+    """Return the first line of the last run of numbers that are none, of what `text` prints."""
+    name = quantity.encode()
+    known = {item.id: item for item in Signatures.load("last line").signatures}
+    ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in NUMBERS]
+    forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
+    first: tuple[int, str] | None = None
+    number = 1
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        here, number = number, number + line.endswith(b"\n")
+        if name not in line:
+            continue
+        hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
+        values = [hit["value"] for hit in hits]
+        if any(value.lower() == b"nan" for value in values):
+            first = first or (here, line.decode("utf-8", "replace").strip())
+        elif values:
+            first = None
+    return first

@@ -1,0 +1,267 @@
+"""The word of who watches a program is told for its own error only where none stands above it."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome, Report
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+QUIET = "".join(f"reading shard {n} of 90\n" for n in range(60))
+GITLAB = """\
+$ make shards
+cp: lumen.bin: No such file or directory
+$ make train
+{}Cleaning up project directory and file based variables
+00:01
+ERROR: Job failed: {}
+"""
+JENKINS = """\
+[Pipeline] sh
++ ./train.sh
+{}[Pipeline] }}
+[Pipeline] // stage
+[Pipeline] stage
+[Pipeline] {{ (Deploy)
+Stage "Deploy" skipped due to earlier failure(s)
+[Pipeline] }}
+[Pipeline] stage
+[Pipeline] {{ (Declarative: Post Actions)
+[Pipeline] sh
++ docker rmi lumen
+Error: No such image: lumen
+[Pipeline] End of Pipeline
+ERROR: script returned exit code 1
+Finished: FAILURE
+"""
+GITHUB = """\
+2026-01-02T03:04:05.1Z ##[group]Run make shards
+2026-01-02T03:04:05.1Z ##[endgroup]
+2026-01-02T03:04:05.2Z fatal: lumen is no repository
+2026-01-02T03:04:05.3Z ##[group]Run make train
+2026-01-02T03:04:05.3Z ##[endgroup]
+{}2026-01-02T03:04:09.1Z ##[error]{}
+2026-01-02T03:04:09.2Z Post job cleanup.
+"""
+EXTENSION = """\
+[1/2] nvcc -c lumen.cu -o lumen.o
+FAILED: lumen.o
+lumen.cu(31): error: identifier "half8" is undefined
+ninja: build stopped: subcommand failed.
+Traceback (most recent call last):
+  File "/job/train.py", line 3, in <module>
+    load()
+  File "/job/ops.py", line 9, in load
+    subprocess.run(["ninja", "-v"], check=True)
+subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/job/train.py", line 5, in <module>
+    load()
+  File "/job/ops.py", line 11, in load
+    raise RuntimeError("Error building extension 'lumen'") from e
+RuntimeError: Error building extension 'lumen'
+"""
+PIP = """\
+  Building wheel for lumen (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Building wheel for lumen (pyproject.toml) did not run successfully.
+  │ exit code: 1
+  ╰─> [3 lines of output]
+      running build_ext
+      lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory
+          3 | #include <lumen.h>
+      error: command '/usr/bin/gcc' failed with exit code 1
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+  ERROR: Failed building wheel for lumen
+ERROR: Could not build wheels for lumen, which is required to install it
+"""
+LSF = """\
+lumen: fatal: no shard 3
+
+------------------------------------------------------------
+Sender: LSF System <lsfadmin@node1>
+Subject: Job 71: <./train> in cluster <lumen> Exited
+
+Your job looked like:
+
+------------------------------------------------------------
+# LSBATCH: User input
+./train
+------------------------------------------------------------
+
+Exited with exit code 3.
+
+Resource usage summary:
+
+    CPU time :                                   0.31 sec.
+"""
+GRADLE = """\
+> Task :compileJava FAILED
+/home/user/src/Lumen.java:3: error: cannot find symbol
+        shard();
+1 error
+
+FAILURE: Build failed with an exception.
+
+* What went wrong:
+> Compilation failed; see the compiler error output for details.
+
+BUILD FAILED in 3s
+1 actionable task: 1 executed
+"""
+AIRFLOW = """\
+[2026-01-02, 03:04:06 UTC] {subprocess.py:93} INFO - ./train.sh: line 3: lumen: command not found
+[2026-01-02, 03:04:06 UTC] {subprocess.py:97} INFO - Command exited with return code 127
+[2026-01-02, 03:04:06 UTC] {taskinstance.py:1937} ERROR - Task failed with exception
+[2026-01-02, 03:04:06 UTC] {local_task_job_runner.py:228} INFO - Task exited with return code 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
+        (LSF, "lumen: fatal: no shard 3"),
+        (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
+        (AIRFLOW, "./train.sh: line 3: lumen: command not found"),
+        (GITLAB.format("train: error: no shard 3\n", "exit code 1"), "train: error: no shard 3"),
+        (JENKINS.format("ValueError: no shard 3\n"), "ValueError: no shard 3"),
+        (
+            GITHUB.format(
+                "2026-01-02T03:04:06.1Z Type error: no field 'step'\n"
+                "2026-01-02T03:04:06.2Z   > 31 | throw new Error('never: shown')\n",
+                "Process completed with exit code 2.",
+            ),
+            "Type error: no field 'step'",
+        ),
+        (EXTENSION, 'lumen.cu(31): error: identifier "half8" is undefined'),
+        (
+            "lumen.c:7:1: error: unknown type name 'shard'\nlumen.c:9:1: error: no more\n"
+            "make[1]: *** [Makefile:3: lumen.o] Error 1\nmake: *** [Makefile:1: all] Error 2\n",
+            "lumen.c:7:1: error: unknown type name 'shard'",
+        ),
+        (
+            "@lumen/ops: Killed\n@lumen/ops: error Command failed with exit code 137.\n"
+            "@lumen/ops: info Visit https://example.org/run for documentation\n"
+            "lerna ERR! yarn run build exited 137 in '@lumen/ops'\n"
+            "Exited with code exit status 137\n",
+            "@lumen/ops: Killed",
+        ),
+        (
+            "CMake Error at CMakeLists.txt:14 (find_package):\n  No package lumen\n"
+            + QUIET
+            + "-- Configuring incomplete, errors occurred!\nlumen-runner: exited with code 1\n",
+            "CMake Error at CMakeLists.txt:14 (find_package): No package lumen",
+        ),
+        (
+            "#9 12.31 lumen/ops.py:3:1: error: no name 'step'\n"
+            '#9 ERROR: process "make" did not complete successfully: exit code: 1\n'
+            'ERROR: failed to solve: process "make" did not complete successfully: exit code: 1\n',
+            "#9 12.31 lumen/ops.py:3:1: error: no name 'step'",
+        ),
+    ],
+)
+def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:
+    report = _report(tmp_path, text)
+    assert report.verdict == said
+    assert [one.id for one in report.diagnoses] == ["last_words"]
+    assert report.failed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # of another command, from which the runner went on
+        (GITLAB.format("", "exit code 1"), "Job failed: exit code 1"),
+        (GITHUB.format("", "Process completed with exit code 2."), "completed with exit code 2"),
+        (JENKINS.format(""), "exit code 1"),
+        # the runner has a reason of its own
+        (
+            GITLAB.format("error: shard 3 is slow\n", "execution took longer than 1h0m0s seconds"),
+            "execution took longer than 1h0m0s",
+        ),
+        (
+            GITHUB.format(
+                "2026-01-02T03:04:06.1Z error: shard 3 is slow\n",
+                "The job has exceeded the maximum execution time of 6h0m0s",
+            ),
+            "exceeded the maximum execution time",
+        ),
+        # the program went on
+        (
+            "error: shard 3 is slow\n"
+            + "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
+            + "lumen-runner: train ended with exit status 3\n",
+            "exit status 3",
+        ),
+        # a mere word, far above
+        ("error: shard 3 is slow\n" + QUIET + "lumen-runner: exited with code 1\n", "code 1"),
+        # of an artifact, below the word on the program
+        (
+            "error: shard 3 is slow\n$ make train\nUploading artifacts...\n"
+            "FATAL: too large\nERROR: Job failed: exit code 1\n",
+            "FATAL: too large",
+        ),
+    ],
+)
+def test_what_is_no_error_of_it_is_left(tmp_path: Path, text: str, said: str) -> None:
+    report = _report(tmp_path, text)
+    assert said in report.verdict
+    assert "shard 3" not in report.verdict
+    assert report.failed
+
+
+INDENTED = """\
+  Preparing metadata (setup.py) ... error
+      Traceback (most recent call last):
+        File "/home/user/setup.py", line 3, in <module>
+          import lumen
+      ModuleNotFoundError: No module named 'lumen'
+      [end of output]
+
+Example: lumen --no-plugins install <package>
+"""
+
+
+def test_a_traceback_that_a_report_indents_ends_where_it_ends(tmp_path: Path) -> None:
+    report = _report(tmp_path, INDENTED)
+    assert report.verdict.startswith("ModuleNotFoundError: No module named 'lumen'")
+
+
+def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 3, in <module>\n'
+        "    step()\nlumen.errors.NotFoundError: 2 root error(s) found.\n"
+        "  (0) Not found: shard-3; No such file or directory\n\t [[{{node ReadFile}}]]\n"
+    )
+    assert "Not found: shard-3" in _report(tmp_path, raised).verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("Model loading failed\n", True),
+        ("no such module: lumen\n", True),
+        ("reading shards\n/data/shard-3 does not exist\n", True),
+        ("no errors found\n", False),
+        ("failed tests: 0\n", False),
+        ("WARNING: shard 3 was not found\n", False),
+        ("Model loading failed\n" + QUIET, False),
+    ],
+)
+def test_a_word_for_what_went_wrong_counts_alone(tmp_path: Path, text: str, failed: bool) -> None:
+    report = _report(tmp_path, text)
+    assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict
