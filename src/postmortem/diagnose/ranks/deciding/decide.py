@@ -113,7 +113,8 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
         e.last for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED
     )
     last = next(stops, None)
-    if blame is not None and isinstance(blame.cause, StoppedFromOutside):
+    before = incident.events[first].type is Kind.CANCELLED
+    if blame is not None and before and isinstance(blame.cause, StoppedFromOutside):
         return _with_what_followed(incident, first, blame, blame.cause)
     if blame is None or last is None:
         return blame
