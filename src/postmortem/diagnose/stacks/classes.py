@@ -28,6 +28,7 @@ _DEVICE = Pattern(
     r"|^c10::cuda::(?:device_synchronize|CUDAStream::synchronize|memcpy_and_sync)"
 )
 _DEVICE_FILE = Pattern(r"(?:^|/)torch/(?:cuda|hip|xpu)/(?:__init__|streams)\.py$")
+_LOADER_FILE = Pattern(r"(?:^|/)torch/utils/data/dataloader\.py$")
 _LOCK = Pattern(
     r"^(?:lock_PyThread_acquire_lock|rlock_acquire|PyThread_acquire_lock|acquire_timed"
     r"|___?pthread_mutex_(?:lock|timedlock)|pthread_mutex_(?:lock|timedlock)|__lll_lock_wait"
@@ -60,6 +61,11 @@ def doing(frames: Sequence[Frame], *, is_running: bool = False) -> Doing:
     if any(kind_of(frame, None).wait or _WAITS.search(frame.function) for frame in inner[:4]):
         return Doing.WAIT
     return Doing.OTHER
+
+
+def waits_for_loader(frames: Iterable[Frame]) -> bool:
+    """Return whether a stack is in PyTorch's DataLoader, which waits for what its workers fetch."""
+    return any(_LOADER_FILE.search(frame.file or "") for frame in frames)
 
 
 def classes(stacks: Iterable[RankStack], workers: Iterable[RankStack] = ()) -> StackClasses:

@@ -11,15 +11,14 @@ from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Un
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES
+from postmortem.diagnose.stacks.classes import waits_for_loader
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
 from postmortem.facts.threads import Frame, program_frames
-from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 _MOST_CITED = 6
-_LOADER = Pattern(r"torch/utils/data/dataloader\.py$")
 _NOBODY: Mapping[int, RankState] = {}
 _VERBS = {
     Doing.COLLECTIVE: "is in another collective,",
@@ -88,7 +87,7 @@ def stands_elsewhere(
     still = [one for one in odd if not _goes_on(one, stacks.moved)]
     chosen = still or odd
     members = [member for one in chosen for member in one.members]
-    loading = any(_LOADER.search(f.file or "") for m in members for f in m.thread.frames)
+    loading = any(waits_for_loader(member.thread.frames) for member in members)
     busy = stacks.workers if loading else ()
     if len(members) == len(busy) == 1:
         words = f"waits for its {busy[0].label}, which stands at {_where(busy[0].thread.frames)}"
