@@ -93,6 +93,11 @@ struct Frames {
   }
 };
 
+// "Status:         Failed": a column of kubectl describe, and no host.
+bool is_field(std::string_view name, std::string_view text) noexcept {
+  return name.front() >= 'A' && name.front() <= 'Z' && text.substr(name.size()).starts_with(":  ");
+}
+
 struct Ballot {
   Count task, node, tee, number, service, journal;
   Frames frames;
@@ -106,7 +111,8 @@ struct Ballot {
     if (time_at(text)) ++time;
     frames.count(text);
     if (task_at(text, task_number)) task.add(task_number);
-    if (const std::string_view name = node_at(text, size); !name.empty() && !is_log_word(name)) {
+    if (const std::string_view name = node_at(text, size);
+        !name.empty() && !is_log_word(name) && !is_field(name, text)) {
       node.add(std::string(name));
     }
     if (voted_bracket(text, true, false, prefix)) {

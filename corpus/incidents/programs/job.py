@@ -69,6 +69,40 @@ def locked():
         print("uploaded")
 
 
+def evaluate():
+    """Read what a script writes, whose child lives on and keeps the pipe open."""
+    words = ["sh", "-c", "sleep 3600 & echo perplexity 12.4"]
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def crossed():
+    """Take two locks in one order while a thread takes them in the other."""
+    cache, queue = threading.Lock(), threading.Lock()
+
+    def prefetch():
+        with queue:
+            time.sleep(1)
+            with cache:
+                pass
+
+    threading.Thread(target=prefetch, name="prefetcher", daemon=True).start()
+    with cache:
+        time.sleep(1)
+        with queue:
+            pass
+
+
+def deep(level):
+    return list(map(deep, [level + 1]))
+
+
+def flight():
+    """Write PyTorch's own record of the collectives."""
+    from torch._C._distributed_c10d import _dump_fr_trace
+
+    Path(f"nccl_trace_rank_{RANK}").write_bytes(_dump_fr_trace())
+
+
 def fail(fault, model):
     if fault == "raise":
         raise KeyError("lr")
@@ -96,6 +130,17 @@ def fail(fault, model):
         locked()
     if fault == "sleep":
         time.sleep(3600)
+    if fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if fault == "crossed":
+        crossed()
+    if fault == "deep":
+        sys.setrecursionlimit(10**7)
+        deep(0)
+    if fault == "evaluate":
+        LOG.info("%s", evaluate())
+    if fault == "swallow":
+        torch.ones(4).view(3, -1)
     if fault == "java":
         subprocess.run(["java", *os.environ["JAVA_WORDS"].split()], check=True)
     if fault == "helper":
@@ -141,14 +186,21 @@ def main():
     LOG.info("rank %d of %d is pid %d", RANK, dist.get_world_size(), os.getpid())
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 4)
+    if "FLIGHT" in os.environ:
+        look = threading.Timer(float(os.environ["FLIGHT"]), flight)
+        look.daemon = True
+        look.start()
     workers = 2 if any(fault.startswith("worker") for fault in MINE) else 0
     for step, batch in enumerate(batches(DataLoader(Rows(), batch_size=8, num_workers=workers))):
-        if step == 3:
-            for fault in MINE:
-                fail(fault, model)
-        if step == 3 and "skip" in MINE:
-            continue
-        total = model(batch).sum().detach()
+        try:
+            if step == 3:
+                for fault in MINE:
+                    fail(fault, model)
+            total = model(batch).sum().detach()
+        except RuntimeError:
+            if "swallow" not in MINE:
+                raise
+            continue  # the others are in the collective of this step
         dist.all_reduce(total)
         LOG.info("step %d loss %.4f", step, total.item())
         if total != total and RANK == 0:

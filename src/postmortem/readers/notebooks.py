@@ -51,10 +51,11 @@ def is_notebook(head: bytes) -> bool:
 def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     """Return what the cells printed, and how many errors of them were left out.
 
-    None where the file is no whole notebook. Cells run in the order that the user chose: where
-    the one that ran last failed, nothing of what stands below it came later, and it is left out; so
-    are errors of cells after which others ran. A number that two cells have says that the kernel
-    was started again in between; then numbers order nothing, and cells ran as they stand.
+    None where the file is no whole notebook. Cells run in the order that the user chose: where the
+    one that ran last failed, nothing of what stands below it came later, and it is left out; so are
+    errors of cells after which others ran. A cell without a number ran in its place. A number that
+    two cells have says that the kernel was started again in between; then numbers order nothing,
+    and cells ran as they stand.
     """
     try:
         cells = _cells(json.loads(data))
@@ -67,7 +68,12 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
         ]
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
-    survived = {i for i, cell in enumerate(cells) if last is not None and cell.count < last.count}
+    behind = len(cells) if last is None else cells.index(last)
+    survived = {
+        i
+        for i, cell in enumerate(cells)
+        if last is not None and cell.count < last.count and (cell.count or i < behind)
+    }
     lines = data.decode("utf-8", "replace").split("\n")
     if len(lines) < len(cells) * 2:  # written without line breaks
         text = json.dumps(json.loads(data), indent=1)

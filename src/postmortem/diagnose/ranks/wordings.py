@@ -86,5 +86,5 @@ _STARTUP = (
     StartupFault.RENDEZVOUS,
 )
 
-MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort")
+MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal")
 """Messages with which MPI ends a rank, and with it the job."""

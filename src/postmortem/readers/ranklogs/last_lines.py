@@ -52,8 +52,9 @@ _STOP = "last-stop"
 NUMBERS = ("last-loss", "last-norm")
 """Ids of lines that print a number of the training."""
 _FEWEST = 2
-_FEW_LINES = 3
-"""Of a text that is no log: what somebody pasted."""
+_FEW_LINES, _SOME_LINES, _SHORT = 3, 12, 25
+"""Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
+for what could not be had is one, in some a word for a failure, in a short text a level."""
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
@@ -108,18 +109,21 @@ def _read(
     ids = [[match.id for match in row] for row in found]
     kind = _kind(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
-    nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
+    short = whole and len(lines) <= _SHORT
+    nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
-    few = whole and len(lines) <= _FEW_LINES and not any(map(survived, ids))
-    if few and not errors and nearest is None:
-        nearest = next((one for one, row in zip(lines, ids, strict=True) if told_alone(row)), None)
+    some = whole and len(lines) <= _SOME_LINES and not any(map(survived, ids))
+    if some and not errors and nearest is None:
+        few = len(lines) <= _FEW_LINES
+        alone = zip(lines, ids, strict=True)
+        nearest = next((one for one, row in alone if told_alone(row, few=few)), None)
         counts = nearest is not None
     told = errors[0] if errors else nearest
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
-    bad = _not_a_number(lines, found)
+    bad = _not_a_number(lines, found, fewest=_FEWEST if end is over is None else 1)
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -275,11 +279,13 @@ def _goes_on(text: str, names: list[str]) -> bool:
     return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
 
 
-def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
+def _nearest(
+    lines: list[LastLine], ids: list[list[str]], short: bool
+) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: no work follows, and it says more than a word, or is a level
-    near the end behind which no line of another level stands.
+    Also whether it may be the end: no work follows, and it says more than a word, or is a level in
+    a `short` text, or near the end with no line of another level behind it.
     """
     nearest: LastLine | None = None
     counts = went_on = False
@@ -293,7 +299,8 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
             if any(name != _CUT for name in strong(names)):
                 return line, True
             nearest = nearest or line
-            counts = counts or (behind <= _NEAR_END and has_level(names) and not went_on)
+            near = short or (behind <= _NEAR_END and not went_on)
+            counts = counts or (near and has_level(names))
         elif survived(names):
             break
         went_on = went_on or calm(names)
@@ -337,11 +344,11 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
 
 
 def _not_a_number(
-    lines: list[LastLine], found: list[tuple[Match, ...]]
+    lines: list[LastLine], found: list[tuple[Match, ...]], *, fewest: int
 ) -> tuple[LastLine | None, str, bool]:
     """Return from where on a number that is printed again and again is none, to the end.
 
-    Also what it is called, and whether it was none in all lines.
+    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
     """
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
@@ -350,7 +357,7 @@ def _not_a_number(
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
         bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
-        if len(bad) >= _FEWEST:
+        if len(bad) >= fewest:
             return bad[-1][0], name, len(bad) == len(values)
     return None, "", False
 

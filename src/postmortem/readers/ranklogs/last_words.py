@@ -21,6 +21,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 _ALONE, _NONE = "last-alone", "last-none"
+_ALONE_FAILED = "last-alone-failed"
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
 _END = "last-end"
@@ -76,11 +77,14 @@ def watched(ids: Iterable[str]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
 
 
-def told_alone(ids: Iterable[str]) -> bool:
-    """Return whether a line has a word for what went wrong, of which no other line may decide."""
+def told_alone(ids: Iterable[str], *, few: bool) -> bool:
+    """Return whether a line has a word for what went wrong, of which no other line may decide.
+
+    Words for what could not be had count in a text of a `few` lines only.
+    """
     known = list(ids)
     denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
-    return not denied and any(name.startswith(_ALONE) for name in known)
+    return not denied and any(name.startswith(_ALONE if few else _ALONE_FAILED) for name in known)
 
 
 def form_of(ids: Iterable[str]) -> str:

@@ -9,13 +9,15 @@ from postmortem.readers.ranklogs.known_lines import KnownLines
 
 Rows = Sequence[tuple[int, int, str]]
 
-MPI = frozenset({"mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort"})
+MPI = frozenset(
+    {"mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal"}
+)
 """Messages with which MPI ends a process."""
 _MOST_ROWS = 10
 """Lines that one notice may have, others' between them."""
 
 # Below an error of MPICH: a call of its stack, whatever its name.
-_STACK = Pattern(r"^(?:\w+|\(unknown\))\(\d*\)\.*: (?P<what>.+)$")
+_STACK = Pattern(r"^(?:\w+|\(unknown\))\(\d*\)\.*:(?: (?P<what>.*))?$")
 _NAMES_RANK = (
     "mpi-error-reported",
     "mpi-abort-invoked",
@@ -39,7 +41,7 @@ def mpi_error(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, in
     called = found.get("mpich-abort-called")
     if called:
         return ExceptionText("MPI_Abort", f"errorcode {called['code']} on {called['on']}"), at
-    abort = found.get("mpich-abort")
+    abort = found.get("mpich-abort") or found.get("mpich-fatal")
     return _stack(rows, at, abort["what"]) if abort else None
 
 
@@ -90,6 +92,6 @@ def _stack(rows: Rows, at: int, what: str) -> tuple[ExceptionText, int]:
         found = _STACK.match(rows[i][2])
         if not found:
             break
-        last, detail = i, found["what"]
+        last, detail = i, (found["what"] or "").strip() or detail
     words = what.removesuffix(" error stack:").rstrip(",")
     return ExceptionText("MPI error", words if detail in words else f"{words}: {detail}"), last

@@ -9,6 +9,7 @@ from postmortem.diagnose.ranks.causes import (
     Crashed,
     Doubt,
     NothingFailed,
+    Raised,
     SeenByKernel,
     StoppedFromOutside,
     Undecided,
@@ -160,7 +161,7 @@ def _finished(case: Case, blame: Attribution) -> Attribution:
     )
     blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
     return replace(
-        outlived(case, blame),
+        outlived(case, _beside_memory(case, blame)),
         victims=victims,
         also=also,
         blamed=blamed,
@@ -180,6 +181,15 @@ def _beside(case: Case, blame: Attribution, guilty: set[int | str]) -> Iterator[
         raised = next((f for f in standing.own if f.kind == "exception"), None)
         if raised is not None and standing.writer.rank not in guilty | {None}:
             yield standing.party(raised.said.words, raised)
+
+
+def _beside_memory(case: Case, blame: Attribution) -> Attribution:
+    """Return a blame for an exception as less sure, where an unknown process ran out of memory."""
+    ended = next((e for e in case.logs.exits if e.memory and e.rank is None), None)
+    if ended is None or not isinstance(blame.cause, Raised):
+        return blame
+    said = (f"{ended.file}:{ended.line}", f"{ended.launcher} says: {ended.words}")
+    return replace(blame, sure=False, evidence=(*blame.evidence, said))
 
 
 def _host(case: Case, blame: Attribution) -> str | None:
