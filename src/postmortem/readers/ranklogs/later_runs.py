@@ -7,6 +7,7 @@ ended while another one worked on. Ranks that write into one file side by side a
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ from postmortem.records import record
 
 Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
 """Of the messages of a line, those that count as errors."""
+Signs: TypeAlias = Callable[[], set[str]]
+"""What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
 MOST_BYTES = 64 << 20
 _MASKED_BYTES = 8 << 20
@@ -55,6 +58,8 @@ _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF = re.compile(rb"\d+")
+_NEWLINE = 10
+_FEWEST_LETTERS = 4
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
@@ -89,21 +94,22 @@ class LaterRun:
 
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
-    begin, another = _last_begin(data)
+    signs = cache(lambda: _writers_in(data))
+    begin, another = _last_begin(data, signs)
     if not begin:
         return None
     earlier: list[tuple[str, int] | None] = []
     end, left = begin, MOST_BYTES
     while end and left > 0 and len(earlier) < _MOST_EARLIER:
         left -= end
-        since, _ = _last_begin(data[:end])
-        since = since or _last_begin(data[: _without_last_error(data, end)])[0]
+        since, _ = _last_begin(data[:end], signs)
+        since = since or _last_begin(data[: _without_last_error(data, end)], signs)[0]
         earlier.append(_error_above(data, end, since))
         end = since
     return LaterRun(begin, another, tuple(earlier))
 
 
-def _last_begin(data: bytes) -> tuple[int, bool]:
+def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
     """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
@@ -117,8 +123,9 @@ def _last_begin(data: bytes) -> tuple[int, bool]:
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
-    told = max(again, _announced(data, begins), _behind_summary(data), _first_line_again(data))
-    behind = _behind_program(data)
+    told = max(again, _announced(data, begins), _behind_summary(data))
+    told = max(told, _first_line_again(data, signs))
+    behind = _behind_program(data, signs)
     return max(told, behind), behind > told
 
 
@@ -168,7 +175,7 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
     return 0
 
 
-def _first_line_again(data: bytes) -> int:
+def _first_line_again(data: bytes, signs: Signs) -> int:
     """Return where the first line of the file comes again right below a bad end, 0 without one.
 
     Its numbers may differ, and no clock is needed: ranks that write side by side begin before the
@@ -183,12 +190,25 @@ def _first_line_again(data: bytes) -> int:
         return 0
     if not _WORD.search(text):
         return 0
-    alike = re.compile(b"^" + _DIGITS_OF.sub(rb"\\d+", re.escape(first)) + rb"\s*$", re.MULTILINE)
-    places = [found.start() for found in islice(alike.finditer(data), 1, _MOST_STARTS)]
+    places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if _ended_right_above(data, place)]
-    if not below or 2 * len(below) < len(places) or _are_ranks(data, _WRITERS, _PEERS):
+    if not below or 2 * len(below) < len(places) or not signs().isdisjoint((_WRITERS, _PEERS)):
         return 0
     return below[-1] if _later(data, below[-1], unknown=True) else 0
+
+
+def _alike(data: bytes, line: bytes) -> Iterator[int]:
+    """Yield where a line stands, with whatever numbers."""
+    whole = _DIGITS_OF.sub(rb"\\d+", re.escape(line)) + rb"[ \t\r]*(?:\n|$)"
+    begin = _DIGITS_OF.split(line, maxsplit=1)[0]
+    if len(begin) < _FEWEST_LETTERS:
+        yield from (found.start() for found in re.finditer(b"(?m)^" + whole, data))
+        return
+    pattern, at = re.compile(whole), data.find(begin)  # which takes no time
+    while at >= 0:
+        if (at == 0 or data[at - 1] == _NEWLINE) and pattern.match(data, at):
+            yield at
+        at = data.find(begin, at + 1)
 
 
 def _ended_right_above(data: bytes, place: int) -> bool:
@@ -238,14 +258,14 @@ def _behind_summary(data: bytes) -> int:
     return 0
 
 
-def _behind_program(data: bytes) -> int:
+def _behind_program(data: bytes, signs: Signs) -> int:
     """Return the end of a program that an exception ended while another one worked on, or raised.
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
     if TRACEBACK not in data:
         return 0
-    if _are_ranks(data, _WRITERS):
+    if _WRITERS in signs():
         return 0
     raised = [*_programs(data)]
     if not raised:
@@ -262,13 +282,12 @@ def _behind_program(data: bytes) -> int:
     return data.rfind(b"\n", 0, begin) + 1
 
 
-def _are_ranks(data: bytes, *signs: str) -> bool:
-    """Return whether there are signs that several processes of one run wrote into a file."""
+def _writers_in(data: bytes) -> set[str]:
+    """Return the signs that several processes of one run wrote into a file."""
     if _is_teed(data):
-        return True
+        return {_WRITERS}
     both = data[:_SAMPLE] + data[-_SAMPLE:]
-    found = {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
-    return not found.isdisjoint(signs)
+    return {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
 
 
 def _is_teed(data: bytes) -> bool:
