@@ -123,7 +123,8 @@ def _read(
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
-    bad = _not_a_number(lines, found, fewest=_FEWEST if end is over is None else 1)
+    once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
+    bad = _not_a_number(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
         writer=writer,
         last=lines[-1],
