@@ -64,6 +64,9 @@ py::dict read_ranklog(const py::object& source,
   options.block_bytes = block_bytes;
   options.sample_bytes = sample_bytes;
   options.kept_bytes = kept_bytes;
+  const py::module_ thresholds = py::module_::import("postmortem.thresholds");
+  options.work_values = thresholds.attr("WORK_VALUES").cast<std::uint64_t>();
+  options.work_alike = thresholds.attr("WORK_ALIKE").cast<std::uint64_t>();
   if (!sink.is_none()) {
     options.sink = [&sink](std::uint32_t label, std::string_view piece) {
       const py::gil_scoped_acquire gil;

@@ -6,8 +6,8 @@
 namespace pm::cpython {
 namespace {
 
-// Minor versions whose `struct _Py_DebugOffsets` is known.
-constexpr unsigned kFirst = 13, kLast = 15, kLastFreeThreaded = 14;
+// The first minor version that publishes offsets, and the last of a free-threaded build.
+constexpr unsigned kFirst = 13, kLastFreeThreaded = 14;
 
 // Takes the values of one group after another. The structure does not tell its own size, and
 // fields were put into the middle of groups (3.14, 3.15b4: bloomberg/pystack#337), so the order is
@@ -150,7 +150,7 @@ std::optional<DebugOffsets> read_debug_offsets(const elfcore::Memory& memory,
   const std::string name = "CPython " + version_text(result.version);
   if (free_threaded != 0 && minor > kLastFreeThreaded) {
     result.refused = name + " is a free-threaded build, of which only 3.13 and 3.14 are known";
-  } else if (minor < kFirst || minor > kLast) {
+  } else if (minor < kFirst || minor > kNewest) {
     result.refused = name + " is not known";
   } else if (result.version.level() < 0xc) {
     result.refused = name + " is a pre-release, whose structures may differ from the release's";

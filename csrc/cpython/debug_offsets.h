@@ -12,6 +12,8 @@
 namespace pm::cpython {
 
 inline constexpr std::string_view kDebugCookie = "xdebugpy";
+// The last minor version whose `struct _Py_DebugOffsets` is known.
+inline constexpr unsigned kNewest = 15;
 
 struct DebugOffsets {
   Version version;

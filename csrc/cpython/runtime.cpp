@@ -151,10 +151,9 @@ std::optional<Runtime> Search::at(std::uint64_t address, const Module& module) {
     }
   } else if (named != 0) {
     refused_ = true;
-    problems_.add(module.path,
-                  "CPython 3." + std::to_string(named) +
-                      " is not one whose structures are known (3.8 to 3.15); its Python stacks "
-                      "are left out");
+    problems_.add(module.path, "CPython 3." + std::to_string(named) +
+                                   " is not one whose structures are known (3.8 to 3." +
+                                   std::to_string(kNewest) + "); its Python stacks are left out");
     return std::nullopt;
   }
   for (unsigned minor = kLastWithoutOffsets; minor >= kOldest; --minor) {

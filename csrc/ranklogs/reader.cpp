@@ -44,10 +44,6 @@ constexpr std::uint64_t kLearned = 128;
 // Lines of work that are looked for behind an error, and lines among which they are.
 constexpr unsigned kWorkBehind = 12;
 constexpr unsigned kLookedAt = 4096;
-// So often a form that is new behind an error comes there before it tells of work too.
-constexpr std::uint64_t kSeries = 12;
-// Two values may be those that the heads of two runs print.
-constexpr std::uint64_t kFewestValues = 3;
 constexpr std::size_t kMostWork = 96;
 constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
 constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
@@ -488,8 +484,8 @@ void Reader::look_at(Writer& writer, Held& word) {
   word.looked_at = true;
   if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
   const bool wanted =
-      writer.work_wanted && again.times >= kFewestValues && again.since < writer.error_line;
-  if (!wanted && again.times != kSeries) return;
+      writer.work_wanted && again.times >= options_.work_values && again.since < writer.error_line;
+  if (!wanted && again.times != options_.work_alike) return;
   if (wanted) --writer.work_wanted;
   std::vector<PlainLine>& work = writer.label.work;
   work.push_back({word.line, word.text, again});

@@ -67,8 +67,12 @@ struct Options {
   std::size_t block_bytes = std::size_t{1} << 20;
   std::size_t sample_bytes = std::size_t{4} << 20;  // what votes on the grammar
   std::size_t kept_bytes = std::size_t{256} << 20;  // of text in regions, in all
-  PastHole past_hole;                               // nothing: holes are read as zeros
-  Sink sink;                                        // nothing: no text is handed out
+  // Values of what moves on in lines of one form that are work where the form stood above an
+  // error, and where it did not: postmortem/thresholds.py says why so many.
+  std::uint64_t work_values = 1;
+  std::uint64_t work_alike = 1;
+  PastHole past_hole;  // nothing: holes are read as zeros
+  Sink sink;           // nothing: no text is handed out
 };
 
 struct Log {

@@ -19,18 +19,9 @@ if TYPE_CHECKING:
     from postmortem.scan import ScanResult, fastscan
 
 __all__ = [
-    "DebugUnderflowOverflow",
-    "NumericsError",
-    "NumericsMonitor",
-    "ScanResult",
-    "SyscallTable",
-    "__version__",
-    "breakpoint_on_rank",
-    "detect_overflow",
-    "fastscan",
-    "printflock",
-    "read_strace",
-]
+    "DebugUnderflowOverflow", "NumericsError", "NumericsMonitor", "ScanResult", "SyscallTable",
+    "__version__", "breakpoint_on_rank", "detect_overflow", "fastscan", "printflock", "read_strace",
+]  # fmt: skip
 
 _HOMES = {
     "DebugUnderflowOverflow": "postmortem.monitor",

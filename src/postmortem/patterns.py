@@ -23,8 +23,11 @@ class Pattern:
     def regex(self) -> re.Pattern[str]:
         """The compiled expression."""
         if self._compiled is None:
-            self._compiled = re.compile(self.pattern, self._flags)
+            self._compiled = re.compile(self._source(), self._flags)
         return self._compiled
+
+    def _source(self) -> str:
+        return self.pattern
 
     def search(self, text: str, start: int = 0) -> re.Match[str] | None:
         """As `re.Pattern.search`."""

@@ -50,6 +50,11 @@ def address(value: int) -> str:
     return f"0x{value:016x}"
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, marked at its end where it is cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
     shown = ", ".join(str(item) for item in items[:most])

@@ -120,7 +120,6 @@ def test_a_lock_and_who_holds_it(tmp_path: Path) -> None:
     assert thread["waits_for"]["holder"] in names
     assert thread["waits_for"]["holder"] != process["pid"]
     assert thread["state"] == "S"
-    assert "(held by thread" in report["verdict"]
 
 
 PIPE = """
@@ -175,7 +174,7 @@ def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
     with program(PIPE, tmp_path) as child:
         until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
         report = hang(child.pid, "--samples", 1, code=0)
-    assert "one sample cannot tell stuck from slow" in report["verdict"]
+    assert not report["stuck"]
     assert report["processes"][0]["motion"] is None
 
 
@@ -612,8 +611,7 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
     assert best["id"] == "rank_holds_up"
     assert best["confidence"] != "certain"
     assert [(row["rank"], row["pid"]) for row in report["stuck"]] == [(1, pids[1])]
-    assert f"({'ranks.py'}:" in report["verdict"]
-    assert function in report["verdict"]
+    assert any(function in row["what"] for row in best["evidence"])
     assert does in best["cause"]
     ranks = {row["rank"]: row["pid"] for row in report["processes"] if row["works_for"] is None}
     assert ranks == dict(enumerate(pids))
@@ -642,7 +640,7 @@ def _read_with_logs(out: Path, pids: list[int]) -> None:
 @pytest.mark.timeout(400)
 def test_a_healthy_job(job: Job) -> None:
     report = hang(job.launcher.pid, "--gap", 3, code=0)
-    assert "progressing" in report["verdict"]
+    assert report["outcome"] == "healthy"
     assert report["stuck"] == []
 
 

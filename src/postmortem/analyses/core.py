@@ -8,11 +8,9 @@ from postmortem.analyses.masking import Masking
 from postmortem.analyses.places import with_source_of_core
 from postmortem.background import Background
 from postmortem.diagnose import rule
-from postmortem.diagnose.core.case import CoreCase, crashed_extension, unread
+from postmortem.diagnose.core.case import CoreCase, crashed_extension, told_by_stacks, unread
 from postmortem.diagnose.core.caught import at_failure, failure
 from postmortem.diagnose.core.fault_kind import classify
-from postmortem.diagnose.core.stacks import is_left_over
-from postmortem.facts.process_role import process_role
 from postmortem.present.core.report import Shown, core_report
 from postmortem.present.core.view import core_view
 from postmortem.readers.core_reading import CoreReading, reading_core
@@ -78,16 +76,11 @@ def explained(
 
     threads, remarks = with_python_frames(stacks.threads, facts.python_stacks)
     problems = (*facts.problems, *stacks.problems, *remarks, *unread(threads, written))
-    role = process_role(facts.process, threads)
-    if role is not None:
-        facts = replace(facts, process=replace(facts.process, role=role))
+    facts = told_by_stacks(facts, threads)
     text = stacks.instruction_text
     fault = looked_up(facts, signal, fault, text, sysroot=options.sysroot)
     then = at_failure(threads, signal, facts.caught)
     kind = classify(signal, fault, then, facts.core, facts.process)
-    if facts.abort_message is not None and (left := is_left_over(threads.crashed)) is not False:
-        unsure = None if left else replace(facts.abort_message, of_this_end=False)
-        facts = replace(facts, abort_message=unsure)
     masking = Masking(
         redact=options.redact,
         env=(*facts.process.env, *facts.process.initial_env),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.analyses.core import CoreOptions, analyse
+from postmortem.background import side_by_side
 from postmortem.diagnose.stacks.fold import FoldedCore, diagnosis_of, folded_core, folds, same_crash
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.source import Problem, Source
@@ -80,21 +81,16 @@ def _read_all(
 ) -> list[_Outcome]:
     import threading
     import time
-    from concurrent.futures import ThreadPoolExecutor
 
     unpacking = threading.Lock()
-    workers = max(1, min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(paths)))
     outcomes: list[_Outcome] = []
     told = time.monotonic()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        for outcome in pool.map(lambda path: _read(path, options, unpacking), paths):
-            outcomes.append(outcome)
-            if progress is not None and time.monotonic() - told > _PROGRESS_SECONDS:
-                told = time.monotonic()
-                progress(f"{len(outcomes):,} of {len(paths):,} cores read")
-    finally:
-        pool.shutdown(cancel_futures=True)
+    work = partial(_read, options=options, unpacking=unpacking)
+    for outcome in side_by_side(work, paths, most=_MOST_THREADS):
+        outcomes.append(outcome)
+        if progress is not None and time.monotonic() - told > _PROGRESS_SECONDS:
+            told = time.monotonic()
+            progress(f"{len(outcomes):,} of {len(paths):,} cores read")
     return outcomes
 
 

@@ -6,20 +6,11 @@ import threading
 import time
 from typing import Any
 
+from postmortem.breakpoints import waiting
 from postmortem.breakpoints.board import Board, BoardLost
 from postmortem.breakpoints.console import Console, Gone, OwnTerminal, own_terminal
 from postmortem.breakpoints.door import Door
 from postmortem.breakpoints.place import Place, identity
-from postmortem.breakpoints.waiting import (
-    OVER,
-    RELEASED,
-    STOPPED,
-    Word,
-    patient,
-    say,
-    wait_for,
-    who_waits,
-)
 
 _LONG_STEP_SECONDS = 10.0
 _LOST_SECONDS = 2.0
@@ -44,9 +35,9 @@ class Session:
         self._prompt = False
         self._since = time.monotonic()
         self._thread = threading.get_ident()
-        self._patience = patient()
+        self._patience = waiting.patient()
         self._signals: Any = None
-        self._post(STOPPED)
+        self._post(waiting.STOPPED)
         atexit.register(self.close)
         threading.Thread(target=self._beat, name="postmortem-beat", daemon=True).start()
 
@@ -77,7 +68,7 @@ class Session:
     def _await_guest(self, spot: str, listen: str | None) -> tuple[Any, bytes]:
         door = Door(self.place, spot, listen)
         try:
-            say(
+            waiting.say(
                 self.place,
                 f"rank {self.place.rank} stopped at {spot}; to debug it, on {self.place.host}: "
                 f"postmortem attach {door.address}",
@@ -122,7 +113,7 @@ class Session:
         if self.released:
             return
         self.released = True
-        self._post(RELEASED)
+        self._post(waiting.RELEASED)
         self._show(f"postmortem: the other ranks go on: {why}")
 
     def who_waits(self) -> str:
@@ -132,7 +123,7 @@ class Session:
         if self.released:
             return "the other ranks have been let go"
         try:
-            here = who_waits(self._board, self._site, self._visit, self.place)
+            here = waiting.who_waits(self._board, self._site, self._visit, self.place)
         except BoardLost as error:
             return f"the ranks' store is gone ({error})"
         away = [r for r in range(self.place.world_size) if r not in (*here, self.place.rank)]
@@ -152,7 +143,7 @@ class Session:
         self._closed = True
         atexit.unregister(self.close)
         self._patience()
-        self._post(OVER)
+        self._post(waiting.OVER)
         words = f"postmortem: the debugger {self.ended or 'ended'}"
         if self._console is not None:
             self._console.give_back(f"{words}; the other ranks go on" if self._board else words)
@@ -161,15 +152,17 @@ class Session:
         if self._signals is not None:
             signal.signal(signal.SIGINT, self._signals)
         if self._board is not None and self._others:
-            wait_for(self._board, self._site, self._visit, self._others, self.place, 60.0)
+            waiting.wait_for(self._board, self._site, self._visit, self._others, self.place, 60.0)
 
     def _post(self, state: str) -> None:
         if self._board is not None:
             try:
-                word = Word(self._visit, state, identity())
+                word = waiting.Word(self._visit, state, identity())
                 self._board.post(f"{self._site}/{self.place.rank}", word.text())
             except BoardLost as error:
-                say(self.place, f"the ranks' store is gone ({error}); nobody waits for this rank")
+                waiting.say(
+                    self.place, f"the ranks' store is gone ({error}); nobody waits for this rank"
+                )
                 self.released = True
 
     def _show(self, text: str) -> None:

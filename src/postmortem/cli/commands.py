@@ -4,28 +4,10 @@ import os
 from collections.abc import Sequence
 
 COMMANDS: tuple[str, ...] = (
-    "triage",
-    "core",
-    "strace",
-    "logs",
-    "scan",
-    "hang",
-    "run",
-    "emulate",
-    "bisect",
-    "import",
-    "attach",
-    "watch",
-    "net",
-    "fleet",
-    "flight",
-    "diff",
-    "demo",
-    "doctor",
-    "install-handler",
-    "rules",
-    "completion",
-)
+    "triage", "core", "strace", "logs", "scan", "hang", "run", "emulate", "bisect", "import",
+    "attach", "watch", "net", "fleet", "flight", "diff", "demo", "doctor", "install-handler",
+    "rules", "completion",
+)  # fmt: skip
 """In the order of the help."""
 
 LIVE = ("hang", "watch", "net", "fleet")

@@ -114,7 +114,8 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the processes and write the report."""
-    from postmortem.analyses.hang import HangOptions, analyse, until_stuck
+    from postmortem.analyses.hang import analyse, until_stuck
+    from postmortem.analyses.live_job import HangOptions
     from postmortem.readers.live.snapshot import ReadOptions
 
     if bool(args.pids) == (args.job is not None):

@@ -247,17 +247,6 @@ def _optional(hint: object) -> tuple[type, bool]:
 
 
 __all__ = [
-    "KINDS",
-    "Confidence",
-    "Evidence",
-    "Finding",
-    "Findings",
-    "Outcome",
-    "Role",
-    "Rule",
-    "Subject",
-    "Topic",
-    "load",
-    "rule",
-    "run",
-]
+    "KINDS", "Confidence", "Evidence", "Finding", "Findings", "Outcome", "Role", "Rule", "Subject",
+    "Topic", "load", "rule", "run",
+]  # fmt: skip

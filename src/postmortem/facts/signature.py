@@ -72,19 +72,9 @@ class Brief:
 
 
 KEEPS = (
-    "traceback",
-    "fatal",
-    "frames",
-    "launcher",
-    "comm",
-    "nccl",
-    "startup",
-    "world",
-    "trail",
-    "link",
-    "error",
-    "mark",
-)
+    "traceback", "fatal", "frames", "launcher", "comm", "nccl", "startup", "world", "trail", "link",
+    "error", "mark",
+)  # fmt: skip
 """What lines of rank logs are kept for: the names of ``Kind`` in csrc/ranklogs/keep_literals.h."""
 
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.syscall_totals import (
-    CallCount,
-    Connection,
-    ErrorCount,
-    FileCount,
-    FolderCount,
-    NameMessage,
-    Recording,
-    Timeout,
-)
+from postmortem.facts import syscall_totals
 from postmortem.records import record, replace
 
 NO_ROOM = frozenset({"ENOSPC", "EDQUOT", "EIO"})
@@ -309,17 +300,17 @@ class SystemCalls:
     matches: tuple[Match, ...]
     match_count: int
     tasks: tuple[Task, ...]
-    errors: tuple[ErrorCount, ...]
-    calls: tuple[CallCount, ...]
-    files: tuple[FileCount, ...]
+    errors: tuple[syscall_totals.ErrorCount, ...]
+    calls: tuple[syscall_totals.CallCount, ...]
+    files: tuple[syscall_totals.FileCount, ...]
     libraries: frozenset[str]
     """Names, without folders, of shared libraries, and archives of them, that were opened."""
-    recording: Recording
+    recording: syscall_totals.Recording
     slow: tuple[SlowCall, ...] = ()
-    connections: tuple[Connection, ...] = ()
-    timeouts: tuple[Timeout, ...] = ()
-    name_messages: tuple[NameMessage, ...] = ()
-    folders: tuple[FolderCount, ...] = ()
+    connections: tuple[syscall_totals.Connection, ...] = ()
+    timeouts: tuple[syscall_totals.Timeout, ...] = ()
+    name_messages: tuple[syscall_totals.NameMessage, ...] = ()
+    folders: tuple[syscall_totals.FolderCount, ...] = ()
     first_time: float | None = None
     last_time: float | None = None
     """Seconds since the epoch (-ttt), since midnight (-t, -tt), or since the first line (-r)."""

@@ -141,6 +141,6 @@ def _ending(node: Any) -> tuple[int, str]:
         return 0, "is gone"
     if code >= 0:
         return 0, f"exited with {code}"
-    from postmortem.readers.ranklogs.statuses import signal_name
+    from postmortem.readers.siginfo import signal_name
 
     return -code, f"was killed by {signal_name(-code)}"

@@ -5,20 +5,7 @@ import os
 import time
 from typing import Any
 
-from postmortem.facts.net import (
-    LARGE,
-    Attempt,
-    Collective,
-    Lookup,
-    Lost,
-    Met,
-    Misnamed,
-    NetCheck,
-    Node,
-    Probe,
-    Speed,
-    Target,
-)
+from postmortem.facts import net
 from postmortem.net import collective
 from postmortem.net.attempt import NoConnection, Streams, close, connect
 from postmortem.net.local import alternatives, common_ways
@@ -69,7 +56,7 @@ class Meeting:
 class Ended:
     """How it ended for a member."""
 
-    check: NetCheck
+    check: net.NetCheck
     code: int | None = None
     """What node 0 found, as an exit status; None: it could not tell us."""
     verdict: str = ""
@@ -78,11 +65,11 @@ class Ended:
 class Member:
     """One node among others."""
 
-    def __init__(self, meeting: Meeting, node: Node) -> None:
+    def __init__(self, meeting: Meeting, node: net.Node) -> None:
         self._at = meeting
         self._service = Service(meeting.token, meeting.number, meeting.seconds)
         self._node = node
-        self._peers: dict[int, Node] = {}
+        self._peers: dict[int, net.Node] = {}
         self._stage = "meeting"
 
     async def run(self) -> Ended:
@@ -100,16 +87,16 @@ class Member:
         finally:
             await self._service.stop()
 
-    def _check(self, target: Target, *, gone: bool = False) -> NetCheck:
-        lost = (Lost(0, self._at.host, self._stage),) if gone else ()
-        return NetCheck(self._at.world, (self._node,), target=target, lost=lost)
+    def _check(self, target: net.Target, *, gone: bool = False) -> net.NetCheck:
+        lost = (net.Lost(0, self._at.host, self._stage),) if gone else ()
+        return net.NetCheck(self._at.world, (self._node,), target=target, lost=lost)
 
-    async def _meet(self) -> tuple[Streams | None, Target]:
+    async def _meet(self) -> tuple[Streams | None, net.Target]:
         """Connect to node 0 until it takes us or the time is over."""
-        lookup = self._node.master or Lookup(self._at.host)
-        target = Target(self._at.host, self._at.port, lookup, ours=False, master=True)
+        lookup = self._node.master or net.Lookup(self._at.host)
+        target = net.Target(self._at.host, self._at.port, lookup, ours=False, master=True)
         ends = time.monotonic() + self._at.wait
-        seen: dict[str, Attempt] = {}
+        seen: dict[str, net.Attempt] = {}
         while lookup.addresses:
             for address in lookup.addresses:
                 tried = time.monotonic()
@@ -120,19 +107,19 @@ class Member:
                     target,
                     ours=is_ours(self._node.interfaces, address),
                     attempts=tuple(seen.values()),
-                    greeting=attempt.detail if attempt.met is Met.FOREIGN else None,
+                    greeting=attempt.detail if attempt.met is net.Met.FOREIGN else None,
                 )
                 if streams is not None:
                     return streams, target
-                if time.monotonic() > ends or attempt.met is Met.FOREIGN:
+                if time.monotonic() > ends or attempt.met is net.Met.FOREIGN:
                     return None, target
                 await asyncio.sleep(max(0.0, _RETRY - (time.monotonic() - tried)))
         return None, target
 
-    async def _try(self, address: str) -> tuple[Attempt, Streams | None]:
+    async def _try(self, address: str) -> tuple[net.Attempt, Streams | None]:
         source, why = source_for(address)
         name = owner_of(self._node.interfaces, source)
-        attempt = Attempt(address, source, name, Met.UNREACHABLE, why)
+        attempt = net.Attempt(address, source, name, net.Met.UNREACHABLE, why)
         try:
             streams, took = await connect(address, self._at.port, self._at.seconds, limit=LONG_LINE)
         except NoConnection as error:
@@ -145,15 +132,15 @@ class Member:
             raise
         except (WireError, asyncio.LimitOverrunError) as error:
             close(streams)
-            return replace(attempt, met=Met.FOREIGN, detail=str(error)), None
+            return replace(attempt, met=net.Met.FOREIGN, detail=str(error)), None
         except TimeoutError:
             close(streams)
-            return replace(attempt, met=Met.SILENT, detail="it says nothing"), None
+            return replace(attempt, met=net.Met.SILENT, detail="it says nothing"), None
         except OSError as error:
             close(streams)
             detail = error.strerror or str(error)
-            return replace(attempt, met=Met.RESET, detail=detail), None
-        return replace(attempt, met=Met.OK), streams
+            return replace(attempt, met=net.Met.RESET, detail=detail), None
+        return replace(attempt, met=net.Met.OK), streams
 
     async def _join(self, streams: Streams) -> None:
         reader, writer = streams
@@ -185,7 +172,7 @@ class Member:
         writer.write(encoded({"node": self._node}))
         await writer.drain()
 
-    async def _serve(self, streams: Streams, target: Target) -> Ended:
+    async def _serve(self, streams: Streams, target: net.Target) -> Ended:
         reader, writer = streams
         while True:
             try:
@@ -204,23 +191,23 @@ class Member:
         what = asked.get("do")
         self._stage = str(what)
         if what == "peers":
-            nodes = [decode(Node, one) for one in asked.get("nodes", ())]
+            nodes = [decode(net.Node, one) for one in asked.get("nodes", ())]
             self._peers = {one.number: one for one in nodes}
             return await self._misnamed()
         if what == "probe":
             return await self._probe_all(decode(tuple[int, ...], asked.get("targets")))
         if what == "again":
-            return await self._again(decode(tuple[Probe, ...], asked.get("probes")))
+            return await self._again(decode(tuple[net.Probe, ...], asked.get("probes")))
         if what == "flood":
             return await self._flood(decode(int, asked.get("target")), decode(int, asked["bytes"]))
         if what == "largest":
-            return [await self._largest(decode(Probe, asked.get("probe")))]
+            return [await self._largest(decode(net.Probe, asked.get("probe")))]
         if what == "collective":
             words = decode(collective.Place, asked.get("place"))
             return [await self._collective(words)]
         raise WireError(f"asks for {what!r}")
 
-    async def _misnamed(self) -> list[Misnamed]:
+    async def _misnamed(self) -> list[net.Misnamed]:
         """Return the peers whose names lead elsewhere here; of many, the first and the next ones.
 
         What has no name here, or one that several share, says nothing.
@@ -237,13 +224,13 @@ class Member:
         for other, lookup in zip(picked, names, strict=True):
             real = {address for face in other.interfaces for address in face.addresses}
             if lookup.addresses and not real.intersection(lookup.addresses):
-                found.append(Misnamed(number, other.number, lookup))
+                found.append(net.Misnamed(number, other.number, lookup))
         return found
 
-    async def _probe_all(self, targets: tuple[int, ...]) -> list[Probe]:
+    async def _probe_all(self, targets: tuple[int, ...]) -> list[net.Probe]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(peer: Node, way: tuple[str, str, str]) -> Probe:
+        async def one(peer: net.Node, way: tuple[str, str, str]) -> net.Probe:
             async with gate:
                 return await self._probe(peer, *way)
 
@@ -251,10 +238,10 @@ class Member:
         tries = [one(peer, way) for peer in found for way in common_ways(self._node, peer)]
         return list(await asyncio.gather(*tries))
 
-    async def _probe(self, peer: Node, way: str, source: str, address: str) -> Probe:
+    async def _probe(self, peer: net.Node, way: str, source: str, address: str) -> net.Probe:
         question = Question(self._at.token, self._at.number, peer.number)
         answer = await ask(address, peer.port, self._at.seconds, question, source)
-        return Probe(
+        return net.Probe(
             source=self._at.number,
             target=peer.number,
             way=way,
@@ -267,31 +254,31 @@ class Member:
             round_trip=answer.round_trip,
         )
 
-    async def _again(self, probes: tuple[Probe, ...]) -> list[Probe]:
+    async def _again(self, probes: tuple[net.Probe, ...]) -> list[net.Probe]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(number: int, before: Probe) -> Probe:
+        async def one(number: int, before: net.Probe) -> net.Probe:
             peer = self._peers.get(before.target)
             if peer is None:
                 return before
             async with gate:
                 now = await self._probe(peer, before.way, before.from_address, before.to_address)
                 now = replace(now, first_try=before.met)
-                if now.met is Met.OK or number >= _MOST_ASKED or now.met in LARGE:
+                if now.met is net.Met.OK or number >= _MOST_ASKED or now.met in net.LARGE:
                     return now
                 return replace(now, alternative=await self._alternative(peer, before))
 
         return list(await asyncio.gather(*(one(*row) for row in enumerate(probes))))
 
-    async def _alternative(self, peer: Node, failed: Probe) -> str | None:
+    async def _alternative(self, peer: net.Node, failed: net.Probe) -> str | None:
         question = Question(self._at.token, self._at.number, peer.number)
         for name, address in alternatives(peer, failed.to_address)[:_MOST_ALTERNATIVES]:
             answer = await ask(address, peer.port, self._at.seconds, question)
-            if answer.met is Met.OK:
+            if answer.met is net.Met.OK:
                 return f"{name} {address}"
         return None
 
-    async def _largest(self, probe: Probe) -> Probe:
+    async def _largest(self, probe: net.Probe) -> net.Probe:
         peer = self._peers.get(probe.target)
         if peer is None:
             return probe
@@ -308,7 +295,7 @@ class Member:
         )
         return replace(probe, largest=largest)
 
-    async def _flood(self, target: int, count: int) -> list[Speed]:
+    async def _flood(self, target: int, count: int) -> list[net.Speed]:
         peer = self._peers.get(target)
         if peer is None:
             return []
@@ -318,10 +305,10 @@ class Member:
         _, source, address = way[-1]
         question = Question(self._at.token, self._at.number, target, 0, flood=count)
         answer = await ask(address, peer.port, self._at.seconds, question, source)
-        if answer.met is not Met.OK or answer.round_trip is None:
+        if answer.met is not net.Met.OK or answer.round_trip is None:
             return []
         rate = answer.flood_bytes_per_second
-        return [Speed(self._at.number, target, rate, answer.round_trip)]
+        return [net.Speed(self._at.number, target, rate, answer.round_trip)]
 
-    async def _collective(self, place: collective.Place) -> Collective:
+    async def _collective(self, place: collective.Place) -> net.Collective:
         return await collective.take_part(place, self._at.number)

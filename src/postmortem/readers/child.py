@@ -18,6 +18,7 @@ from contextlib import suppress
 from mmap import mmap
 
 from postmortem import underway
+from postmortem.readers.siginfo import signal_name
 
 MOST_TRIES = 8
 """How many files may be left out, one after the other, before nothing is read."""
@@ -114,8 +115,7 @@ class Child:
             return Ending(code=os.WEXITSTATUS(status), path=path)
         self._clean_up()
         number = os.WTERMSIG(status)
-        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
-        why = f"ended the process that read it ({name})"
+        why = f"ended the process that read it ({signal_name(number)})"
         return Ending(signal=number, why=why, path=path)
 
     def _memory_words(self) -> str:

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from postmortem.facts import crash
 from postmortem.facts.core import CoreFacts
-from postmortem.facts.crash import (
-    AbortMessage,
-    Caught,
-    CppException,
-    FatalPythonError,
-    Fault,
-    Instruction,
-    Panic,
-    Signal,
-)
 from postmortem.facts.memory import Address, CodeRanges, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
@@ -93,12 +84,12 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         signal=_signal(raw),
         fault=None if raw["crashed_tid"] is None else _fault(raw, raw["handler_stack"]),
         caught=_caught(raw),
-        abort_message=None if abort_message is None else AbortMessage(abort_message),
+        abort_message=None if abort_message is None else crash.AbortMessage(abort_message),
         fatal_python_error=None
         if raw["python_fatal"] is None
-        else FatalPythonError(*raw["python_fatal"]),
-        panic=None if raw["panic"] is None else Panic(*raw["panic"]),
-        cpp_exceptions=tuple(CppException(**row) for row in raw["exceptions"]),
+        else crash.FatalPythonError(*raw["python_fatal"]),
+        panic=None if raw["panic"] is None else crash.Panic(*raw["panic"]),
+        cpp_exceptions=tuple(crash.CppException(**row) for row in raw["exceptions"]),
         python_stacks=python_stacks(row for row in python.values() if row["frames"]),
         problems=answer.problems + rows + more,
     )
@@ -132,7 +123,8 @@ def _old_python(raw: RawCore) -> tuple[Problem, ...]:
     if raw["python"] is not None or len(parts) < 2 or tuple(parts) >= (3, 8):
         return ()
     what = (
-        f"Python {version} is not supported: frames of 3.8 to 3.15 are read; only native frames are"
+        f"Python {version} is not supported: frames of 3.8 and later are read; of this one only "
+        "native frames are"
     )
     remedy = "gdb with python-gdb.py of that version, or pystack, shows its Python lines"
     return (Problem("Python", what, remedy),)
@@ -214,19 +206,19 @@ def _version(raw: RawCore) -> str | None:
     return max(said, raw["python_version"] or "", key=len) or None
 
 
-def _signal(raw: RawCore) -> Signal | None:
+def _signal(raw: RawCore) -> crash.Signal | None:
     if raw["crashed_tid"] is None:
         return None
     row = raw["signal"]
     if row is None:  # a kernel before 3.7, or a tool that leaves the note out
         number = next((t["signal"] for t in raw["threads"] if t["tid"] == raw["crashed_tid"]), 0)
-        return Signal(number, signal_name(number)) if number else None
+        return crash.Signal(number, signal_name(number)) if number else None
     return _siginfo(row)
 
 
-def _siginfo(row: RawSignal) -> Signal:
+def _siginfo(row: RawSignal) -> crash.Signal:
     number, code = row["number"], row["code"]
-    return Signal(
+    return crash.Signal(
         number=number,
         name=signal_name(number),
         code_number=code,
@@ -239,23 +231,25 @@ def _siginfo(row: RawSignal) -> Signal:
     )
 
 
-def _caught(raw: RawCore) -> Caught | None:
+def _caught(raw: RawCore) -> crash.Caught | None:
     row = raw["caught"]
     if row is None:
         return None
-    return Caught(_siginfo(row["signal"]), _fault(row), row["in_handler"])
+    return crash.Caught(_siginfo(row["signal"]), _fault(row), row["in_handler"])
 
 
-def _fault(raw: RawCore | RawCaught, handler_stack: tuple[int, int] | None = None) -> Fault | None:
+def _fault(
+    raw: RawCore | RawCaught, handler_stack: tuple[int, int] | None = None
+) -> crash.Fault | None:
     pc, sp = raw["pc"], raw["sp"]
     if pc is None or sp is None:
         return None
-    return Fault(
+    return crash.Fault(
         pc=Address(**pc),
         sp=Address(**sp),
         address=raw["fault"] and Address(**raw["fault"]),
         operand=raw["operand"] and Address(**raw["operand"]),
-        instruction=raw["instruction"] and Instruction(**raw["instruction"]),
+        instruction=raw["instruction"] and crash.Instruction(**raw["instruction"]),
         handler_stack=handler_stack,
     )
 

@@ -18,24 +18,10 @@ _CUDA, _AMD_GPU = 190, 224
 
 # elf.h; the ones that users of training machines may meet. 190 is what cuda-gdb writes.
 _MACHINES = {
-    2: "SPARC",
-    3: "i386",
-    4: "m68k",
-    8: "MIPS",
-    15: "PA-RISC",
-    20: "32-bit PowerPC",
-    21: "PowerPC",
-    22: "s390x",
-    40: "32-bit ARM",
-    43: "SPARC",
-    62: "x86-64",
-    183: "aarch64",
-    190: "CUDA GPU",
-    224: "AMD GPU",
-    243: "RISC-V",
-    258: "LoongArch",
-    0x9026: "Alpha",
-}
+    2: "SPARC", 3: "i386", 4: "m68k", 8: "MIPS", 15: "PA-RISC", 20: "32-bit PowerPC", 21: "PowerPC",
+    22: "s390x", 40: "32-bit ARM", 43: "SPARC", 62: "x86-64", 183: "aarch64", 190: "CUDA GPU",
+    224: "AMD GPU", 243: "RISC-V", 258: "LoongArch", 0x9026: "Alpha",
+}  # fmt: skip
 
 _SKIPPABLE = b"\x2a\x4d\x18"
 """A skippable frame starts with any of 50..5f and then these; zstd and lz4 share them."""

@@ -8,19 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.gpu_core import (
-    GpuCore,
-    GpuDevice,
-    GpuFault,
-    GpuFrame,
-    GpuKernel,
-    GpuMemory,
-    GpuPlace,
-    GpuQueue,
-    GpuRegisters,
-    GpuStand,
-    GpuThread,
-)
+from postmortem.facts import gpu_core
 from postmortem.facts.source import Problem
 
 if TYPE_CHECKING:
@@ -54,7 +42,9 @@ _AMD_EXCEPTIONS = {
 }
 
 
-def read_gpu_core(path: str, *, named: str | None = None, memory_bytes: int = 0) -> GpuCore:
+def read_gpu_core(
+    path: str, *, named: str | None = None, memory_bytes: int = 0
+) -> gpu_core.GpuCore:
     """Return what a dump says; raises `EvidenceError` where it is none or is cut before its tables.
 
     `named` is what the user calls it, where `path` is an unpacked copy; `memory_bytes` is how much
@@ -71,10 +61,10 @@ def read_gpu_core(path: str, *, named: str | None = None, memory_bytes: int = 0)
     return _facts(raw, called)
 
 
-def _facts(raw: RawGpuCore, path: str) -> GpuCore:
+def _facts(raw: RawGpuCore, path: str) -> gpu_core.GpuCore:
     host, pid = _named(path)
     meta = raw["metadata"]
-    return GpuCore(
+    return gpu_core.GpuCore(
         path=path,
         size_bytes=raw["size_bytes"],
         expected_bytes=raw["expected_bytes"],
@@ -104,7 +94,7 @@ def _facts(raw: RawGpuCore, path: str) -> GpuCore:
     )
 
 
-def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
+def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
     """Return what a core of AMD's GPUs says: GPUs, queues and code; raises as `read_gpu_core`."""
     from postmortem import _native
 
@@ -116,7 +106,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
         raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
     place = {row[1]: number for number, row in enumerate(raw["agents"])}
     found = _AMD_NAME.match(Path(called).name)
-    return GpuCore(
+    return gpu_core.GpuCore(
         path=called,
         size_bytes=raw["size_bytes"],
         expected_bytes=raw["expected_bytes"],
@@ -124,7 +114,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
         cuda=None,
         written=None,
         devices=tuple(
-            GpuDevice(
+            gpu_core.GpuDevice(
                 name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
                 architecture=_target(row[5]),
                 bus=f"{row[2] >> 8 & 0xFF:02x}:{row[2] >> 3 & 0x1F:02x}",
@@ -151,7 +141,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
         pid=int(found[1]) if found is not None else None,
         vendor="AMD",
         queues=tuple(
-            GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
+            gpu_core.GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
             for row in raw["queues"]
         ),
         code_objects=raw["code_objects"],
@@ -176,8 +166,8 @@ def _named(path: str) -> tuple[str | None, int | None]:
     return None, None
 
 
-def _device(row: RawGpuDevice) -> GpuDevice:
-    return GpuDevice(
+def _device(row: RawGpuDevice) -> gpu_core.GpuDevice:
+    return gpu_core.GpuDevice(
         name=row["name"] or row["chip"] or "a GPU without a name",
         architecture=row["sm_type"] or f"sm_{row['sm_major']}{row['sm_minor']}",
         bus=f"{row['pci_bus']:02x}:{row['pci_device']:02x}",
@@ -185,9 +175,9 @@ def _device(row: RawGpuDevice) -> GpuDevice:
     )
 
 
-def _kernel(row: RawGpuGrid) -> GpuKernel:
+def _kernel(row: RawGpuGrid) -> gpu_core.GpuKernel:
     cluster = row["cluster_size"]
-    return GpuKernel(
+    return gpu_core.GpuKernel(
         device=row["device"],
         grid=row["id"],
         name=row["kernel"],
@@ -202,13 +192,13 @@ def _kernel(row: RawGpuGrid) -> GpuKernel:
     )
 
 
-def _frames(rows: Sequence[RawGpuFrame]) -> tuple[GpuFrame, ...]:
+def _frames(rows: Sequence[RawGpuFrame]) -> tuple[gpu_core.GpuFrame, ...]:
     return tuple(
-        GpuFrame(
+        gpu_core.GpuFrame(
             row["pc"],
             row["offset"],
             tuple(
-                GpuPlace(function, file, line or None, inlined)
+                gpu_core.GpuPlace(function, file, line or None, inlined)
                 for function, file, line, inlined in row["places"]
             ),
         )
@@ -216,23 +206,23 @@ def _frames(rows: Sequence[RawGpuFrame]) -> tuple[GpuFrame, ...]:
     )
 
 
-def _fault(row: RawFact) -> GpuFault:
-    nested = {"first": GpuThread(**row["first"]), "frames": _frames(row["frames"])}
-    return GpuFault(**row | nested)
+def _fault(row: RawFact) -> gpu_core.GpuFault:
+    nested = {"first": gpu_core.GpuThread(**row["first"]), "frames": _frames(row["frames"])}
+    return gpu_core.GpuFault(**row | nested)
 
 
-def _stand(row: RawFact) -> GpuStand:
-    threads = tuple(GpuThread(**one) for one in row["some"])
-    return GpuStand(**row | {"some": threads, "frames": _frames(row["frames"])})
+def _stand(row: RawFact) -> gpu_core.GpuStand:
+    threads = tuple(gpu_core.GpuThread(**one) for one in row["some"])
+    return gpu_core.GpuStand(**row | {"some": threads, "frames": _frames(row["frames"])})
 
 
-def _registers(row: RawGpuFocus) -> GpuRegisters:
-    return GpuRegisters(
+def _registers(row: RawGpuFocus) -> gpu_core.GpuRegisters:
+    return gpu_core.GpuRegisters(
         registers=row["registers"],
         predicates=row["predicates"],
         uniform=row["uniform_registers"],
         valid_lanes=row["valid_lanes"],
         active_lanes=row["active_lanes"],
-        local=None if row["local"] is None else GpuMemory(*row["local"]),
-        shared=None if row["shared"] is None else GpuMemory(*row["shared"]),
+        local=None if row["local"] is None else gpu_core.GpuMemory(*row["local"]),
+        shared=None if row["shared"] is None else gpu_core.GpuMemory(*row["shared"]),
     )

@@ -19,7 +19,7 @@ from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.importing import Cost, Importing, Raised, Shadow
-from postmortem.readers.ranklogs.statuses import signal_name
+from postmortem.readers.siginfo import signal_name
 
 _MOST_BYTES = 16 << 20
 _MOST_LINE = 1 << 20

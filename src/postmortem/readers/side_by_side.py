@@ -8,8 +8,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
+from postmortem.background import side_by_side
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import LARGEST, own_report
@@ -25,12 +25,10 @@ def read_side_by_side(
 ) -> tuple[Result, ...]:
     """Return what came of each, in their order."""
     results: list[Result] = []
-    workers = max(1, min(_AT_ONCE, len(os.sched_getaffinity(0)), len(readings)))
-    with ThreadPoolExecutor(workers) as pool:
-        for done, result in enumerate(pool.map(_read, readings), 1):
-            results.append(result)
-            if progress is not None:
-                progress(f"{done} of {len(readings)} kinds of evidence read")
+    for done, result in enumerate(side_by_side(_read, readings, most=_AT_ONCE), 1):
+        results.append(result)
+        if progress is not None:
+            progress(f"{done} of {len(readings)} kinds of evidence read")
     return tuple(results)
 
 

@@ -4,14 +4,10 @@ Numbers are those of Linux on x86-64 and aarch64, not of the machine that reads 
 signal(7) and include/uapi/asm-generic/siginfo.h.
 """
 
-# fmt: off
-_NAMES = [
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE",
-    "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
-    "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
-    "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-]
-# fmt: on
+_NAMES = (
+    "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP "
+    "TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+).split()
 _FIRST_REAL_TIME = 34  # as the C library counts: it keeps 32 and 33 for itself
 _LAST = 64
 
@@ -31,35 +27,14 @@ _GENERAL = {
 
 # Codes of one signal, counted from 1.
 _BY_SIGNAL = {
-    "SIGILL": [
-        "ILLOPC",
-        "ILLOPN",
-        "ILLADR",
-        "ILLTRP",
-        "PRVOPC",
-        "PRVREG",
-        "COPROC",
-        "BADSTK",
-        "BADIADDR",
-    ],
-    "SIGFPE": ["INTDIV", "INTOVF", "FLTDIV", "FLTOVF", "FLTUND", "FLTRES", "FLTINV", "FLTSUB"],
-    "SIGSEGV": [
-        "MAPERR",
-        "ACCERR",
-        "BNDERR",
-        "PKUERR",
-        "ACCADI",
-        "ADIDERR",
-        "ADIPERR",
-        "MTEAERR",
-        "MTESERR",
-        "CPERR",
-    ],
-    "SIGBUS": ["ADRALN", "ADRERR", "OBJERR", "MCEERR_AR", "MCEERR_AO"],
-    "SIGTRAP": ["BRKPT", "TRACE", "BRANCH", "HWBKPT", "UNK", "PERF"],
-    "SIGCHLD": ["EXITED", "KILLED", "DUMPED", "TRAPPED", "STOPPED", "CONTINUED"],
-    "SIGIO": ["IN", "OUT", "MSG", "ERR", "PRI", "HUP"],
-    "SIGSYS": ["SECCOMP", "USER_DISPATCH"],
+    "SIGILL": "ILLOPC ILLOPN ILLADR ILLTRP PRVOPC PRVREG COPROC BADSTK BADIADDR",
+    "SIGFPE": "INTDIV INTOVF FLTDIV FLTOVF FLTUND FLTRES FLTINV FLTSUB",
+    "SIGSEGV": "MAPERR ACCERR BNDERR PKUERR ACCADI ADIDERR ADIPERR MTEAERR MTESERR CPERR",
+    "SIGBUS": "ADRALN ADRERR OBJERR MCEERR_AR MCEERR_AO",
+    "SIGTRAP": "BRKPT TRACE BRANCH HWBKPT UNK PERF",
+    "SIGCHLD": "EXITED KILLED DUMPED TRAPPED STOPPED CONTINUED",
+    "SIGIO": "IN OUT MSG ERR PRI HUP",
+    "SIGSYS": "SECCOMP USER_DISPATCH",
 }
 _PREFIXES = {"SIGIO": "POLL", "SIGCHLD": "CLD"}
 
@@ -79,7 +54,7 @@ def code_name(signal: int, code: int) -> str | None:
     if code in _GENERAL:
         return _GENERAL[code]
     name = signal_name(signal)
-    words = _BY_SIGNAL.get(name, [])
+    words = _BY_SIGNAL.get(name, "").split()
     if 1 <= code <= len(words):
         return f"{_PREFIXES.get(name, name[3:])}_{words[code - 1]}"
     return None

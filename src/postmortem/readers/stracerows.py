@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from postmortem.facts.syscall_totals import (
-    CallCount,
-    Connection,
-    ErrorCount,
-    FileCount,
-    FolderCount,
-    NameMessage,
-    Recording,
-    Timeout,
-)
+from postmortem.facts import syscall_totals
 from postmortem.facts.syscalls import (
     Awaited,
     Blocked,
@@ -46,14 +37,16 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
         matches=tuple(_match(row) for row in raw["matches"]),
         match_count=raw["match_count"],
         tasks=tuple(_tasks(raw["processes"])),
-        errors=tuple(ErrorCount(**row) for row in raw["failures"]),
+        errors=tuple(syscall_totals.ErrorCount(**row) for row in raw["failures"]),
         calls=tuple(
-            CallCount(row["name"], row["calls"], row["errors"], row["seconds"] if timed else None)
+            syscall_totals.CallCount(
+                row["name"], row["calls"], row["errors"], row["seconds"] if timed else None
+            )
             for row in raw["syscalls"]
         ),
-        files=tuple(FileCount(*row) for row in raw["files"]),
+        files=tuple(syscall_totals.FileCount(*row) for row in raw["files"]),
         libraries=frozenset(raw["libraries"]),
-        recording=Recording(
+        recording=syscall_totals.Recording(
             lines=counts["lines"],
             unparsed=counts["unparsed"],
             calls=counts["calls"],
@@ -74,10 +67,10 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
             SlowCall(**row | {"match": _match(row["match"])})
             for row in sorted(raw["slow"], key=lambda row: -float(row["seconds"]))
         ),
-        connections=tuple(Connection(**row) for row in raw["connections"]),
-        name_messages=tuple(NameMessage(**row) for row in raw["name_messages"]),
-        timeouts=tuple(Timeout(**row) for row in raw["timeouts"]),
-        folders=tuple(FolderCount(*row) for row in raw["folders"]),
+        connections=tuple(syscall_totals.Connection(**row) for row in raw["connections"]),
+        name_messages=tuple(syscall_totals.NameMessage(**row) for row in raw["name_messages"]),
+        timeouts=tuple(syscall_totals.Timeout(**row) for row in raw["timeouts"]),
+        folders=tuple(syscall_totals.FolderCount(*row) for row in raw["folders"]),
         first_time=raw["first_time"],
         last_time=raw["last_time"],
     )

@@ -13,22 +13,11 @@ from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.patterns import Pattern
 
 _PACKAGES = {
-    "torch": "torch",
-    "pytorch": "torch",
-    "numpy": "numpy",
-    "protobuf": "protobuf",
-    "mkl": "mkl",
-    "nccl": "nccl",
-    "libnccl2": "nccl",
-    "ucx": "ucx",
-    "libfabric": "libfabric",
-    "glibc": "glibc",
-    "libc": "glibc",
-    "python": "cpython",
-    "cpython": "cpython",
-    "cublas": "cublas",
+    "torch": "torch", "pytorch": "torch", "numpy": "numpy", "protobuf": "protobuf", "mkl": "mkl",
+    "nccl": "nccl", "libnccl2": "nccl", "ucx": "ucx", "libfabric": "libfabric", "glibc": "glibc",
+    "libc": "glibc", "python": "cpython", "cpython": "cpython", "cublas": "cublas",
     "libcublas": "cublas",
-}
+}  # fmt: skip
 _NVIDIA = Pattern(r"(?:nvidia-(nccl|cublas)|lib(ucx))-cu\d\d", re.ASCII)
 
 # "libnccl.so.2.27.5", "libc-2.31.so", "libcuda.so.535.104.05"

@@ -9,7 +9,6 @@ left to be cut in two. A report is masked once more as a whole (`report`), and w
 does so itself if nobody has (`Report.masked`).
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
@@ -29,7 +28,7 @@ from postmortem.report.leaks import (
 )
 from postmortem.report.model import Report
 from postmortem.report.private_keys import key_parts
-from postmortem.report.secrets import Suspicion, is_secret, looks_random, suspicion
+from postmortem.report.secrets import Suspicion, is_secret, looks_random, suspicion, written_forms
 from postmortem.report.strings import replaced, strings
 
 T = TypeVar("T")
@@ -128,7 +127,8 @@ class Redactor:
         if known is None:
             # An address, of which a report has more than of anything else, is a secret only if
             # it is known as one.
-            if text.startswith("0x") and text.isalnum() and not self._has_known(text):
+            is_address = text.startswith("0x") and text.isalnum()
+            if is_address and not (self._roots and self._known().search(text)):
                 return text
             if len(self._texts) >= self._most:
                 self._texts.clear()
@@ -209,7 +209,7 @@ class Redactor:
     def _learn(self, name: str | None, value: str) -> None:
         value = value.strip()
         self._names.setdefault(value, name)
-        for form in _forms(value):
+        for form in written_forms(value):
             if len(self._roots) >= _MOST_FORMS:
                 return
             if len(form.strip()) >= SHORTEST and form not in self._roots:
@@ -246,7 +246,7 @@ class Redactor:
         ordered = [*finds]
         if not ordered:
             return text
-        ordered.sort(key=_place)
+        ordered.sort(key=lambda find: (find.start, find.end))
         parts: list[str] = []
         position = 0
         for find in ordered:
@@ -284,9 +284,6 @@ class Redactor:
                 break
         text = self._cut_out(text, find_values(text, among))
         return self._cut_out(text, find_told(text))
-
-    def _has_known(self, text: str) -> bool:
-        return bool(self._roots) and self._known().search(text) is not None
 
     def _known(self) -> re.Pattern[str]:
         if self._pattern is None:  # the longest first: one secret may begin another
@@ -389,25 +386,3 @@ class Redactor:
         if suspicion(name) is Suspicion.STRONG and " " not in value and is_secret(name, value):
             return name, self._mask(value.strip(), name)
         return pair
-
-
-def _place(find: Find) -> tuple[int, int]:
-    return find.start, find.end
-
-
-def _forms(value: str) -> Iterator[str]:
-    """Yield a secret as it may be written: quoted, escaped, in an URL, line by line."""
-    import urllib.parse  # many processes have no secret
-
-    yield value
-    yield repr(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield json.dumps(value)[1:-1]
-    yield urllib.parse.quote(value, safe="", errors="replace")
-    if "'" in value:
-        yield value.replace("'", "'\"'\"'")  # shlex.join
-    if "%" in value:
-        yield urllib.parse.unquote(value)
-    pieces = re.split(r"(?:\\+[rn]|[\r\n])+", value)
-    if len(pieces) > 1:
-        yield from (piece.strip() for piece in pieces)

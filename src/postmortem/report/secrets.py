@@ -6,9 +6,11 @@ vocabulary of language models (`MAX_TOKENS`, `PAD_TOKEN`) is known.
 """
 
 import itertools
+import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from enum import IntEnum
 
 from postmortem.patterns import Pattern
@@ -179,25 +181,9 @@ PRIVATE_KEY = Pattern(_PEM)
 KEY_BEGINS = "-----BEGIN"
 
 _TELLING = (
-    "pass",
-    "secret",
-    "token",
-    "key",
-    "cred",
-    "auth",
-    "cookie",
-    "psk",
-    "jwt",
-    "dsn",
-    "conn",
-    "session",
-    "pwd",
-    "salt",
-    "hmac",
-    "signature",
-    "webhook",
-    "private",
-)
+    "pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn",
+    "session", "pwd", "salt", "hmac", "signature", "webhook", "private",
+)  # fmt: skip
 
 
 def may_tell(text: str) -> bool:
@@ -226,3 +212,21 @@ BARE = Pattern(r"[^\s\"'`,;&|(){}\[\]<>]+")
 
 NEXT_NAME = Pattern(r"[A-Za-z_]{2,60}=[^=\s]")
 """What stands behind a name where the value is another assignment: ``env -u TOKEN=A=b``."""
+
+
+def written_forms(value: str) -> Iterator[str]:
+    """Yield a secret as it may be written: quoted, escaped, in an URL, line by line."""
+    import urllib.parse  # many processes have no secret
+
+    yield value
+    yield repr(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield json.dumps(value)[1:-1]
+    yield urllib.parse.quote(value, safe="", errors="replace")
+    if "'" in value:
+        yield value.replace("'", "'\"'\"'")  # shlex.join
+    if "%" in value:
+        yield urllib.parse.unquote(value)
+    pieces = re.split(r"(?:\\+[rn]|[\r\n])+", value)
+    if len(pieces) > 1:
+        yield from (piece.strip() for piece in pieces)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
+from postmortem.readers.live.status import text_or_none
 from postmortem.records import replace
 from postmortem.render.safe import block
 from postmortem.report.redact import Redactor
@@ -52,7 +53,7 @@ def bisect(options: RunOptions, *, good: str | None, bad: str | None, signature:
     state = Path(_git("rev-parse", "--git-path", _STATE))
     under_way = Path(_git("rev-parse", "--git-path", "BISECT_LOG")).exists()
     if under_way and good is None and bad is None:
-        signature = signature or _read(state)
+        signature = signature or (text_or_none(str(state)) or "").strip() or None
         if signature is None:
             raise EvidenceError("--signature", "git's bisection under way has none of ours")
     else:
@@ -159,13 +160,6 @@ def _run(options: RunOptions) -> Finished:
     with tempfile.TemporaryDirectory(prefix="postmortem-bisect-") as folder:
         once = replace(options, repeat=1, into=Path(folder))
         return run_once(once, keep_files=True, quiet=True)
-
-
-def _read(state: Path) -> str | None:
-    try:
-        return state.read_text().strip() or None
-    except OSError:
-        return None
 
 
 def _commit(name: str) -> str:

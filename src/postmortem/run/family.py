@@ -3,7 +3,6 @@
 import fcntl
 import os
 import select
-import signal
 import struct
 import time
 from collections import deque
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.status import children, read_environment, stat_fields
+from postmortem.readers.siginfo import signal_name
 
 _MOST = 8192
 _SAMPLES = 64
@@ -84,10 +84,7 @@ class Member:
         """How it ended, in words."""
         if self.signal is None:
             return f"exited with {self.code}"
-        try:
-            return f"was killed by {signal.Signals(self.signal).name}"
-        except ValueError:
-            return f"was killed by signal {self.signal}"
+        return f"was killed by {signal_name(self.signal)}"
 
     @property
     def failed(self) -> bool:

@@ -33,23 +33,9 @@ _LARGEST_COPY = 16 << 30
 _TOGETHER_SECONDS = 10.0
 """Exceptions of processes without ranks that lie closer together came of one another."""
 _RERUN_PREFIXES = (
-    "TORCH",
-    "PYTORCH",
-    "NCCL",
-    "CUDA",
-    "GLOO",
-    "OMP_",
-    "MKL_",
-    "MASTER_",
-    "HF_",
-    "TRANSFORMERS_",
-    "ACCELERATE_",
-    "PYTHON",
-    "LD_",
-    "XLA_",
-    "UCX_",
-    "FI_",
-)
+    "TORCH", "PYTORCH", "NCCL", "CUDA", "GLOO", "OMP_", "MKL_", "MASTER_", "HF_", "TRANSFORMERS_",
+    "ACCELERATE_", "PYTHON", "LD_", "XLA_", "UCX_", "FI_",
+)  # fmt: skip
 _WHAT = {
     "report.txt": "the verdict and what it rests on",
     "endings.txt": "how each process that failed ended, in the order of time",

@@ -62,7 +62,8 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
         signal.alarm(30)
         _silence()
         held = _hold(shot.held)
-        from postmortem.analyses.hang import HangOptions, read_job, report_on
+        from postmortem.analyses.hang import report_on
+        from postmortem.analyses.live_job import HangOptions, read_job
         from postmortem.readers.live.snapshot import ReadOptions
         from postmortem.render import json as renderer
         from postmortem.render import terminal

@@ -17,14 +17,7 @@ from postmortem._scan import (
 from postmortem.scan.tensor_adapters import install
 
 __all__ = [
-    "CallScans",
-    "ScanResult",
-    "fastscan",
-    "level",
-    "levels",
-    "set_threads",
-    "threads",
-    "use_level",
-]
+    "CallScans", "ScanResult", "fastscan", "level", "levels", "set_threads", "threads", "use_level",
+]  # fmt: skip
 
 install()

@@ -2,6 +2,8 @@
 
 import re
 
+from postmortem.readers.live.status import text_or_none
+
 _TOP = "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60
 
@@ -15,10 +17,10 @@ class Limit:
 
     def used(self) -> int | None:
         """Return the bytes in use without what the kernel takes back first; None: it has gone."""
-        usage = _read(self._usage)
+        usage = text_or_none(self._usage)
         if usage is None or not usage.strip().isdigit():
             return None
-        found = re.search(rf"^{self._inactive} (\d+)", _read(self._stat) or "", re.M)
+        found = re.search(rf"^{self._inactive} (\d+)", text_or_none(self._stat) or "", re.M)
         return max(0, int(usage) - (int(found[1]) if found else 0))
 
 
@@ -39,7 +41,7 @@ class Host:
 def limits_of(pid: int) -> list[Limit | Host]:
     """Return the limits above a process, those of its cgroups first."""
     found: list[Limit | Host] = []
-    for line in (_read(f"/proc/{pid}/cgroup") or "").splitlines():
+    for line in (text_or_none(f"/proc/{pid}/cgroup") or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers == "":
             found += _above(path, _TOP, "memory.max", "memory.current", "inactive_file")
@@ -53,7 +55,7 @@ def _above(path: str, top: str, limit: str, usage: str, inactive: str) -> list[L
     found: list[Limit | Host] = []
     while True:
         folder = f"{top}{path}".rstrip("/")
-        text = (_read(f"{folder}/{limit}") or "").strip()
+        text = (text_or_none(f"{folder}/{limit}") or "").strip()
         if text.isdigit() and int(text) < _NO_LIMIT:
             name = f"{limit} of the cgroup {path or '/'}"
             stat = f"{folder}/memory.stat"
@@ -64,13 +66,5 @@ def _above(path: str, top: str, limit: str, usage: str, inactive: str) -> list[L
 
 
 def _meminfo(name: str) -> int | None:
-    found = re.search(rf"^{name}:\s+(\d+) kB", _read("/proc/meminfo") or "", re.M)
+    found = re.search(rf"^{name}:\s+(\d+) kB", text_or_none("/proc/meminfo") or "", re.M)
     return int(found[1]) * 1024 if found else None
-
-
-def _read(path: str) -> str | None:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            return file.read(1 << 16)
-    except OSError:
-        return None

@@ -144,10 +144,11 @@ def test_net_between_all_nodes(net: Network) -> None:
     words = ("-w", "h[0-2]", "net", "--no-torch", "--no-speed", "--timeout", "2")
     found = fleet(net, 0, *words)
     assert found["nodes_answered"] == 3
-    assert "all 3 nodes can talk with each other" in found["verdict"]
+    assert found["diagnoses"] == []
     net.drop(1, 2)
     found = fleet(net, 1, *words)
-    assert "node 1 (h1) and node 2 (h2) cannot talk" in found["verdict"], found["silent"]
+    (pair,) = found["diagnoses"]
+    assert (pair["id"], pair["confidence"]) == ("nodes_fail", "likely"), found["silent"]
 
 
 @pytest.mark.cores

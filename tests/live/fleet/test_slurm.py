@@ -65,7 +65,7 @@ def test_hang_over_all_nodes_of_a_job(cluster: Cluster, tmp_path: Path) -> None:
         assert "rank 4 on h2" in odd[0]["title"]
         found = document(cluster.start(*words, "net", "--no-torch", "--no-speed"), 0)
         assert found["nodes_answered"] == 3
-        assert "all 3 nodes can talk" in found["verdict"]
+        assert found["diagnoses"] == []
     finally:
         cluster.run("scancel", job)
 

@@ -109,7 +109,6 @@ def test_somebody_else_listens(hosts: Hosts, banner: str) -> None:
     found = document(check(net, 0, f"{net.address(1)}:6000"), 0)
     assert found["outcome"] == "healthy"
     assert found["target"]["attempts"][0]["met"] == ("foreign" if banner else "silent")
-    assert "somebody listens there" in found["verdict"]
 
 
 def test_one_direction(hosts: Hosts) -> None:

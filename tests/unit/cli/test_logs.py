@@ -169,7 +169,6 @@ def test_a_log_that_is_cut_in_a_traceback(
     assert code == 1
     assert document["first_failure"] is None
     assert [party["rank"] for party in document["candidates"]] == [1]
-    assert "cut off" in document["verdict"]
 
 
 def test_errors_that_were_caught_are_no_failure(
@@ -183,7 +182,6 @@ def test_errors_that_were_caught_are_no_failure(
     assert code == 0
     assert document["first_failure"] is None
     assert len(document["tracebacks"]) == 2
-    assert "the program went on" in document["verdict"]
 
 
 def test_random_bytes_are_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,6 @@ def test_a_library_that_is_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture
     (row,) = document["missing_libraries"]
     assert row["name"] == "libcudart_missing.so.12"
     assert len(row["searched"]) > 10
-    assert "libcudart_missing.so.12" in document["verdict"]
 
 
 BAD = {

@@ -6,6 +6,7 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import at_failure
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
+from postmortem.diagnose.core.stacks import is_left_over
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import (
@@ -17,12 +18,13 @@ from postmortem.facts.crash import (
 )
 from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import BinaryFacts, Module
+from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.facts.versions import Versions
 from postmortem.knowledge.modules import module_kind
 from postmortem.knowledge.runtimes import unread_languages
-from postmortem.records import record
+from postmortem.records import record, replace
 
 _REMEDIES: Mapping[type, str] = {
     BinaryFacts: "run without --engine native; the module the crash is in must be on this machine",
@@ -126,6 +128,16 @@ def crashed_extension(
         if module_kind(module.path).area not in ("C library", "C++ runtime"):
             return None
     return None
+
+
+def told_by_stacks(facts: CoreFacts, threads: Threads) -> CoreFacts:
+    """Return facts with the role of the process, and an abort message only if it is of this end."""
+    role, message = process_role(facts.process, threads), facts.abort_message
+    if role is not None:
+        facts = replace(facts, process=replace(facts.process, role=role))
+    if message is not None and (left := is_left_over(threads.crashed)) is not False:
+        message = None if left else replace(message, of_this_end=False)
+    return replace(facts, abort_message=message)
 
 
 def unread(

@@ -17,28 +17,13 @@ from postmortem.patterns import Pattern
 
 _PREFIX = Pattern(r"^(__GI_+|__libc_|__interceptor_|___?)(?=[a-z])")
 _RAISE = {
-    "raise",
-    "gsignal",
-    "kill",
-    "tgkill",
-    "pthread_kill",
-    "pthread_kill_implementation",
-    "pthread_kill_internal",
-    "nptl_tgkill",
-    "restore_sigs",
-    "abort",
-    "malloc_printerr",
-}
+    "raise", "gsignal", "kill", "tgkill", "pthread_kill", "pthread_kill_implementation",
+    "pthread_kill_internal", "nptl_tgkill", "restore_sigs", "abort", "malloc_printerr",
+}  # fmt: skip
 _LIBC_FATAL = {
-    "fortify_fail",
-    "fortify_fail_abort",
-    "stack_chk_fail",
-    "stack_chk_fail_local",
-    "chk_fail",
-    "assert_fail",
-    "assert_fail_base",
-    "assert_perror_fail",
-}
+    "fortify_fail", "fortify_fail_abort", "stack_chk_fail", "stack_chk_fail_local", "chk_fail",
+    "assert_fail", "assert_fail_base", "assert_perror_fail",
+}  # fmt: skip
 _TERMINATE = Pattern(
     r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
     r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
@@ -63,20 +48,10 @@ _MALLOC = Pattern(
     r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$"
 )
 _EXIT = {
-    "exit",
-    "run_exit_handlers",
-    "cxa_finalize",
-    "_dl_fini",
-    "_dl_call_fini",
-    "Py_Exit",
-    "Py_FinalizeEx",
-    "Py_Finalize",
-    "finalize_modules",
-    "atexit_callfuncs",
-    "pymain_free",
-    "_Py_Finalize",
-    "call_tls_dtors",
-}
+    "exit", "run_exit_handlers", "cxa_finalize", "_dl_fini", "_dl_call_fini", "Py_Exit",
+    "Py_FinalizeEx", "Py_Finalize", "finalize_modules", "atexit_callfuncs", "pymain_free",
+    "_Py_Finalize", "call_tls_dtors",
+}  # fmt: skip
 
 
 def plain(function: str) -> str:

@@ -5,15 +5,9 @@ from postmortem.patterns import Pattern
 
 # Nobody ends one of these before all have begun it.
 _SYMMETRIC = (
-    "all_reduce",
-    "allreduce",
-    "all_gather",
-    "allgather",
-    "reduce_scatter",
-    "all_to_all",
-    "alltoall",
-    "barrier",
-)
+    "all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "all_to_all",
+    "alltoall", "barrier",
+)  # fmt: skip
 # What each rank gives or takes is its own affair.
 _OWN_SIZES = ("all_to_all", "alltoall", "allgatherv", "send", "recv")
 _PAIR = Pattern(r"^(?P<how>send|recv) (?P<mine>\d{1,9})(?:->|<-)(?P<other>\d{1,9})$")

@@ -4,17 +4,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.stacks.names import location, shorten
 from postmortem.facts.threads import Frame, Thread
+from postmortem.knowledge import threads
 from postmortem.knowledge.frames import C_LIBRARY, NOTHING, FrameKind, frame_kind, python_frame_kind
 from postmortem.knowledge.modules import area_of, short_name
-from postmortem.knowledge.threads import (
-    MAIN,
-    OUTERMOST,
-    PYTHON,
-    role_of_area,
-    role_of_function,
-    role_of_name,
-    role_of_python,
-)
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -56,27 +48,27 @@ def kind_of(frame: Frame, executable: str | None) -> FrameKind:
 def role(thread: Thread, main_tid: int, executable: str | None) -> str | None:
     """Return what a thread is there for, None when nothing tells."""
     if thread.tid == main_tid:
-        return MAIN
+        return threads.MAIN
     by_python = _first_role(
-        role_of_python(f.file, f.function) for f in _outermost(thread, "python", executable)
+        threads.role_of_python(f.file, f.function) for f in _outermost(thread, "python", executable)
     )
     by_function = by_python or _first_role(
-        role_of_function(f.function, area(f, executable))
+        threads.role_of_function(f.function, area(f, executable))
         for f in _outermost(thread, "native", executable)
     )
     # A name comes after functions: a new thread inherits that of its creator, so the OpenMP team
     # of a backward pass calls itself pt_autograd_0, and everything else pt_main_thread.
-    named = role_of_name(thread.name)
-    if by_function in (None, PYTHON) and named not in (None, MAIN):
+    named = threads.role_of_name(thread.name)
+    if by_function in (None, threads.PYTHON) and named not in (None, threads.MAIN):
         return named
     if by_function is not None:
         return by_function
     if any(f.kind == "python" for f in thread.frames) or thread.python_name is not None:
-        return PYTHON
+        return threads.PYTHON
     # a cut walk has not seen the outermost frames
-    if thread.stopped is not None and len(thread.frames) > OUTERMOST:
+    if thread.stopped is not None and len(thread.frames) > threads.OUTERMOST:
         return None
-    return role_of_area(area(f, executable) for f in reversed(thread.frames))
+    return threads.role_of_area(area(f, executable) for f in reversed(thread.frames))
 
 
 def activity(thread: Thread, main_tid: int, executable: str | None) -> Activity:
@@ -115,7 +107,7 @@ def _outermost(thread: Thread, kind: str, executable: str | None) -> Iterator[Fr
             return  # what Python calls says nothing of what the thread was started for
         yield frame
         seen += fold is None
-        if seen >= OUTERMOST:
+        if seen >= threads.OUTERMOST:
             return
 
 
@@ -140,7 +132,7 @@ def _state(thread: Thread, own_role: str | None, executable: str | None) -> tupl
 def _has_no_work(own_role: str | None) -> bool:
     # the main thread and threads of the program wait for something; those of a library's pool,
     # with nobody's call on their stack, wait for work
-    return own_role not in (None, MAIN, PYTHON, "executor worker")
+    return own_role not in (None, threads.MAIN, threads.PYTHON, "executor worker")
 
 
 def _landmarks(thread: Thread, executable: str | None, *, before_python: bool) -> Iterator[str]:

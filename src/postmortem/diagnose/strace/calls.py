@@ -102,12 +102,7 @@ def shortened(words: str, most: int) -> str:
 
 def quoted(target: Target) -> str:
     """Return a target's path as a shell takes it."""
-    return quoted_path(target.path or "FILE")
-
-
-def quoted_path(path: str) -> str:
-    """Return a path as a shell takes it."""
-    return shell_word(path)
+    return shell_word(target.path or "FILE")
 
 
 _TABLES = {

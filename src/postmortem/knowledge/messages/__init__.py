@@ -4,14 +4,13 @@ A ``[[signature]]`` is explained to users; a ``[[wording]]`` is only looked for.
 is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
 """
 
-import re
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from postmortem.facts.signature import Brief, Signature
 from postmortem.knowledge.lookup import lines_of, load_table
+from postmortem.patterns import Pattern
 
 
 @lru_cache(maxsize=1)
@@ -52,27 +51,13 @@ def explained(name: str) -> Signature:
     return next(message for message in family(brief.family) if message.id == name)
 
 
-class Wording:
-    """The expression of a message for texts of a few lines, made when it is first needed."""
+class Wording(Pattern):
+    """The expression of a message, by its id, for texts of a few lines; `.` ends at a line's."""
 
-    __slots__ = ("_compiled", "_name")
+    __slots__ = ()
 
-    def __init__(self, name: str) -> None:
-        """Take the id of a message with a pattern."""
-        self._name = name
-        self._compiled: re.Pattern[str] | None = None
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """Return where it first stands in a text; lines in it are no borders but for a dot."""
-        return (self._compiled or self._regex()).search(text)
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield all places where it stands."""
-        return (self._compiled or self._regex()).finditer(text)
-
-    def _regex(self) -> re.Pattern[str]:
-        self._compiled = re.compile(briefs()[self._name].pattern)
-        return self._compiled
+    def _source(self) -> str:
+        return briefs()[self.pattern].pattern
 
 
 TABLE = Path(__file__).parent / "patterns.txt"
@@ -185,8 +170,4 @@ def _steps(text: str) -> tuple[str, ...]:
             steps[-1].append(line.strip())
         else:
             raise ValueError(f"no step begins before: {line}")
-    return tuple(_joined(step) for step in steps)
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return " ".join(parts)
+    return tuple(map(" ".join, steps))

@@ -9,7 +9,7 @@ from postmortem.facts.process import Process, SlimSource
 from postmortem.knowledge.modules import VDSO, module_kind, short_name
 from postmortem.present.core.view import CoreView
 from postmortem.report.blocks import Block, KeyValues, Table
-from postmortem.text import counted, size, some
+from postmortem.text import counted, cut, size, some
 
 _LONGEST_MESSAGE = 600
 _LONGEST_ARGUMENTS = 160
@@ -239,7 +239,7 @@ def _ranks(process: Process) -> str | None:
 def environment(view: CoreView, *, verbose: bool) -> Block | None:
     """Return the variables that decide how such programs behave."""
     rows = [
-        (name, value if verbose or len(value) <= _LONGEST_VALUE else value[:_LONGEST_VALUE] + "…")
+        (name, value if verbose else cut(value, _LONGEST_VALUE + 1))
         for name, value in view.process.env
         if name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)
     ]

@@ -14,7 +14,7 @@ from postmortem.present.folding import UNNAMED, Fold, folded
 from postmortem.records import record
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, Table, Tone
 from postmortem.report.model import Diagnosis, Role
-from postmortem.text import address, counted, some
+from postmortem.text import address, counted, cut, some
 
 _MOST_GROUPS = 14
 _MOST_VERBOSE_FRAMES = 2_000
@@ -259,11 +259,7 @@ def _details(frame: Frame, style: _Style) -> tuple[tuple[str, str], ...]:
         rows = (*rows, *frame.locals)
     if style.verbose:
         return rows
-    return tuple((name, _cut(value)) for name, value in rows)
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 1] + "…"
+    return tuple((name, cut(value, _LONGEST_VALUE)) for name, value in rows)
 
 
 def _table(others: tuple[Group, ...], *, every: bool) -> Table:

@@ -3,14 +3,7 @@
 from postmortem.diagnose.core.case import CoreCase
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.stacks.signature import Signature
-from postmortem.facts.crash import (
-    AbortMessage,
-    CppException,
-    FatalPythonError,
-    Fault,
-    Panic,
-    Signal,
-)
+from postmortem.facts import crash
 from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import RaisedException, Thread, Threads
@@ -27,14 +20,14 @@ class CoreView:
     threads: Threads
     modules: Modules
     memory: MemoryTotals
-    signal: Signal | None
+    signal: crash.Signal | None
     explanation: str
     """What the signal means here, in words."""
-    fault: Fault | None = None
-    abort_message: AbortMessage | None = None
-    fatal_python_error: FatalPythonError | None = None
-    panic: Panic | None = None
-    cpp_exceptions: tuple[CppException, ...] = ()
+    fault: crash.Fault | None = None
+    abort_message: crash.AbortMessage | None = None
+    fatal_python_error: crash.FatalPythonError | None = None
+    panic: crash.Panic | None = None
+    cpp_exceptions: tuple[crash.CppException, ...] = ()
     binary: BinaryFacts | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
     asked_tid: int | None = None
@@ -49,7 +42,7 @@ class CoreView:
         return None if crashed is None else crashed.python_exception
 
     @property
-    def cpp_exception(self) -> CppException | None:
+    def cpp_exception(self) -> crash.CppException | None:
         """The C++ exception in flight: that of the crashed thread before any other.
 
         One that was being handled is not in flight.

@@ -10,6 +10,7 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.contract import fill
 from postmortem.report.contract import logs as shapes
+from postmortem.text import cut
 
 _ROWS_SHOWN = 6
 _LONGEST = 200
@@ -52,12 +53,12 @@ def attempt_words(blame: Attribution, longest: int = _LONGEST) -> str:
     if not blame.first:
         words = _cause_words(blame.cause).split("\n", 1)[0]
         said = f"{blame.how.value}: {words}" if words else blame.how.value
-        return _cut(_SOURCE.sub("", said), longest)
+        return cut(_SOURCE.sub("", said), longest)
     ranks = [party.rank for party in blame.first if party.rank is not None]
     party = blame.first[0]
     who = party.words if len(blame.first) == 1 else f"ranks {rank_words(ranks)}"
     why = party.failure.said.words if party.failure is not None else party.why
-    return _cut(f"{who}: {why}", longest)
+    return cut(f"{who}: {why}", longest)
 
 
 def _cause_words(cause: Cause) -> str:
@@ -131,7 +132,3 @@ def attempts_body(attempts: Attempts) -> list[dict[str, object]]:
         )
         for i, blame in enumerate(attempts.blames)
     ]
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 2]} …"

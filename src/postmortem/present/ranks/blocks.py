@@ -18,7 +18,7 @@ from postmortem.present.ranks.network import network_rows
 from postmortem.present.ranks.stacks import stack_blocks
 from postmortem.present.ranks.view import RankLogsView, SameTraceback
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
-from postmortem.text import counted
+from postmortem.text import counted, cut
 
 _LINES_SHOWN = 24
 _GROUPS_SHOWN = 4
@@ -218,4 +218,4 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
 
 def _cut(text: str) -> str:
     first = _SOURCE.sub("", text.split("\n", 1)[0], 1)
-    return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 2]} …"
+    return cut(first, _LONGEST)

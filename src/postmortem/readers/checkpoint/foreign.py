@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from postmortem.readers.regular import open_regular
+from postmortem.text import cut
 
 HINT = "convert it first, as to .safetensors or .npz, where the program that wrote it is at hand"
 TAR_HINT = (
@@ -68,7 +69,7 @@ def text(head: bytes) -> str | None:
     if len(head) < _LEAST_TEXT or not words.strip() or not _TEXT.fullmatch(words):
         return None
     begin = words.strip().splitlines()[0].strip()
-    begin = begin if len(begin) <= _MOST_QUOTED else begin[: _MOST_QUOTED - 1] + "…"
+    begin = cut(begin, _MOST_QUOTED)
     return f"is not a checkpoint that can be scanned, but text: it begins with {begin!r}"
 
 

@@ -15,21 +15,10 @@ from postmortem.readers.checkpoint.layout import NotScanned
 MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
 _KINDS = {
-    "f2": "float16",
-    "f4": "float32",
-    "f8": "float64",
-    "c8": "complex64",
-    "c16": "complex128",
-    "b1": "bool",
-    "i1": "int8",
-    "i2": "int16",
-    "i4": "int32",
-    "i8": "int64",
-    "u1": "uint8",
-    "u2": "uint16",
-    "u4": "uint32",
-    "u8": "uint64",
-}
+    "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
+    "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8",
+    "u2": "uint16", "u4": "uint32", "u8": "uint64",
+}  # fmt: skip
 _NATIVE = re.compile(r"[<|=]?([fciub]\d+)")
 ITEM_BYTES = {"bool": 1, **{name: int(code[1:]) for code, name in _KINDS.items()}}
 

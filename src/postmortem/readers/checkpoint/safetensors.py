@@ -12,6 +12,7 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import TensorPlace
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
+from postmortem.text import cut
 
 _MOST_HEADER_BYTES = 100_000_000
 """The limit of the reference implementation."""
@@ -146,19 +147,19 @@ def _span(row: dict[str, object], base: int) -> tuple[int, int]:
     """Return where a tensor's data begin and end in the file."""
     offsets = _sizes(row.get("data_offsets"))
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise ValueError(f"its data_offsets are {_short(row.get('data_offsets'))}")
+        raise ValueError(f"its data_offsets are {cut(repr(row.get('data_offsets')), 60)}")
     return base + offsets[0], base + offsets[1]
 
 
 def _place(key: str, row: dict[str, object], begin: int, length: int) -> TensorPlace:
     dtype, shape = row.get("dtype"), _sizes(row.get("shape"))
     if shape is None:
-        raise ValueError(f"its shape is {_short(row.get('shape'))}")
+        raise ValueError(f"its shape is {cut(repr(row.get('shape')), 60)}")
     if dtype in _NEVER_BAD:
         raise NotScanned(f"{dtype} has neither NaN nor Inf")
     known = _DTYPES.get(dtype) if isinstance(dtype, str) else None
     if known is None:
-        raise NotScanned(f"its data type {_short(dtype)} is not known here")
+        raise NotScanned(f"its data type {cut(repr(dtype), 60)} is not known here")
     here, bits = known
     wanted = prod(shape) * bits
     if wanted != length * 8:
@@ -186,8 +187,3 @@ def _overlaps(taken: list[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
             yield key, f"its data overlap with those of {owner}: at least one of them is wrong"
         if end > reach:
             reach, owner = end, key
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from postmortem.readers.child import cpu_seconds_of
+from postmortem.readers.siginfo import signal_name
 from postmortem.records import record
 
 _CHUNK = 1 << 16
@@ -160,10 +161,7 @@ class Child:
             return None
         if info.si_code == os.CLD_EXITED:
             return f"exit status {info.si_status}"
-        try:
-            return f"killed by {signal.Signals(info.si_status).name}"
-        except ValueError:
-            return f"killed by signal {info.si_status}"
+        return f"killed by {signal_name(info.si_status)}"
 
     def cpu_seconds(self) -> float:
         """Return the processor time that it has used; 0 where /proc does not tell (proc(5))."""

@@ -16,17 +16,10 @@ import gdb
 Record = Dict[str, Any]
 
 VALUE_LIMITS = {
-    "raw": True,
-    "pretty_arrays": False,
-    "pretty_structs": False,
-    "array_indexes": False,
-    "symbols": True,
-    "static_members": False,
-    "deref_refs": True,
-    "max_elements": 48,
-    "repeat_threshold": 8,
-    "max_depth": 2,
-}
+    "raw": True, "pretty_arrays": False, "pretty_structs": False, "array_indexes": False,
+    "symbols": True, "static_members": False, "deref_refs": True, "max_elements": 48,
+    "repeat_threshold": 8, "max_depth": 2,
+}  # fmt: skip
 MAX_VALUES = 64
 MAX_STRING = 4096
 RETURN_TRAMPOLINES = ("__restore_rt", "__kernel_rt_sigreturn")

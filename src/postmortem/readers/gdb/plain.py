@@ -11,6 +11,7 @@ from typing import Any
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import GdbThread, SourceLine
 from postmortem.readers.gdb.mi import Conversation, GdbRefused, Payload
+from postmortem.text import cut
 
 _BATCH = 16
 _VALUE_LIMIT = 160
@@ -177,11 +178,7 @@ def _rows(value: object) -> list[dict[str, Any]]:
 
 def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (str(row["name"]), _short(str(row["value"])))
+        (str(row["name"]), cut(str(row["value"]), _VALUE_LIMIT))
         for row in _rows(value)
         if "name" in row and "value" in row
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 1] + "…"

@@ -7,6 +7,7 @@ from postmortem.facts.signature import Signature
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
 from postmortem.readers.kernel_log.stamps import Stamped
+from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus
@@ -34,7 +35,6 @@ _SIGNALS = {
     "dmesg-divide-error": "SIGFPE",
     "dmesg-memory-failure": "SIGBUS",
 }
-_BY_NUMBER = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _PAGE = 4096
 _SHORT = 160
 
@@ -131,8 +131,8 @@ def _memory_words(signature: str, groups: Mapping[str, str], *, limit: bool) -> 
 def _crash(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     number = groups.get("signal", "")
     name = _SIGNALS.get(event.signature)
-    if number.isdecimal() and len(number) < 3:
-        name = _BY_NUMBER.get(int(number), name)
+    if number.isdecimal() and 0 < int(number[:3]) < 100:
+        name = signal_name(int(number))
     place = _place(groups)
     brief, reason = event.words, ""
     if event.signature == "dmesg-segfault":

@@ -13,18 +13,10 @@ from postmortem.records import record
 
 _MOST = 65_536
 _STATES = {
-    1: "established",
-    2: "connecting (no answer yet)",
-    3: "half-open",
-    4: "closing",
-    5: "closing",
-    6: "closed",
-    7: "closed",
-    8: "closed by the peer, and not read to its end",
-    9: "closing",
-    10: "listening",
-    11: "closing",
-}
+    1: "established", 2: "connecting (no answer yet)", 3: "half-open", 4: "closing", 5: "closing",
+    6: "closed", 7: "closed", 8: "closed by the peer, and not read to its end", 9: "closing",
+    10: "listening", 11: "closing",
+}  # fmt: skip
 """include/net/tcp_states.h, in words."""
 
 

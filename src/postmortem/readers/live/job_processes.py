@@ -10,19 +10,9 @@ from postmortem.readers.live.status import Status, all_pids, children, read_envi
 from postmortem.records import record, replace
 
 JOB_VARIABLES = (
-    "SLURM_JOB_ID",
-    "SLURM_JOBID",
-    "SLURM_JOB_NAME",
-    "SLURM_ARRAY_JOB_ID",
-    "TORCHELASTIC_RUN_ID",
-    "PBS_JOBID",
-    "PBS_JOBNAME",
-    "LSB_JOBID",
-    "LSB_JOBNAME",
-    "FLUX_JOB_ID",
-    "JOB_ID",
-    "RAY_JOB_ID",
-)
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "TORCHELASTIC_RUN_ID",
+    "PBS_JOBID", "PBS_JOBNAME", "LSB_JOBID", "LSB_JOBNAME", "FLUX_JOB_ID", "JOB_ID", "RAY_JOB_ID",
+)  # fmt: skip
 """Variables by whose value a job is known, most of them set by its scheduler."""
 
 _ONE_JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT")

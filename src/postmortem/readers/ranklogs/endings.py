@@ -17,7 +17,7 @@ from postmortem.readers.ranklogs.native_stacks import (
     native_frame,
     rust_frames,
 )
-from postmortem.readers.ranklogs.statuses import signal_name
+from postmortem.readers.siginfo import signal_name
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
@@ -26,15 +26,9 @@ if TYPE_CHECKING:
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _ABORTED_AT = "Aborted at"
 _LAST = {
-    "jvm-signal",
-    "jvm-internal",
-    "v8-fatal",
-    "v8-uncaught",
-    "dotnet-uncaught",
-    "ruby-bug",
-    "go-panic",
-    "zig-panic",
-}
+    "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
+    "go-panic", "zig-panic",
+}  # fmt: skip
 _HEAD_OF_JVM = 12
 """Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
 _HEADS = {"py-c-stack", "jvm-frames"}

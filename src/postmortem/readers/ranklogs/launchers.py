@@ -10,8 +10,9 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.pod_states import PodStates
 from postmortem.readers.ranklogs.slurm_accounts import SlurmAccounts
-from postmortem.readers.ranklogs.statuses import ended, ended_in_shell, signal_name
+from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
+from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")

@@ -2,13 +2,7 @@
 
 import signal
 
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal by its number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+from postmortem.readers.siginfo import signal_name
 
 
 def ended(code: int) -> tuple[int | None, str | None]:

@@ -10,14 +10,9 @@ from postmortem.records import record
 _RANK_OF = "run-rank-of"
 _LARGEST = 10_000_000
 _SIZES = (
-    "world-size",
-    "world-size-deepspeed",
-    "world-size-nccl",
-    "store-clients-joined",
-    "world-size-processes",
-    "world-size-store",
-    "world-size-member",
-)
+    "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
+    "world-size-processes", "world-size-store", "world-size-member",
+)  # fmt: skip
 
 
 @record

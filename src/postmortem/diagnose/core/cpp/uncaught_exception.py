@@ -15,20 +15,11 @@ What to do
     their objects go.
 """
 
+from postmortem.diagnose.core import stacks
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
-from postmortem.diagnose.core.stacks import (
-    exit_index,
-    frame_name,
-    is_of_header,
-    is_terminate,
-    is_terminated,
-    site,
-    site_after,
-    thrown,
-)
 from postmortem.diagnose.names import bare, clip, short, short_type
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
@@ -50,17 +41,17 @@ def uncaught_exception(
     crashed = threads.crashed if threads is not None else None
     if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
         return
-    own = thrown(exception, threads)
-    terminated = is_terminated(crashed)
+    own = stacks.thrown(exception, threads)
+    terminated = stacks.is_terminated(crashed)
     if own is None and not terminated:
         return
     if own is None:
         yield from _without_exception(crashed)
         return
-    index = site(crashed)
+    index = stacks.site(crashed)
     handler = _handler_of_terminate(crashed)
     if handler is not None:  # the program's own, set by std::set_terminate
-        terminated, index = True, site_after(crashed, handler)
+        terminated, index = True, stacks.site_after(crashed, handler)
     elif _ended_in_handler(crashed):
         yield _terminated_in_handler(crashed, own, index)
         return
@@ -73,7 +64,7 @@ def uncaught_exception(
     evidence += cite_python(crashed)
     by = ""
     if index is not None and crashed.frames[index].function != "??":
-        by = f" in {frame_name(crashed.frames[index], 40)}"
+        by = f" in {stacks.frame_name(crashed.frames[index], 40)}"
     said = f": {(own.what or '').removeprefix(own.type + ': ')}" if own.what else ""
     # The message is the error itself: where both do not fit, the place is left to the evidence.
     title = f"uncaught C++ exception {short_type(own.type, 44)}"
@@ -84,7 +75,7 @@ def uncaught_exception(
     if again:
         more = " It is not new here: std::rethrow_exception threw again what other code had thrown"
         more += " before, on this thread or another (a future, a pool of threads)"
-    who = f"see why {frame_name(crashed.frames[index], 48)} threw" if by and index else None
+    who = f"see why {stacks.frame_name(crashed.frames[index], 48)} threw" if by and index else None
     yield Finding(
         title=clip(title, 100),
         cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
@@ -121,7 +112,7 @@ def _thrower(thread: Thread, start: int | None) -> int | None:
         frame = thread.frames[index]
         if frame.kind == "python" or frame.function == "??":
             break
-        if is_of_header(frame) or owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
+        if stacks.is_of_header(frame) or owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
             continue
         if _CHECKS.match(bare(frame.function)) is None:
             return index
@@ -144,7 +135,7 @@ def _handler_of_terminate(thread: Thread) -> int | None:
     """
     names = [bare(frame.function) for frame in thread.frames[:24]]
     at = next((i for i, name in enumerate(names) if name == "std::terminate"), None)
-    inner = site(thread)
+    inner = stacks.site(thread)
     if at is None or inner is None or inner >= at:
         return None
     return at if any(name in _THROWING for name in names[at + 1 : at + 4]) else None
@@ -157,7 +148,9 @@ def _ended_in_handler(thread: Thread) -> bool:
     if at is None or any(name in _THROWING or "Unwind" in name for name in names):
         return False
     following = thread.frames[at + 1 : at + 2]
-    return bool(following) and following[0].function != "??" and not is_terminate(following[0])
+    return (
+        bool(following) and following[0].function != "??" and not stacks.is_terminate(following[0])
+    )
 
 
 def _terminated_in_handler(thread: Thread, own: CppException, index: int | None) -> Finding:
@@ -225,9 +218,11 @@ def _without_exception(thread: Thread) -> Findings:
         return  # the interpreter killed the thread: gil_at_exit
     if any(name in ("__cxa_pure_virtual", "__cxa_deleted_virtual") for name in names):
         return  # pure_virtual_call
-    index = site(thread)
+    index = stacks.site(thread)
     evidence = [
-        cite_frame(thread, i) for i, frame in enumerate(thread.frames[:12]) if is_terminate(frame)
+        cite_frame(thread, i)
+        for i, frame in enumerate(thread.frames[:12])
+        if stacks.is_terminate(frame)
     ][-1:]
     evidence += [cite_frame(thread, index)] if index is not None else []
     by = ""
@@ -255,7 +250,7 @@ def _without_exception(thread: Thread) -> Findings:
     joinable = any("std::thread" in name for name in names)
     # __cxa_throw is an exported symbol: where std::terminate has a name, a throw would have one.
     is_named = any(name.startswith("std::terminate") for name in names)
-    at_exit = exit_index(thread) is not None
+    at_exit = stacks.exit_index(thread) is not None
     yield Finding(
         title=clip(f"std::terminate was called without an exception{by}", 100),
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "

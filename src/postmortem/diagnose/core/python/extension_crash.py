@@ -28,20 +28,11 @@ from postmortem.text import shell_word
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
 
 _DISTRIBUTIONS = {
-    "cv2": "opencv-python",
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-    "skimage": "scikit-image",
-    "yaml": "PyYAML",
-    "osgeo": "GDAL",
-    "grpc": "grpcio",
-    "zmq": "pyzmq",
-    "Crypto": "pycryptodome",
-    "MySQLdb": "mysqlclient",
-    "attr": "attrs",
-    "flash_attn_2_cuda": "flash-attn",
+    "cv2": "opencv-python", "PIL": "pillow", "sklearn": "scikit-learn", "skimage": "scikit-image",
+    "yaml": "PyYAML", "osgeo": "GDAL", "grpc": "grpcio", "zmq": "pyzmq", "Crypto": "pycryptodome",
+    "MySQLdb": "mysqlclient", "attr": "attrs", "flash_attn_2_cuda": "flash-attn",
     "transformer_engine_torch": "transformer-engine",
-}
+}  # fmt: skip
 """What pip calls packages that are imported by another name."""
 
 

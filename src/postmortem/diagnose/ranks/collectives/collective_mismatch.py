@@ -12,17 +12,9 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CalledOther
-from postmortem.diagnose.ranks.phrases import (
-    at_frame,
-    cite,
-    how_sure,
-    look_at,
-    ranks_words,
-    torchrun_words,
-    victims_words,
-)
 from postmortem.diagnose.rule import Finding, Findings, rule
 
 
@@ -32,18 +24,18 @@ def collective_mismatch(blame: Attribution) -> Findings:
     if not isinstance(cause, CalledOther) or not blame.first:
         return
     party = blame.first[0]
-    who = ranks_words(blame.first)
+    who = phrases.ranks_words(blame.first)
     yield Finding(
         lead=who,
         title=clip(f"{who} {party.why}; the others {cause.most}", 100),
-        cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called "
+        cause=f"{who} {party.why}{phrases.at_frame(party.failure)}, while most others called "
         f"{cause.most}."
-        f"{victims_words(blame)}{torchrun_words(blame)}",
-        confidence=how_sure(blame),
+        f"{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
+        confidence=phrases.how_sure(blame),
         next_steps=(
-            look_at(blame),
+            phrases.look_at(blame),
             "look for a branch on the rank or on its data before that call: one call is "
             "skipped there",
         ),
-        evidence=cite(blame),
+        evidence=phrases.cite(blame),
     )

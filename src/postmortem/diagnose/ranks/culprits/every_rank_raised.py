@@ -10,17 +10,9 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import EveryRankRaised
-from postmortem.diagnose.ranks.phrases import (
-    advice,
-    at_frame,
-    cite,
-    how_sure,
-    known_cause,
-    look_at,
-    ranks_words,
-)
 from postmortem.diagnose.rule import Finding, Findings, rule
 
 
@@ -29,21 +21,21 @@ def every_rank_raised(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, EveryRankRaised) or not blame.first:
         return
     failure = blame.first[0].failure
-    known = known_cause(failure)
+    known = phrases.known_cause(failure)
     means = f" {known.cause}" if known is not None else ""
     steps = known.next_steps if known is not None else ()
     said = failure.said.words if failure is not None else blame.first[0].why
     yield Finding(
         title=clip(f"all {len(blame.first)} ranks raised {said}", 100),
-        cause=f"{ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
-        f"{at_frame(failure)}.{means} "
+        cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
+        f"{phrases.at_frame(failure)}.{means} "
         "What they share is at fault: code, configuration or environment.",
-        confidence=how_sure(blame),
+        confidence=phrases.how_sure(blame),
         next_steps=(
-            *advice(failure),
-            look_at(blame),
+            *phrases.advice(failure),
+            phrases.look_at(blame),
             *steps,
             "run it with one process: it should fail there too, and faster",
         ),
-        evidence=cite(blame),
+        evidence=phrases.cite(blame),
     )

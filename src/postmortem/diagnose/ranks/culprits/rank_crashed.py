@@ -14,17 +14,9 @@ What to do
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
-from postmortem.diagnose.ranks.phrases import (
-    at_frame,
-    cite,
-    how_sure,
-    known_cause,
-    ranks_words,
-    torchrun_words,
-    victims_words,
-)
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, Findings, rule
 
@@ -74,7 +66,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     party = blame.first[0]
     if party.failure is not None and party.failure.match(*MPI_ENDS):
         return  # mpi_ended_job
-    who = ranks_words(blame.first)
+    who = phrases.ranks_words(blame.first)
     signal = party.exit.signal if party.exit is not None else None
     host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
     killed = signal == "SIGKILL" and party.failure is None
@@ -87,7 +79,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    ended = f"{clip(party.why, 300)}{at_frame(party.failure)}"
+    ended = f"{clip(party.why, 300)}{phrases.at_frame(party.failure)}"
     cause = f"{who}{host} did not end by a Python error: {ended}."
     match crash.memory:
         case HostMemory():
@@ -110,7 +102,7 @@ def rank_crashed(blame: Attribution) -> Findings:
                 )
         case never:
             assert_never(never)
-    known = known_cause(party.failure)
+    known = phrases.known_cause(party.failure)
     if known is not None:
         cause += f" {known.cause}"
         steps = [*known.next_steps, *steps]
@@ -119,10 +111,10 @@ def rank_crashed(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
-        cause=cause + victims_words(blame) + torchrun_words(blame),
-        confidence=how_sure(blame),
+        cause=cause + phrases.victims_words(blame) + phrases.torchrun_words(blame),
+        confidence=phrases.how_sure(blame),
         next_steps=tuple(steps),
-        evidence=cite(blame),
+        evidence=phrases.cite(blame),
     )
 
 

@@ -11,16 +11,9 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ThreadDied
-from postmortem.diagnose.ranks.phrases import (
-    at_frame,
-    cite,
-    look_at,
-    ranks_words,
-    torchrun_words,
-    victims_words,
-)
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -29,16 +22,16 @@ def rank_thread_died(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ThreadDied) or not blame.first:
         return
     party = blame.first[0]
-    who = ranks_words(blame.first)
+    who = phrases.ranks_words(blame.first)
     yield Finding(
         title=clip(f"a thread of {who} died of {party.why}", 100),
-        cause=f"a thread of {who} raised {clip(party.why, 300)}{at_frame(party.failure)}; "
+        cause=f"a thread of {who} raised {clip(party.why, 300)}{phrases.at_frame(party.failure)}; "
         f"the process "
-        f"lived on without it.{victims_words(blame)}{torchrun_words(blame)}",
+        f"lived on without it.{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
-            look_at(blame),
+            phrases.look_at(blame),
             "let the error of a thread end its process: set threading.excepthook, or use futures",
         ),
-        evidence=cite(blame),
+        evidence=phrases.cite(blame),
     )

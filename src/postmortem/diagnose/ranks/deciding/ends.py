@@ -25,13 +25,9 @@ from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 
 _STOPS = (
-    "stopped-by-scheduler",
-    "stopped-due-to",
-    "slurm-state",
-    "torchrun-signal",
-    "lsf-ended",
+    "stopped-by-scheduler", "stopped-due-to", "slurm-state", "torchrun-signal", "lsf-ended",
     "pbs-ended",
-)
+)  # fmt: skip
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),

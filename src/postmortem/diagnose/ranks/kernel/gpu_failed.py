@@ -13,14 +13,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import (
-    cite_all,
-    decided_by,
-    joined,
-    meaning,
-    steps_of,
-    surely,
-)
+from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
@@ -30,7 +23,7 @@ from postmortem.knowledge.xids import REFERENCE
 
 @rule(REFERENCE)
 def gpu_failed(blame: Attribution) -> Findings:
-    tie = decided_by(blame, KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
+    tie = words.decided_by(blame, KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
     if tie is None:
         return
     event = tie.event
@@ -38,16 +31,16 @@ def gpu_failed(blame: Attribution) -> Findings:
     where = f" on {event.host}" if event.host else ""
     gpu = f" {event.device}" if event.device else ""
     host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
-    confidence = surely(blame)
+    confidence = words.surely(blame)
     if tie.by is MatchKey.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
         confidence = Confidence.LIKELY
     yield Finding(
         lead=who,
         title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
-        cause=f"{meaning(tie)} The driver says: {clip(event.words, 200)}. "
+        cause=f"{words.meaning(tie)} The driver says: {clip(event.words, 200)}. "
         f"Of {who}: {blame.tie_said or 'no error of its own'}."
-        f"{host}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        f"{host}{words.joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=confidence,
-        next_steps=steps_of(tie),
-        evidence=cite_all(blame),
+        next_steps=words.steps_of(tie),
+        evidence=words.cite_all(blame),
     )

@@ -12,21 +12,14 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import (
-    MOST_CITED,
-    cite_tie,
-    joined,
-    meaning,
-    steps_of,
-    storage_ties,
-)
+from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 
 @rule("https://man7.org/linux/man-pages/man3/errno.3.html", role=Role.CONTRIBUTING)
 def host_storage_failed(blame: Attribution) -> Findings:
-    ours = storage_ties(blame)
+    ours = words.storage_ties(blame)
     if not ours:
         return
     tie = ours[0]
@@ -34,8 +27,9 @@ def host_storage_failed(blame: Attribution) -> Findings:
     host = f" on {tie.event.host}" if tie.event.host else ""
     yield Finding(
         title=clip(f"storage failed{host}: {what}{tie.event.words}", 100),
-        cause=f"{meaning(tie)} {ranks_words(blame.first)} failed at a file.{joined(tie)}",
+        cause=f"{words.meaning(tie)} {ranks_words(blame.first)} failed at a file."
+        f"{words.joined(tie)}",
         confidence=Confidence.LIKELY if tie.sure else Confidence.POSSIBLE,
-        next_steps=steps_of(tie),
-        evidence=tuple(cite_tie(one) for one in ours[:MOST_CITED]),
+        next_steps=words.steps_of(tie),
+        evidence=tuple(words.cite_tie(one) for one in ours[: words.MOST_CITED]),
     )

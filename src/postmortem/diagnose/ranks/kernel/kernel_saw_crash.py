@@ -11,14 +11,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import (
-    cite_all,
-    decided_by,
-    joined,
-    meaning,
-    steps_of,
-    surely,
-)
+from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
@@ -27,7 +20,7 @@ from postmortem.text import shell_word
 
 @rule("https://docs.kernel.org/admin-guide/sysctl/debug.html")
 def kernel_saw_crash(blame: Attribution) -> Findings:
-    tie = decided_by(blame, KernelKind.CRASH, KernelKind.MACHINE)
+    tie = words.decided_by(blame, KernelKind.CRASH, KernelKind.MACHINE)
     if tie is None or tie.event.signal is None:
         return
     event = tie.event
@@ -42,12 +35,12 @@ def kernel_saw_crash(blame: Attribution) -> Findings:
             steps.insert(0, f"addr2line -Cfie {shell_word(f'PATH/{module}')} {shell_word(offset)}")
     did = f"{who} {event.words}{at_frame(party.failure)}. "
     if event.kind is KernelKind.MACHINE:
-        did, steps = "", list(steps_of(tie))
+        did, steps = "", list(words.steps_of(tie))
     yield Finding(
         lead=who,
         title=clip(f"{who} died of {signal}{place}: {event.brief}", 100),
-        cause=f"{did}{meaning(tie)}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
-        confidence=surely(blame),
+        cause=f"{did}{words.meaning(tie)}{words.joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=words.surely(blame),
         next_steps=tuple(dict.fromkeys(steps)),
-        evidence=cite_all(blame),
+        evidence=words.cite_all(blame),
     )

@@ -17,7 +17,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place_of, quoted_path
+from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.stderr_errors import not_found
 from postmortem.diagnose.strace.task_text import who
@@ -90,7 +90,7 @@ def _finding(logs: Logs, name: str, rows: list[ErrorCount], pid: int) -> Finding
         cause=f"{cause}{weight.words}",
         confidence=weight.confidence,
         next_steps=(
-            f"head -c 80 {quoted_path(there or places[0])} : if it is a script, is its interpreter "
+            f"head -c 80 {shell_word(there or places[0])} : if it is a script, is its interpreter "
             "there? Windows line ends (CR) spoil its name too",
             f"type {shell_word(clip(name, 50))} ; echo $PATH : in the job, not on the login node",
         )[:: 1 if len(places) == 1 or there else -1],

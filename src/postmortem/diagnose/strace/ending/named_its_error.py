@@ -19,7 +19,7 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import quoted_path, shortened
+from postmortem.diagnose.strace.calls import shortened
 from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.diagnose.strace.queries import ASKED_ERRORS
 from postmortem.diagnose.strace.stderr_errors import (
@@ -33,6 +33,7 @@ from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern
+from postmortem.text import shell_word
 
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
@@ -232,7 +233,7 @@ def _at(failure: LastFailure) -> str:
 
 
 def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
-    path = quoted_path(failure.path) if failure.path else "FILE"
+    path = shell_word(failure.path) if failure.path else "FILE"
     spoke = f"what it said: --find 'syscall=write fd=2 pid={task.pid}'"
     if held or failure.errno == "EDEADLK":
         return (f"lslocks ; fuser -v {path} : who has it open or locked?", spoke)

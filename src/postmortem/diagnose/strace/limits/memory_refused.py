@@ -23,27 +23,15 @@ from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.task_text import who
-from postmortem.diagnose.strace.units import size
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.patterns import Pattern
+from postmortem.text import size
 
 _CALLS = (
-    "mmap",
-    "mmap2",
-    "mremap",
-    "brk",
-    "mprotect",
-    "clone",
-    "clone3",
-    "fork",
-    "vfork",
-    "execve",
-    "shmat",
-    "shmget",
-    "pkey_mprotect",
-    "memfd_create",
-)
+    "mmap", "mmap2", "mremap", "brk", "mprotect", "clone", "clone3", "fork", "vfork", "execve",
+    "shmat", "shmget", "pkey_mprotect", "memfd_create",
+)  # fmt: skip
 _LIMITS = ("RLIMIT_AS", "RLIMIT_DATA")
 _LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*, \d+, (?P<to>\d+)")
 

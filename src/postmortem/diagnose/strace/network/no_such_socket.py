@@ -17,11 +17,12 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import NEVER_THERE
-from postmortem.diagnose.strace.calls import quoted_path, shortened
+from postmortem.diagnose.strace.calls import shortened
 from postmortem.diagnose.strace.peers import failed_connections
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.text import shell_word
 
 
 @rule("https://man7.org/linux/man-pages/man7/unix.7.html")
@@ -32,7 +33,7 @@ def no_such_socket(logs: Logs) -> Findings:
         if fate in (Fate.SURVIVED, Fate.FAILED_LATER):
             continue
         weight = weigh_fate(fate, Confidence.LIKELY)
-        folder = quoted_path(one.peer.rpartition("/")[0] or "/")
+        folder = shell_word(one.peer.rpartition("/")[0] or "/")
         yield Finding(
             title=f"no socket at {shortened(one.peer, 60)}: its server is not running here",
             cause=f"{who(one.pid)} could not connect to {one.peer} (ENOENT): nothing has this "

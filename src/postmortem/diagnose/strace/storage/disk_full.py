@@ -18,17 +18,7 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import (
-    cite_calls,
-    folder_of,
-    in_shared_memory,
-    kernel_table,
-    many,
-    named,
-    subject,
-    times,
-    where,
-)
+from postmortem.diagnose.strace import calls
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -48,7 +38,7 @@ def disk_full(failures: Failures, logs: Logs) -> Findings:
         tuple(
             group
             for group in failures.of("ENOSPC")
-            if not in_shared_memory(group.target) and kernel_table(group) is None
+            if not calls.in_shared_memory(group.target) and calls.kernel_table(group) is None
         ),
     )
     if not files:
@@ -61,18 +51,18 @@ def disk_full(failures: Failures, logs: Logs) -> Findings:
     makes = not written and all(call in _MAKES for call in group.syscalls)
     inodes = "; it could not even be made: no inode is left (df -i), or no block" if makes else ""
     yield Finding(
-        title=f"no space left for {named(group.target)}{many(files[1:])}",
-        cause=f"{times(logs, group)} on {group.target.words} failed with ENOSPC{after}{inodes}"
-        f"{weight.words}",
+        title=f"no space left for {calls.named(group.target)}{calls.many(files[1:])}",
+        cause=f"{calls.times(logs, group)} on {group.target.words} failed with ENOSPC"
+        f"{after}{inodes}{weight.words}",
         confidence=Confidence.LIKELY if inferred else weight.confidence,
         next_steps=_steps(group, makes=makes),
         evidence=(
-            *(row for one in files[:3] for row in cite_calls(one)),
+            *(row for one in files[:3] for row in calls.cite_calls(one)),
             *_said_of_room(logs, group),
         ),
         role=weight.role,
         survived=weight.survived,
-        about=subject(group),
+        about=calls.subject(group),
     )
 
 
@@ -88,7 +78,7 @@ def _said_of_room(logs: Logs, group: FailedCalls) -> Iterator[Evidence]:
     ]
     if told:
         nearest = max(told, key=lambda match: (len(match.target.path or ""), match.line))
-        yield Evidence(where(nearest), clip(f"{who(nearest.pid)} {nearest.text}", 200))
+        yield Evidence(calls.where(nearest), clip(f"{who(nearest.pid)} {nearest.text}", 200))
 
 
 def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
@@ -103,7 +93,7 @@ def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
             "who gave it this name? /dev/full is a device that refuses every write, for tests",
             "no disk is full: leave the device as it is, and write to a file",
         )
-    folder = folder_of(group.target)
+    folder = calls.folder_of(group.target)
     if makes:
         return (
             f"df -i {folder} ; df -h {folder}",

@@ -15,12 +15,12 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place_of, quoted_path, shortened
+from postmortem.diagnose.strace.calls import place_of, shortened
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscall_totals import ErrorCount
-from postmortem.text import counted
+from postmortem.text import counted, shell_word
 
 
 @rule(
@@ -41,8 +41,8 @@ def lock_file_exists(logs: Logs) -> Findings:
             f"another process holds this lock, or one that died has left it behind{weight.words}",
             confidence=weight.confidence,
             next_steps=(
-                f"ls -l --time-style=full-iso {quoted_path(path)} ; fuser -v {quoted_path(path)}",
-                f"if nobody holds it: rm {quoted_path(path)}, and start again",
+                f"ls -l --time-style=full-iso {shell_word(path)} ; fuser -v {shell_word(path)}",
+                f"if nobody holds it: rm {shell_word(path)}, and start again",
             ),
             evidence=(
                 Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {path}: EEXIST", 200)),
