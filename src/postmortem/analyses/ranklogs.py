@@ -15,6 +15,7 @@ from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.readers.ranklogs.splitting import own_folder, seekable, split
@@ -52,11 +53,14 @@ def analyse_and_split(
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
     sources, problems = list(read.sources), list(read.problems)
-    stacks = read_stacks(found.dumps, sources, problems)
+    told = read.logs
+    pids = rank_pids(told.writers, told.exits, told.failures, told.remarks) if found.dumps else ()
+    ranks = {one.pid: one.rank for one in pids if one.own}
+    stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
     recorders = read_recorders(found.recorders, sources, problems)
     logs = replace(
         read.logs,
-        stacks=classes(stacks) if stacks else None,
+        stacks=classes(stacks, workers) if stacks else None,
         recorders=tuple(recorders),
         flights=tuple(read_flights(found.flights, sources, problems)),
     )

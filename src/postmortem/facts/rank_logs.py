@@ -181,6 +181,8 @@ class LogExit:
     """Of exit(); None for a signal."""
     signal: str | None = None
     launcher: str = "torchrun"
+    of_launcher: bool = False
+    """It is the launcher of the job itself that ended so, as the shell's line names it."""
     blamed: bool = False
     """torchrun calls it the root cause: the failure that its agent saw first."""
     stopped: bool = False
@@ -214,6 +216,7 @@ class LogExit:
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
+        pid = f"the job's launcher ({pid})" if self.of_launcher else pid
         return f"{pid}{there} {how}"
 
 

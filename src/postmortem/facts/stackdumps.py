@@ -98,6 +98,8 @@ class StackClasses:
     """Ranks that several dumps show in different places: they go on, however slowly."""
     samples: int = 1
     """Dumps by one tool that there are of every rank."""
+    workers: tuple[RankStack, ...] = ()
+    """Workers of DataLoaders that are at work on a sample."""
 
     def __iter__(self) -> Iterator[StackClass]:
         return iter(self.items)

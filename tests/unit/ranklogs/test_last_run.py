@@ -121,6 +121,31 @@ def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
+_STOPPED = (
+    "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO JOB REQUEUE ***\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [(_raised("ValueError: bad row"), "ValueError: bad row"), (_STOPPED, "DUE TO JOB REQUEUE")],
+    ids=["error", "requeued"],
+)
+def test_the_first_line_again_below_a_bad_end_begins_a_run(
+    tmp_path: Path, end: str, told: str
+) -> None:
+    runs = [f"Backup of day {n} on node{n}\nread 9{n} rows\n" for n in (1, 2)]
+    report = _report(tmp_path, f"{runs[0]}{end}{runs[1]}Training complete.\n")
+    assert report.outcome is Outcome.HEALTHY
+    assert told in report.verdict
+
+
+def test_logs_of_peers_that_were_joined_are_one_run(tmp_path: Path) -> None:
+    one = "Backup of day 1 on node1\n" + _raised("ValueError: first")
+    other = "Backup of day 1 on node1\n" + _raised("RuntimeError: Connection closed by peer")
+    assert _report(tmp_path, one + other).problems == ()
+
+
 def test_the_steps_of_a_ci_are_one_run(tmp_path: Path) -> None:
     steps = "[Pipeline] sh\n+ python3 prepare.py\n[Pipeline] }\n[Pipeline] sh\n+ python3 test.py\n"
     text = f"[Pipeline] Start of Pipeline\n{steps}[Pipeline] End of Pipeline\nFinished: SUCCESS\n"
@@ -133,9 +158,7 @@ def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
     runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
     report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
     assert report.outcome is Outcome.HEALTHY
-    assert (
-        "3 earlier runs ended with errors, the newest with line 78: ValueError: 3" in report.verdict
-    )
+    assert "3 earlier runs ended badly, the newest with line 78: ValueError: 3" in report.verdict
     assert [row["text"] for row in report.body["earlier"]] == [
         f"ValueError: {hour}" for hour in (3, 2, 1)
     ]

@@ -50,6 +50,7 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LogEvent(K.RAISED, None, (CODE,)),
         CERTAIN,
     ),
+    ("stop-then-error", LogEvent(K.CANCELLED, None), LogEvent(K.RAISED, None, (CODE,)), LIKELY),
     (
         "crash-breaks-others",
         LogEvent(K.CRASHED, None, (SEGV,)),
@@ -91,6 +92,7 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.CRASHED, None, (rank(3, signal="SIGBUS"),)),
     ),
     ("numbers-raised", LogEvent(K.HOST_FAILED, None, (CODE,)), LogEvent(K.RAISED, None, (CODE,))),
+    ("stop-then-error", LogEvent(K.STOPPED, None), LogEvent(K.RAISED, None, (CODE,))),
     ("crash-breaks-others", LogEvent(K.CRASHED, None, (ABRT,)), LogEvent(K.RAISED, None, (CODE,))),
     ("error-ends-others", LogEvent(K.RAISED, None, (CODE,)), LogEvent(K.CRASHED, None, (SEGV,))),
     ("error-ends-rank", LogEvent(K.SOMEBODY_RAISED, None), LogEvent(K.EXITED, None, (SEGV,))),

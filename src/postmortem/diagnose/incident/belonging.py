@@ -8,6 +8,7 @@ from postmortem.records import record, replace
 
 Document = Mapping[str, Any]
 
+_CRASHES = frozenset("SIGSEGV SIGBUS SIGILL SIGFPE SIGABRT SIGTRAP".split())
 _MOST_ABOVE = 8
 """Generations between a rank and its descendants that are followed."""
 
@@ -23,6 +24,8 @@ class Job:
     world_size: int | None
     parents: Mapping[int, int]
     """Parents of processes, as far as any evidence tells them."""
+    recorded: frozenset[int] = frozenset()
+    """Processes of system-call logs of the job that follow all its children, if none crashed."""
 
     def ranks_of(self, pid: int | None) -> tuple[int, ...]:
         """Return the rank that a process was."""
@@ -61,7 +64,21 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         frozenset(hosts),
         max(sizes, default=None),
         dict(_parents(documents)),
+        _recorded(documents, pids, calm=not any(one.get("outcome") == "failed" for one in logs)),
     )
+
+
+def _recorded(documents: Iterable[Document], pids: set[int], *, calm: bool) -> frozenset[int]:
+    """Return the processes that system-call logs of the job follow; none where one crashed.
+
+    A kernel may count a crashed one otherwise than its container does.
+    """
+    rows = [row for one in documents if one["kind"] == "strace" for row in one["processes"]]
+    found = frozenset(row["pid"] for row in rows)
+    ends = [row["exit"] for row in rows if row["recorded"] and not row["thread_of"]]
+    crashed = any(end is not None and end["signal"] in _CRASHES for end in ends)
+    whole = bool(ends) and all(end is not None for end in ends)
+    return found if whole and not crashed and (calm or found & pids) else frozenset()
 
 
 def _parents(documents: Iterable[Document]) -> Iterator[tuple[int, int]]:
@@ -112,16 +129,25 @@ def _of_kernel(event: Event, job: Job, above: tuple[int, ...]) -> Event:
         return event
     if above:
         return replace(event, belongs=True, ranks=above, role="child")
-    return replace(event, ranks=())
+    crashed = event.type is EventType.CRASHED
+    foreign = crashed and bool(job.recorded) and event.pid not in job.recorded | job.pids
+    return replace(event, ranks=(), belongs=False if foreign else None)
 
 
-def standing_alone(events: Sequence[Event], linked: set[int]) -> tuple[int, ...]:
-    """Return the events of processes that nothing joins with a job that other evidence tells of."""
+def standing_alone(
+    events: Sequence[Event], linked: set[int], documents: Iterable[Document]
+) -> tuple[int, ...]:
+    """Return the events of processes that nothing joins with a job that other evidence tells of.
+
+    Also what failed in a process that ended with 0, where the logs tell of no failure.
+    """
     told = any(event.belongs for event in events)
+    logs = [one for one in documents if one["kind"] == "logs"]
+    calm = bool(logs) and not any(one.get("outcome") == "failed" for one in logs)
     return tuple(
         index
         for index, event in enumerate(events)
-        if told and event.belongs is None and index not in linked
+        if index not in linked and ((told and event.belongs is None) or (calm and event.survived))
     )
 
 

@@ -75,6 +75,8 @@ class Event:
     cause: str = ""
     belongs: bool | None = None
     """Of this job; None where nothing says so or otherwise."""
+    survived: bool = False
+    """Its process ended with 0 all the same."""
     order: int = 0
     """Its place among the events of its report: the strongest conclusion first."""
 

@@ -73,7 +73,15 @@ def same_exit(cause: Event, effect: Event) -> Confidence | None:
         return None
     if not effect.ranks and effect.confidence is Confidence.POSSIBLE and cause.belongs:
         return Confidence.LIKELY
-    return same_process(cause, effect)
+    several = len(cause.ranks) > 1 and set(effect.ranks) <= set(cause.ranks)
+    return Confidence.LIKELY if effect.ranks and several else same_process(cause, effect)
+
+
+def lost_peer_exits(cause: Event, effect: Event) -> Confidence | None:
+    """Of a rank that only lost its peer, the code that it ended with says nothing more."""
+    if cause.source == effect.source or not effect.ranks or effect.role:
+        return None
+    return Confidence.LIKELY if set(effect.ranks) <= set(cause.ranks) else None
 
 
 def lost_child(cause: Event, effect: Event) -> Confidence | None:
@@ -99,12 +107,16 @@ def memory_kill(cause: Event, effect: Event) -> Confidence | None:
 
 
 def refused_call(cause: Event, effect: Event) -> Confidence | None:
-    """A call of the process failed, and its error says so; or the error names the file."""
+    """A call of the process, or of its child, failed and its error says so, or names the file."""
     said = bool(set(cause.errnos) & set(effect.errnos))
     named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
     process = same_process(cause, effect)
+    if cause.source == effect.source:
+        return None
     if process is not None:
         return process if said or named else Confidence.LIKELY
+    if cause.ranks and set(cause.ranks) <= set(effect.ranks) and (said or named):
+        return Confidence.LIKELY  # a child of the rank, or one of several that raised alike
     if cause.pid is not None and effect.pid is not None:
         return None
     if said and named:
@@ -209,7 +221,7 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
-    Explains("call-refused", REFUSALS, _ENDS, refused_call),
+    Explains("call-refused", REFUSALS | {EventType.COULD_NOT_START}, _ENDS, refused_call),
     Explains(
         "numbers", frozenset({EventType.NON_FINITE}), frozenset({EventType.NON_FINITE}), same_tensor
     ),
@@ -224,6 +236,12 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
     Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
+    Explains(
+        "lost-peer-exits",
+        frozenset({EventType.LOST_PEER}),
+        frozenset({EventType.EXITED}),
+        lost_peer_exits,
+    ),
     Explains("held-up", _HOLDS_UP, _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),
     Explains(

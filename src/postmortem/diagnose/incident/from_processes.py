@@ -71,7 +71,7 @@ def of_gpu_core(document: Document) -> Iterator[Event]:
 
 def of_strace(document: Document) -> Iterator[Event]:
     """Yield what failed for real in a system-call log."""
-    ranks = {row["pid"]: row.get("rank") for row in document.get("processes") or ()}
+    processes = {row["pid"]: row for row in document.get("processes") or ()}
     for order, row in enumerate(roots_of(document)):
         about = row.get("about") or {}
         pid, errno = about.get("pid"), about.get("errno")
@@ -79,8 +79,9 @@ def of_strace(document: Document) -> Iterator[Event]:
             _strace_type(str(row["id"]), errno, about.get("signal")),
             str(row["title"]),
             "strace",
-            ranks=alone(ranks.get(pid)),
+            ranks=alone(processes.get(pid, {}).get("rank")),
             pid=pid,
+            survived=(processes.get(pid, {}).get("exit") or {}).get("code") == 0,
             path=about.get("path"),
             errnos=(errno,) if errno else (),
             signal=about.get("signal"),

@@ -59,13 +59,14 @@ def judge(documents: Sequence[Document]) -> Judged:
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
+            if event.belongs is False:
                 continue
             events.append(event)
             origin.append(index)
     events, origin = _one_by_one(events, origin)
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
-    alone = set(standing_alone(events, linked))
+    alone = set(standing_alone(events, linked, documents))
     apart = {origin[index] for index in alone}
     apart -= {origin[index] for index in range(len(events)) if index not in alone}
     roots = tuple(index for index in incident.roots if index not in alone)

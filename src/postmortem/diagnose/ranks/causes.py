@@ -86,6 +86,8 @@ class Doubt(StrEnum):
     """They stand in different places, and neither side is the larger one."""
     SILENT = "silent"
     """Some have no error while others wait for a peer."""
+    UNSEEN = "unseen"
+    """All whose stacks are there wait in one collective; of the others there is no stack."""
     PEERS = "peers"
     """All errors are about a peer."""
     CUT = "cut"
@@ -295,6 +297,8 @@ class StoppedFromOutside:
     why: Stop | None = None
     scheduled: bool = False
     """A scheduler says so."""
+    then: str = ""
+    """What was raised because of it, and by whom."""
 
 
 @record

@@ -28,6 +28,7 @@ _DEVICE = Pattern(
     r"|^c10::cuda::(?:device_synchronize|CUDAStream::synchronize|memcpy_and_sync)"
 )
 _DEVICE_FILE = Pattern(r"(?:^|/)torch/(?:cuda|hip|xpu)/(?:__init__|streams)\.py$")
+_LOADER_FILE = Pattern(r"(?:^|/)torch/utils/data/dataloader\.py$")
 _LOCK = Pattern(
     r"^(?:lock_PyThread_acquire_lock|rlock_acquire|PyThread_acquire_lock|acquire_timed"
     r"|___?pthread_mutex_(?:lock|timedlock)|pthread_mutex_(?:lock|timedlock)|__lll_lock_wait"
@@ -62,7 +63,12 @@ def doing(frames: Sequence[Frame], *, is_running: bool = False) -> Doing:
     return Doing.OTHER
 
 
-def classes(stacks: Iterable[RankStack]) -> StackClasses:
+def waits_for_loader(frames: Iterable[Frame]) -> bool:
+    """Return whether a stack is in PyTorch's DataLoader, which waits for what its workers fetch."""
+    return any(_LOADER_FILE.search(frame.file or "") for frame in frames)
+
+
+def classes(stacks: Iterable[RankStack], workers: Iterable[RankStack] = ()) -> StackClasses:
     """Return the classes of ranks; of several stacks of one rank the last counts.
 
     A rank that dumps of one tool show in different places has moved: it is not stuck.
@@ -98,6 +104,7 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
             dict.fromkeys(label for (label, *_), places in seen.items() if len(set(places)) > 1)
         ),
         samples=_samples(seen),
+        workers=tuple(workers),
     )
 
 

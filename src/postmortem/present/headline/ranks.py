@@ -38,7 +38,7 @@ def _earlier_said(earlier: Sequence[LastLine], told: str) -> str:
     if len(earlier) == 1:
         return f"; an earlier run ended {with_line}"
     newest = "" if first.text in told else f", the newest {with_line}"
-    return f"; {len(earlier)} earlier runs ended with errors{newest}"
+    return f"; {len(earlier)} earlier runs ended badly{newest}"
 
 
 def _then_said(blame: Attribution) -> str:

@@ -79,19 +79,14 @@ def how_it_ended(logs: RankLogs) -> str:
 
 def _jobs_ended(jobs: tuple[BatchJob, ...]) -> str:
     """Return what became of jobs none of which failed in the last run."""
-    last = last_run(jobs)
-    said = (
-        f"HTCondor: {counts(last)}"
-        if len(last) > 1
-        else f"HTCondor: job {last[0].id} {fate(last[0])}"
-    )
     bad = [job for job in jobs if job.failed]
+    last = last_run(jobs) if bad else jobs
+    alone = f"job {last[0].id} {fate(last[0])}" if len(last) == 1 else f"jobs: {counts(last)}"
     if not bad:
-        return f"no failure in these logs; {said}"
+        return f"no failure in these logs; HTCondor: {alone}"
     why = next((f"; job {job.id} {job.said}" for job in reversed(bad) if job.why), "")
-    return (
-        f"{said}, in the last run; of {len(jobs):,} jobs in this log {counts(jobs)}{clip(why, 160)}"
-    )
+    everything = f"of {len(jobs):,} jobs in this log {counts(jobs)}"
+    return f"HTCondor: {alone}, in the last run; {everything}{clip(why, 160)}"
 
 
 def _own_end(logs: RankLogs) -> str:

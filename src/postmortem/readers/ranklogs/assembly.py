@@ -38,7 +38,7 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
-from postmortem.readers.ranklogs.world import world_size
+from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace
 
@@ -59,6 +59,7 @@ class ReadLog:
     file: LogFile
     raw: RawRankLog
     earlier: EarlierRuns = EarlierRuns()
+    head: Head = Head()
     jobs: tuple[BatchJob, ...] = ()
     """What became of jobs whose events stand in the file."""
 
@@ -115,7 +116,9 @@ class Assembly:
         processes = {self._writers.index(position) for position in named}
         failures = with_known_words(failures)
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
-        size, source = world_size(world, remarks, self._read_world())
+        size, source = world_size(
+            world, remarks, self._read_world(), (one.head.size for one in self._read)
+        )
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         logs = RankLogs(
             writers=tuple(writers),

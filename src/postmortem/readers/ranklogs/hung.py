@@ -27,7 +27,7 @@ from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
-from postmortem.readers.stackdumps.labels import rank_stacks
+from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
 from postmortem.records import replace
 
 if TYPE_CHECKING:
@@ -84,9 +84,12 @@ def _text(path: str) -> bytes:
 
 
 def read_stacks(
-    paths: Iterable[str], sources: list[Source], problems: list[Problem]
-) -> list[RankStack]:
-    """Return where the main threads of the ranks stand."""
+    paths: Iterable[str], ranks: Mapping[int, int], sources: list[Source], problems: list[Problem]
+) -> tuple[list[RankStack], list[RankStack]]:
+    """Return where the main threads of the ranks stand, and workers of theirs that are at work.
+
+    `ranks` is what the logs know of processes: their ranks by pid.
+    """
     frames = Interned()
     files: list[tuple[str, list[StackDump]]] = []
     for path in paths:
@@ -99,7 +102,7 @@ def read_stacks(
             problems.append(Problem(path, error.what, error.hint))
             continue
         files.append((path, dumps))
-    return rank_stacks(files)
+    return rank_stacks(files, ranks), fetching_workers(files)
 
 
 def read_recorders(

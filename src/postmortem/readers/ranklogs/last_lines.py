@@ -14,6 +14,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
@@ -120,14 +121,16 @@ def _read(
         nearest = _told_alone(lines, ids, whole)
         counts = nearest is not None
     told = errors[0] if errors else nearest
-    said = told.text if told is not None else ""
     about = ids[lines.index(told)] if told is not None else []
+    summary = bool(errors) and form_of(about) == "summary"
+    shown = with_whole_messages(errors, lines) if summary else errors
+    said = shown[0].text if shown else told.text if told is not None else ""
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
     bad = _not_a_number(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
         writer=writer,
         last=lines[-1],
-        errors=errors,
+        errors=shown,
         plain=plain,
         form=form_of(about),
         above=_above(lines, ids, errors),

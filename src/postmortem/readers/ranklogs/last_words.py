@@ -38,6 +38,7 @@ _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
 _START = "last-start"
+STOP = "last-stop"
 _WORK = ("last-work", "last-loss", "last-norm", _END)
 
 
@@ -162,6 +163,11 @@ def done(ids: Iterable[str], *, last: bool) -> bool:
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     return any(name.startswith(_END) for name in ids)
+
+
+def stopped(ids: Iterable[str]) -> bool:
+    """Return whether a line says that somebody tells a program to end."""
+    return any(name.startswith(STOP) for name in ids)
 
 
 def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:

@@ -5,25 +5,30 @@ later by the clock), where somebody says that one does, or behind a program that
 ended while another one worked on. Ranks that write into one file side by side are one run.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TypeAlias
 
 from postmortem import _native
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, strong, wrong
+from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
 Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
 """Of the messages of a line, those that count as errors."""
+Signs: TypeAlias = Callable[[], set[str]]
+"""What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
 MOST_BYTES = 64 << 20
 _MASKED_BYTES = 8 << 20
 """Of logs that are searched once more for heads that differ in their numbers."""
 _HEAD_LINES = 64
 _SHORTEST = 20
+_SHORTEST_FIRST = 8
 _LONGEST_HEAD = 1000
 _MOST_HEADS = 16
 _MOST_STARTS = 256
@@ -36,14 +41,25 @@ _NEAR = 16 << 10
 _CLOCK = 64 << 10
 _FEWEST = 2
 _LAST_LINES = 40
+_LINES_OF_END = 2
 _SAMPLE = 4 << 20
 """Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_CHAINS = (b"direct cause of the following exception", b"During handling of the above exception")
+_CHAIN = 200
+"""Bytes in which one of these stands above the traceback that it speaks of."""
+_TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
+"""How torchrun's --tee begins the lines of its processes."""
+_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
+_WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_DIGITS_OF = re.compile(rb"\d+")
+_NEWLINE = 10
+_FEWEST_LETTERS = 4
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
@@ -53,6 +69,7 @@ _NEXT = "run-next"
 _RESTARTS = "run-restarts"
 _STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
+_PEERS = "run-with-peers"
 _LAUNCHER = "run-launcher-frame"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
@@ -77,20 +94,22 @@ class LaterRun:
 
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
-    begin, another = _last_begin(data)
+    signs = cache(lambda: _writers_in(data))
+    begin, another = _last_begin(data, signs)
     if not begin:
         return None
     earlier: list[tuple[str, int] | None] = []
     end, left = begin, MOST_BYTES
     while end and left > 0 and len(earlier) < _MOST_EARLIER:
         left -= end
-        since, _ = _last_begin(data[:end])
+        since, _ = _last_begin(data[:end], signs)
+        since = since or _last_begin(data[: _without_last_error(data, end)], signs)[0]
         earlier.append(_error_above(data, end, since))
         end = since
     return LaterRun(begin, another, tuple(earlier))
 
 
-def _last_begin(data: bytes) -> tuple[int, bool]:
+def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
     """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
@@ -99,13 +118,14 @@ def _last_begin(data: bytes) -> tuple[int, bool]:
     if begins[_RESTARTS] or begins[_STEPS]:
         return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
-    if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data:
+    if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         alike = data.translate(_DIGITS)
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     told = max(again, _announced(data, begins), _behind_summary(data))
-    behind = _behind_program(data)
+    told = max(told, _first_line_again(data, signs))
+    behind = _behind_program(data, signs)
     return max(told, behind), behind > told
 
 
@@ -147,10 +167,73 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         return 0
     first = min(again)
     for place in reversed(first[1:]):
+        if any(words in data[max(0, place - _CHAIN) : place] for words in _CHAINS):
+            continue  # the second half of a traceback
         near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
             return place if _later(data, place) else 0
     return 0
+
+
+def _first_line_again(data: bytes, signs: Signs) -> int:
+    """Return where the first line of the file comes again right below a bad end, 0 without one.
+
+    Its numbers may differ, and no clock is needed: ranks that write side by side begin before the
+    first of them ends.
+    """
+    first = data[:_NEAR].lstrip().partition(b"\n")[0].rstrip()
+    if not _SHORTEST_FIRST <= len(first) <= _LONGEST_HEAD or len(data) > _MASKED_BYTES:
+        return 0
+    text = _text(first)
+    ids = _read_like([text])[0]
+    if wrong(ids) or works(ids) or shape_of(0, 0, text).shape is not Shape.OTHER:
+        return 0
+    if not _WORD.search(text):
+        return 0
+    places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
+    below = [place for place in places if _ended_right_above(data, place)]
+    if not below or 2 * len(below) < len(places) or not signs().isdisjoint((_WRITERS, _PEERS)):
+        return 0
+    return below[-1] if _later(data, below[-1], unknown=True) else 0
+
+
+def _alike(data: bytes, line: bytes) -> Iterator[int]:
+    """Yield where a line stands, with whatever numbers."""
+    whole = _DIGITS_OF.sub(rb"\\d+", re.escape(line)) + rb"[ \t\r]*(?:\n|$)"
+    begin = _DIGITS_OF.split(line, maxsplit=1)[0]
+    if len(begin) < _FEWEST_LETTERS:
+        yield from (found.start() for found in re.finditer(b"(?m)^" + whole, data))
+        return
+    pattern, at = re.compile(whole), data.find(begin)  # which takes no time
+    while at >= 0:
+        if (at == 0 or data[at - 1] == _NEWLINE) and pattern.match(data, at):
+            yield at
+        at = data.find(begin, at + 1)
+
+
+def _ended_right_above(data: bytes, place: int) -> bool:
+    """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
+    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
+    near = [line for line in above if line.strip()][-_LINES_OF_END:]
+    return any(_bad_ends(near, _read_like(near)))
+
+
+def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
+    """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
+    known = Signatures.load("line").matches(lines)
+    return [
+        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
+        for ids, row in zip(read_like, known, strict=True)
+    ]
+
+
+def _without_last_error(data: bytes, end: int) -> int:
+    """Return where the traceback begins that a run ended with, else its end.
+
+    What stands behind an earlier one is then known to be work.
+    """
+    at = data.rfind(TRACEBACK, max(0, end - _NEAR), end)
+    return at if at > 0 else end
 
 
 def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
@@ -175,15 +258,14 @@ def _behind_summary(data: bytes) -> int:
     return 0
 
 
-def _behind_program(data: bytes) -> int:
+def _behind_program(data: bytes, signs: Signs) -> int:
     """Return the end of a program that an exception ended while another one worked on, or raised.
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
     if TRACEBACK not in data:
         return 0
-    ends = data[:_SAMPLE] + data[-_SAMPLE:]
-    if _WRITERS in {hit.id for hit in Signatures.load("run sign").find(ends, each=1)}:
+    if _WRITERS in signs():
         return 0
     raised = [*_programs(data)]
     if not raised:
@@ -198,6 +280,18 @@ def _behind_program(data: bytes) -> int:
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
         return hole + len(_HOLE) if hole >= 0 else 0
     return data.rfind(b"\n", 0, begin) + 1
+
+
+def _writers_in(data: bytes) -> set[str]:
+    """Return the signs that several processes of one run wrote into a file."""
+    if _is_teed(data):
+        return {_WRITERS}
+    both = data[:_SAMPLE] + data[-_SAMPLE:]
+    return {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
+
+
+def _is_teed(data: bytes) -> bool:
+    return _TEED.search(data, 0, _NEAR) is not None
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
@@ -279,9 +373,11 @@ def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
 
 
 def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
-    """Return the last line above a place that says how a run failed, and its number."""
-    for behind, (text, ids) in enumerate(reversed(_rows_above(data, place, since))):
-        if strong(ids):
+    """Return the last line above a place that says how a run failed or was stopped; its number."""
+    rows = _rows_above(data, place, since)
+    bad = _bad_ends([text for text, _ in rows], [ids for _, ids in rows])
+    for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
+        if is_bad:
             return text.strip(), data.count(b"\n", 0, place) - behind
     return None
 
@@ -293,11 +389,14 @@ def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list
     return list(zip(lines, _read_like(lines), strict=True))
 
 
-def _later(data: bytes, place: int) -> bool:
-    """Return whether clocks say that what stands behind a place came after what is above it."""
+def _later(data: bytes, place: int, *, unknown: bool = False) -> bool:
+    """Return whether clocks say that what stands behind a place came after what is above it.
+
+    Without clocks it is `unknown`.
+    """
     above = [m.groups() for m in _TIME.finditer(_text(data[max(0, place - _CLOCK) : place]))]
     below = _TIME.search(_text(data[place : place + _CLOCK]))
-    return bool(above) and below is not None and below.groups() >= max(above)
+    return below.groups() >= max(above) if above and below is not None else unknown
 
 
 def _text(data: bytes) -> str:

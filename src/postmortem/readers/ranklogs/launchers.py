@@ -198,6 +198,7 @@ class Launchers:
                 pid=int(shell["pid"]) if shell["pid"] else None,
                 signal=_SIGNALS.get(shell["signal"], shell["signal"]),
                 launcher="shell",
+                of_launcher="shell-ended-launcher" in found,
             )
 
     def _mpirun(self, number: int, text: str) -> Iterator[LogExit]:

@@ -25,8 +25,9 @@ from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
+from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.versions import joined, versions_in
-from postmortem.records import record
+from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
@@ -71,7 +72,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    assembly = Assembly(read, found)
+    assembly = Assembly(_of_their_ranks(read), found)
     logs = assembly.logs(world)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
@@ -84,6 +85,25 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         found.left_out,
         joined([*told, _of_nccl(logs)]),
     )
+
+
+def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
+    """Return logs, of several files whose heads name a rank each with those."""
+    named = {
+        one.file.path: one.head
+        for one in read
+        if one.file.rank is None and one.head.rank is not None
+    }
+    ranks = {head.rank for head in named.values()} | {one.file.rank for one in read} - {None}
+    of_one_job = len({head.size for head in named.values()}) == 1
+    if len(named) < 2 or len(ranks) < len(read) or not of_one_job:
+        return read
+    return [
+        replace(one, file=replace(one.file, rank=named[one.file.path].rank))
+        if one.file.path in named
+        else one
+        for one in read
+    ]
 
 
 def _of_nccl(logs: RankLogs) -> Versions:
@@ -129,7 +149,7 @@ def _read_one(
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return ReadLog(file, raw, earlier, events.jobs if events else ())
+    return ReadLog(file, raw, earlier, in_head(opened.head), events.jobs if events else ())
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:

@@ -4,7 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import Remark
+from postmortem.readers.signatures import Signatures
+from postmortem.records import record
 
+_RANK_OF = "run-rank-of"
 _LARGEST = 10_000_000
 _SIZES = (
     "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
@@ -12,10 +15,31 @@ _SIZES = (
 )  # fmt: skip
 
 
+@record
+class Head:
+    """Which of how many ranks programs say that they are, in the first lines of a log."""
+
+    rank: int | None = None
+    """Where one alone says so."""
+    size: int | None = None
+
+
+def in_head(head: bytes) -> Head:
+    """Return what the first lines of a log say; nothing where they disagree."""
+    hits = [hit.groups for hit in Signatures.load("run sign").find(head) if hit.id == _RANK_OF]
+    sizes, ranks = {int(hit["size"]) for hit in hits}, {int(hit["rank"]) for hit in hits}
+    if len(sizes) != 1 or max(ranks) >= max(sizes):
+        return Head()
+    return Head(min(ranks) if len(ranks) == 1 else None, max(sizes))
+
+
 def world_size(
-    told: int | None, remarks: Iterable[Remark], folders: int | None
+    told: int | None,
+    remarks: Iterable[Remark],
+    folders: int | None,
+    heads: Iterable[int | None] = (),
 ) -> tuple[int | None, str | None]:
-    """Return the number of ranks and what says so."""
+    """Return the number of ranks and what says so; `heads` is what the heads of logs say."""
     if told is not None:
         return told, "--world-size"
     sizes: Counter[int] = Counter()
@@ -35,4 +59,7 @@ def world_size(
     if sizes:
         largest = max(sizes)  # communicators of fewer ranks have a size of their own
         return largest, where[largest]
+    said = {size for size in heads if size}
+    if len(said) == 1:
+        return next(iter(said)), "the heads of the logs"
     return (folders, "the folders of torchrun") if folders else (None, None)

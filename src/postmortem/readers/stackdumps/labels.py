@@ -1,7 +1,7 @@
 """Which rank a dump is of, by the names of its file and folder."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 from postmortem.facts.stackdumps import RankStack, StackDump
@@ -14,11 +14,17 @@ _TOLD = Pattern(r"--rank[= ](?P<rank>\d{1,7})(?!\S)")
 _AGENT = Pattern(r"\btorchrun\b|torch[./]distributed[./](?:run|launch)\b|\baccelerate(?:-| )launch")
 _SERVANT = Pattern(r"multiprocessing[. ](?:resource_tracker|forkserver)\b")
 _WORKER_FILE = Pattern(r"torch/utils/data/_utils/worker\.py$|multiprocessing/resource_tracker\.py$")
+_FETCH_FILE = Pattern(r"torch/utils/data/_utils/fetch\.py$")
+_NONE: Mapping[int, int] = {}
 _NODE = Pattern(r"(?i)(?P<host>(?:node|host|gpu|worker)[-_]?[a-z]*\d+[\w-]*?)(?=[._ -]*rank)")
 
 
-def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]:
+def rank_stacks(
+    files: Iterable[tuple[str, list[StackDump]]], ranks: Mapping[int, int] = _NONE
+) -> list[RankStack]:
     """Return the main threads' stacks with their ranks, in the order of the files.
+
+    `ranks` is what other evidence knows of processes: their ranks by pid.
 
     The dump itself may say the rank; else the file's or folder's name does (``rank3.txt``), else
     the one number that its name differs by from those of the others (``pyspy_3.txt``). Of several
@@ -28,6 +34,10 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
     """
     read = [(path, dumps) for path, dumps in files if not _CHILD.search(PurePath(path).stem)]
     numbers = _numbers([path for path, _ in read])
+    if all(dump.pid == numbers.get(path) for path, dumps in read for dump in dumps):
+        numbers = {}  # pids
+    if not all(_serves(dump) for _, dumps in read for dump in dumps):
+        read = [(p, d) for p, d in read if p in numbers or not all(map(_serves, d))]
     rows = [(path, dump) for path, dumps in read for dump in _own(dumps, path in numbers)]
     processes = Counter(path for path, _ in rows)
     found = []
@@ -38,6 +48,7 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
         rank = dump.rank if dump.rank is not None else numbers.get(path)
         if rank is None and (told := _TOLD.search(dump.command or "")) is not None:
             rank = int(told["rank"])
+        rank = ranks.get(dump.pid or 0) if rank is None else rank
         host = dump.host or _host(path)
         words = f"rank {rank}" if rank is not None else PurePath(path).stem
         if rank is None and processes[path] > 1:
@@ -54,6 +65,17 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
             )
         )
     return found
+
+
+def fetching_workers(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]:
+    """Return the stacks of DataLoaders' workers that are at work on a sample."""
+    return [
+        RankStack(f"DataLoader worker {dump.pid}", None, None, path, thread, dump.tool)
+        for path, dumps in files
+        for dump in dumps
+        if (thread := dump.main_thread) is not None
+        and any(f.file is not None and _FETCH_FILE.search(f.file) for f in thread.frames)
+    ]
 
 
 def _own(dumps: list[StackDump], is_of_one: bool) -> list[StackDump]:

@@ -110,6 +110,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.CERTAIN,
     ),
     (
+        "lost-peer-exits",
+        event(T.LOST_PEER, ranks=(0, 1, 3), order=1),
+        event(T.EXITED, "strace", pid=8, ranks=(3,)),
+        Confidence.LIKELY,
+    ),
+    (
         "held-up",
         event(T.STUCK, "hang", pid=7, ranks=(1,)),
         event(T.NOT_IN_COLLECTIVE, ranks=(1,)),
@@ -202,6 +208,12 @@ APART: list[tuple[str, Event, Event]] = [
     ),
     # another process, which surely failed by itself
     ("error-ends-process", event(T.RAISED, pid=7, ranks=(1,)), event(T.EXITED, "strace", pid=8)),
+    # a child of the rank, which may have ended by itself
+    (
+        "lost-peer-exits",
+        event(T.LOST_PEER, ranks=(1,), order=1),
+        event(T.EXITED, "strace", pid=8, ranks=(1,), role="child"),
+    ),
     # the rank that hangs is not the one that is missed
     ("held-up", event(T.STUCK, "hang", pid=7, ranks=(1,)), event(T.NOT_IN_COLLECTIVE, ranks=(2,))),
     # another process of the same host
@@ -221,7 +233,7 @@ def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confi
     assert [(one.row, one.cause, one.effect, one.confidence) for one in incident.links] == [
         (row, 1, 0, sure)
     ]
-    assert incident.roots == (1,)
+    assert incident.roots == (() if cause.type in EFFECTS else (1,))
 
 
 @pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[r[0] for r in APART])

@@ -55,3 +55,54 @@ def test_a_child_is_its_ranks_and_explains_the_error_that_names_its_signal() -> 
 def test_a_child_of_a_rank_that_did_not_fail_is_no_root() -> None:
     judged = judge([logs("1", 1, "KeyError: 'lr'", pids=own(10, 11)), core(99, 10, "SIGSEGV")])
     assert [judged.incident.events[root].source for root in judged.incident.roots] == ["logs"]
+
+
+def calm(*kernel: dict[str, Any]) -> dict[str, Any]:
+    told = {"first_failure": None, "decided_by": "nothing", "outcome": "healthy"}
+    return {"kind": "logs", "diagnoses": [], **told, "kernel_events": [*kernel]}
+
+
+def segfault(pid: int) -> dict[str, Any]:
+    place = {"file": "kern.log", "line": 1, "host": None, "text": f"python[{pid}]: segfault at 40"}
+    joined = {"joined_by": "host", "ranks": [], "process": "python", "fault": "program"}
+    return {"kind": "crash", "pid": pid, "signal": "SIGSEGV", "what": "segfault", **place, **joined}
+
+
+def recording(*pids: int, signal: str | None = None, failed: bool = False) -> dict[str, Any]:
+    def end(pid: int) -> dict[str, Any]:
+        how = signal if pid == pids[-1] else None
+        return {"code": None if how else 0, "signal": how}
+
+    about = {"pid": pids[0], "errno": "ENOSPC", "path": "/tmp/profile"}
+    found = {"id": "disk_full", "role": "root", "title": "no space left", "about": about}
+    told = {"confidence": "likely", "cause": "", "next_steps": [], "evidence": []}
+    base = {"ppid": None, "thread_of": None, "recorded": True, "rank": None}
+    return {
+        "kind": "strace",
+        "processes": [{**base, "pid": pid, "exit": end(pid)} for pid in pids],
+        "diagnoses": [{**found, **told}] if failed else [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("documents", "roots"),
+    [
+        ([calm(segfault(99)), recording(10, 11)], 0),
+        ([calm(segfault(11)), recording(10, 11)], 1),
+        ([calm(segfault(99)), recording(10, 11, signal="SIGSEGV")], 1),
+        ([calm(segfault(99))], 1),
+    ],
+    ids=["of nobody", "of the job", "counted otherwise in a container", "nothing was recorded"],
+)
+def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
+    documents: list[dict[str, Any]], roots: int
+) -> None:
+    assert len(judge(documents).incident.roots) == roots
+
+
+@pytest.mark.parametrize(("signal", "roots"), [(None, 0), ("SIGTERM", 1)])
+def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
+    signal: str | None, roots: int
+) -> None:
+    judged = judge([calm(), recording(10, signal=signal, failed=True)])
+    assert len(judged.incident.roots) == roots

@@ -21,6 +21,10 @@ _STEPS = (
     "give the logs of all hosts and ranks, also standard output, and --world-size N",
     "TORCH_FR_BUFFER_SIZE=2000 and TORCH_DISTRIBUTED_DEBUG=DETAIL next time decide it",
 )
+_UNSEEN = (
+    "give the stack and the log of that rank; of one that is gone, how it ended (dmesg -T, sacct)",
+    "py-spy dump --native --pid PID  of it, where it still runs: what keeps it from the call?",
+)
 _WITHOUT_RANKS = (
     "give the whole log: the cause may stand above what was copied",
     "give the log of the process or container that the line speaks of",
@@ -44,7 +48,9 @@ def only_victims(blame: Attribution) -> Findings:
         title = f"what ended it stands elsewhere: {blame.evidence[0][1]}"
         cause = "The line that comes nearest only says that another process is gone, and not why."
         steps = _WITHOUT_RANKS
-    silent = blame.cause.doubt is Doubt.SILENT
+    if blame.cause.doubt is Doubt.UNSEEN:
+        steps = _UNSEEN
+    silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)
     yield Finding(
         title=clip(title, 100),
         verdict=clip(title, 100) if silent else None,
@@ -72,6 +78,12 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
             return (
                 f"undecided among {who}, which are silent",
                 f"{who} have no error while others wait for a peer: one of them began.",
+            )
+        case Doubt.UNSEEN:
+            return (
+                f"undecided: of {who} there is no stack, and all others wait in one collective",
+                f"The others likely wait for {who}. A job that runs looks so for a moment: the "
+                "same stacks some seconds later are a hang.",
             )
         case Doubt.CUT:
             return (

@@ -11,11 +11,17 @@ from postmortem.diagnose.ranks.causes import (
     NothingFailed,
     Raised,
     SeenByKernel,
+    StoppedFromOutside,
     Undecided,
 )
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
-from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
+from postmortem.diagnose.ranks.deciding.hung import (
+    holding_up,
+    jam_undecided,
+    not_seen,
+    stands_elsewhere,
+)
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
 from postmortem.diagnose.ranks.deciding.peers import (
@@ -46,6 +52,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
         Kind.HOST_FAILED,
         Kind.CRASHED,
         Kind.SOMEBODY_CRASHED,
+        Kind.CANCELLED,
     ),
     holding_up,
     lambda case: stands_elsewhere(case.logs.stacks, case.known),
@@ -65,6 +72,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.ENDED,),
     bad_ends,
     (Kind.SAID_LAST,),
+    not_seen,
     only_a_stack,
     left_open,
 )
@@ -108,12 +116,30 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
         e.last for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED
     )
     last = next(stops, None)
+    before = incident.events[first].type is Kind.CANCELLED
+    if blame is not None and before and isinstance(blame.cause, StoppedFromOutside):
+        return _with_what_followed(incident, first, blame, blame.cause)
     if blame is None or last is None:
         return blame
     said = last.said.words if isinstance(last, LogFailure) else last.text
     return replace(
         blame, then=said, evidence=(*blame.evidence, (f"{last.file}:{last.line}", clip(said, 300)))
     )
+
+
+def _with_what_followed(
+    incident: Incident[LogEvent], stop: int, blame: Attribution, cause: StoppedFromOutside
+) -> Attribution:
+    """Return a stop with what was raised because of it: in a handler, as a rule."""
+    effects = (incident.events[i].blame for i in incident.hit_by(stop))
+    parties = (party for one in effects if one is not None for party in one.first)
+    party = next((one for one in parties if one.failure is not None), None)
+    if party is None or party.failure is None:
+        return blame
+    where = f"{party.failure.file}:{party.failure.line}"
+    said = f"{party.words}: {party.failure.said.words}"
+    followed = ((where, clip(said, 300)),)
+    return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
 
 
 def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:

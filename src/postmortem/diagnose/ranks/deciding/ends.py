@@ -217,7 +217,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    if end.launcher == "shell" and not case.ranks and _only_one(case):
+    if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     parties = tuple(
         s.party("it may be that process")

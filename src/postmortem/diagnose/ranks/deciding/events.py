@@ -6,6 +6,7 @@ Processes to which the same happened are one event, so 65,536 ranks are a dozen 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
+from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded, ThreadDied
 from postmortem.diagnose.ranks.deciding.batch_jobs import jobs_failed
@@ -44,6 +45,7 @@ class Kind(StrEnum):
     HOST_FAILED = "host failed"
     CRASHED = "crashed"
     SOMEBODY_CRASHED = "a crash in lines without a name"
+    CANCELLED = "a scheduler ended it, with a reason, before anything was raised"
     THREAD_DIED = "thread died"
     EXITED = "a launcher's word on ranks that ended badly"
     JOBS_FAILED = "a batch system's word on its jobs"
@@ -139,6 +141,23 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
 
 
+def _cancelled(case: Case) -> Iterator[LogEvent]:
+    """Yield that a scheduler said why it ends the job right before anybody raised anything.
+
+    What is raised far below may be of the next run.
+    """
+    raised = [f for s in case.all for f in _exceptions(s)]
+    if not raised:
+        return
+    told = next((r for r in case.logs.remarks if reason_of_stop([r]) is not None), None)
+    if told is None or any(
+        f.file != told.file or not 0 < f.begin_line - told.line <= thresholds.END_LINES
+        for f in raised
+    ):
+        return
+    yield LogEvent(Kind.CANCELLED, stopped_from_outside(case), last=told)
+
+
 def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankState, LogFailure]:
     """Return the last of several exceptions that nothing caught, else the first exception.
 
@@ -211,6 +230,7 @@ _FINDERS = (
     _told(Kind.NAMED_BY_KERNEL, named_by_kernel),
     _told(Kind.NUMBERS, numbers_went_bad),
     _raised,
+    _cancelled,
     _told(Kind.HOST_FAILED, node_failed),
     _crashed,
     _thread_died,

@@ -1,15 +1,17 @@
 """Of a job that hung: who called something else, and who stands where nobody else does."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
-from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES
+from postmortem.diagnose.stacks.classes import waits_for_loader
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
 from postmortem.facts.threads import Frame, program_frames
@@ -85,8 +87,15 @@ def stands_elsewhere(
     still = [one for one in odd if not _goes_on(one, stacks.moved)]
     chosen = still or odd
     members = [member for one in chosen for member in one.members]
-    parties = tuple(_stack_party(known, one, member) for one in chosen for member in one.members)
+    loading = any(waits_for_loader(member.thread.frames) for member in members)
+    busy = stacks.workers if loading else ()
+    if len(members) == len(busy) == 1:
+        words = f"waits for its {busy[0].label}, which stands at {_where(busy[0].thread.frames)}"
+        parties: tuple[Suspect, ...] = (_suspect(known, members[0], words),)
+    else:
+        parties = tuple(_stack_party(known, one, m) for one in chosen for m in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
+    evidence += tuple((one.where, _stack_words(one)) for one in busy[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
         return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
@@ -96,6 +105,27 @@ def stands_elsewhere(
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
         evidence=evidence,
     )
+
+
+def not_seen(case: Case) -> Attribution | None:
+    """Return the few ranks without a stack, where all others wait in one collective."""
+    stacks = case.logs.stacks
+    if stacks is None or len(stacks) != 1 or stacks.items[0].doing is not Doing.COLLECTIVE:
+        return None
+    one = stacks.items[0]
+    seen = {member.rank for member in one.members if member.rank is not None}
+    count, gone = case.without(seen)
+    if not 0 < count < len(seen):
+        return None
+    why = "no stack of it is here, and the others wait in a collective"
+    parties = tuple(
+        case.known[rank].party(why)
+        if rank in case.known
+        else Suspect(f"rank {rank}", rank, case.hosts.get(rank), why)
+        for rank in islice(gone, MOST_CANDIDATES)
+    )
+    evidence = tuple((m.where, _stack_words(m)) for m in one.members[:_MOST_CITED])
+    return Attribution(Undecided(Doubt.UNSEEN), candidates=parties, evidence=evidence)
 
 
 def _in_other_collectives(
@@ -141,7 +171,10 @@ def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ..
 
 def _stack_party(known: Mapping[int, RankState], one: StackClass, member: RankStack) -> Suspect:
     verb = "runs, late or busy," if one.is_running else _VERBS[one.doing]
-    why = f"{verb} at {_where(member.thread.frames)}"
+    return _suspect(known, member, f"{verb} at {_where(member.thread.frames)}")
+
+
+def _suspect(known: Mapping[int, RankState], member: RankStack, why: str) -> Suspect:
     standing = known.get(member.rank) if member.rank is not None else None
     if standing is not None:
         return standing.party(why)

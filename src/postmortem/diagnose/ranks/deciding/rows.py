@@ -56,6 +56,11 @@ def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY
 
 
+def of_the_end(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """Whatever is raised below the line that tells why the job ends is of its end: a handler's."""
+    return Confidence.LIKELY
+
+
 def for_memory(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     """Who only called MPI_Abort ran short of memory, if its scheduler ended the job for that."""
     blame = cause.blame.cause if cause.blame is not None else None
@@ -88,6 +93,7 @@ ROWS: tuple[Explains[LogEvent], ...] = (
         "kernel-names", (Kind.NAMED_BY_KERNEL,), (*_ERRORS, *_CRASHES, Kind.EXITED), same_ranks
     ),
     Explains("numbers-raised", (Kind.NUMBERS,), _ERRORS, lambda a, b: Confidence.CERTAIN),
+    Explains("stop-then-error", (Kind.CANCELLED,), (*_ERRORS, Kind.EXITED), of_the_end),
     Explains("crash-breaks-others", (Kind.CRASHED,), (Kind.RAISED,), at_once),
     Explains("error-ends-others", (Kind.RAISED,), (Kind.CRASHED,), in_time),
     Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),

@@ -8,6 +8,7 @@ What to do
     Ask the scheduler why; if nobody meant to, find who sent the signal.
 """
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
@@ -28,13 +29,14 @@ def stopped_from_outside(blame: Attribution) -> Findings:
     if not isinstance(cause, StoppedFromOutside):
         return
     outside = "the job was stopped from outside"
+    why = f": {_WHY[cause.why]}" if cause.why is not None else ", by a signal or its scheduler"
+    then = f"; then {clip(cause.then, 160)}" if cause.then else ""
     yield Finding(
-        title=f"{outside}: {_WHY[cause.why]}"
-        if cause.why is not None
-        else f"{outside}, by a signal or its scheduler",
+        title=f"{outside}{why}",
+        verdict=f"{outside}{why}{then}" if then else None,
         cause="Its scheduler says so."
         if cause.why is Stop.MEMORY
-        else "Nothing failed before the job was told to stop.",
+        else f"Nothing failed before the job was told to stop{then}.",
         confidence=Confidence.LIKELY,
         next_steps=_steps(cause),
         evidence=cite(blame),

@@ -1,0 +1,83 @@
+"""Stacks that lie beside logs: whose they are, and whose are missing."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Report
+
+_STACK = """Current thread 0x00007f843b1bcb80 (most recent call first):
+  File "/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3252 in {}
+  File "/home/user/train.py", line 55 in main
+"""
+
+
+def _report(folder: Path, ranks: int, head: str, call: str = "all_reduce") -> Report:
+    for rank in range(ranks):
+        line = f"2026-01-02 03:04:05,678 INFO {head.format(rank=rank)}\n"
+        (folder / f"rank{rank}.log").write_text(line)
+        (folder / f"stack.rank{rank}.txt").write_text(_STACK.format(call))
+    return analyse([str(folder)], RankLogOptions())
+
+
+@pytest.mark.parametrize("head", ["train: rank {rank} of 4 starts", "[rank {rank}/4] starts"])
+def test_who_is_missing_is_told_as_likely(tmp_path: Path, head: str) -> None:
+    report = _report(tmp_path, 3, head)
+    assert report.failed
+    assert [row["rank"] for row in report.body["candidates"]] == [3]
+    assert report.body["world_size_source"] == "the heads of the logs"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "head"),
+    [
+        (4, "train: rank {rank} of 4 starts"),
+        (3, "train: tp rank {rank} of 4 starts"),
+        (3, "train: starts"),
+        (2, "train: rank {rank} of 4 starts"),
+    ],
+    ids=["all are there", "a smaller group", "how many is not told", "half of them"],
+)
+def test_nobody_is_missed(tmp_path: Path, ranks: int, head: str) -> None:
+    assert not _report(tmp_path, ranks, head).failed
+
+
+_PYSPY = """Process {pid}: /usr/bin/python -u train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    {inner}
+    main (train.py:183)
+    <module> (train.py:211)
+"""
+_ENDED = """Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-02_03:04:05
+  host      : node1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : -15 (pid: {pid})
+"""
+_IN_STEP = "all_reduce (torch/distributed/distributed_c10d.py:3252)"
+_LOADING = "_MultiProcessingDataLoaderIter._try_get_data (torch/utils/data/dataloader.py:1291)"
+_WORKING = "Tokens.__getitem__ (train.py:33)\n    fetch (torch/utils/data/_utils/fetch.py:54)"
+_LOOP = "_worker_loop (torch/utils/data/_utils/worker.py:334)"
+
+
+def test_dumps_that_are_called_after_pids_are_of_the_ranks_that_had_them(tmp_path: Path) -> None:
+    ends = "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
+    (tmp_path / "job.log").write_text(ends)
+    inner = {
+        4710: _IN_STEP,
+        4711: _IN_STEP,
+        4712: _LOADING,
+        4720: f"get (multiprocessing/queues.py:113)\n    {_LOOP}",
+        4721: f"{_WORKING}\n    {_LOOP}",
+    }
+    for pid, frames in inner.items():
+        (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.body["first_failure"]["rank"] == 2
+    assert "DataLoader worker 4721, which stands at train.py:33" in report.verdict
+    waiting = [row["ranks"] for row in report.body["stacks"]["classes"]]
+    assert sorted(waiting) == [[0, 1], [2]]
