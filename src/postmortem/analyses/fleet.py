@@ -1,10 +1,11 @@
 """``postmortem fleet``: from what many nodes answered to a report."""
 
 from postmortem.diagnose import rule
-from postmortem.facts.fleet import Fleet
+from postmortem.facts.fleet import Fleet, Trouble
 from postmortem.facts.source import Problem
 from postmortem.present.fleet.report import blocks, body
 from postmortem.report.model import Confidence, Outcome, Report, ordered
+from postmortem.text import counted
 
 
 def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
@@ -27,11 +28,16 @@ def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
         diagnoses=diagnoses,
         blocks=blocks(seen),
         body=body(seen),
-        problems=(*problems, *outcome.problems),
+        problems=(*problems, *map(_problem, seen.part.troubles), *outcome.problems),
         skipped=outcome.skipped,
         footer="--json for all of it",
         settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
     )
+
+
+def _problem(one: Trouble) -> Problem:
+    more = f"; so it is with {counted(one.count - 1, 'other')}" if one.count > 1 else ""
+    return Problem(one.where, f"{one.what}{more}")
 
 
 def _lead(seen: Fleet, failed: bool) -> str:

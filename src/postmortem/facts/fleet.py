@@ -66,6 +66,18 @@ class Silent:
 
 
 @record
+class Trouble:
+    """Evidence that nodes could not read for the same reason, numbers in it apart."""
+
+    words: str
+    """The reason without its numbers: what makes them one."""
+    where: str
+    """The node and the place of one of them: the first in order."""
+    what: str
+    count: int
+
+
+@record
 class Part:
     """What some of the nodes answered."""
 
@@ -74,6 +86,7 @@ class Part:
     standing: tuple[Standing, ...] = ()
     crashes: tuple[Crash, ...] = ()
     silent: tuple[Silent, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
 
 @record
@@ -95,6 +108,7 @@ def merge(parts: Iterable[Part]) -> Part:
     standing: dict[tuple[tuple[str, ...], str], list[Standing]] = {}
     crashes: dict[str, list[Crash]] = {}
     silent: list[Silent] = []
+    troubles: dict[str, list[Trouble]] = {}
     for part in parts:
         answered += part.answered
         silent += part.silent
@@ -104,12 +118,15 @@ def merge(parts: Iterable[Part]) -> Part:
             standing.setdefault((stand.frames, stand.doing), []).append(stand)
         for crash in part.crashes:
             crashes.setdefault(crash.hash, []).append(crash)
+        for trouble in part.troubles:
+            troubles.setdefault(trouble.words, []).append(trouble)
     return Part(
         tuple(sorted(answered)),
         tuple(_group(rows) for _, rows in sorted(groups.items())),
         tuple(_standing(rows) for _, rows in sorted(standing.items())),
         tuple(_crash(rows) for _, rows in sorted(crashes.items())),
         tuple(sorted(silent, key=lambda one: (one.node, one.why))),
+        tuple(_trouble(rows) for _, rows in sorted(troubles.items())),
     )
 
 
@@ -130,6 +147,11 @@ def merge_all(parts: Iterable[Part]) -> Part:
 
 def _nodes(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted({node for row in rows for node in row}))
+
+
+def _trouble(rows: list[Trouble]) -> Trouble:
+    first = min(rows, key=lambda one: (one.where, one.what))
+    return Trouble(first.words, first.where, first.what, sum(one.count for one in rows))
 
 
 def _group(rows: list[Group]) -> Group:

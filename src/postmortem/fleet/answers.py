@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.fleet import Crash, Group, Part, Silent, Standing
+from postmortem.facts.fleet import Crash, Group, Part, Silent, Standing, Trouble, merge
 from postmortem.fleet.engines import Said
 from postmortem.readers.own_reports import own_report
 from postmortem.text import without_numbers
@@ -63,7 +63,15 @@ def _part(node: str, report: Mapping[str, Any]) -> Part:
     stacks = report.get("stacks") or {}
     standing = [_standing(node, one) for one in (stacks.get("classes") or ())[:_MOST_ROWS]]
     crashes = [_crash(node, one) for one in (report.get("signatures") or ())[:_MOST_ROWS]]
-    return Part((node,), (group,), tuple(standing), tuple(crashes))
+    troubles = merge(
+        Part(troubles=(_trouble(node, one),)) for one in report["problems"][:_MOST_ROWS]
+    )
+    return Part((node,), (group,), tuple(standing), tuple(crashes), troubles=troubles.troubles)
+
+
+def _trouble(node: str, row: Mapping[str, Any]) -> Trouble:
+    what = _text(row["what"], 300)
+    return Trouble(without_numbers(what), f"{node}: {_text(row['where'], 300)}", what, 1)
 
 
 def _standing(node: str, row: Mapping[str, Any]) -> Standing:

@@ -49,7 +49,9 @@ def cores(hashes: list[str]) -> dict[str, Any]:
         {"hash": one, "summary": f"SIGSEGV in {one}", "count": 2, "ranks": [1], "newest": "/c/core"}
         for one in hashes
     ]
-    return {**hang([], []), "kind": "cores", "signatures": rows, "stacks": None}
+    unread = [{"where": f"/c/{one}", "what": "is cut off at 12 bytes"} for one in hashes]
+    found = {**hang([], []), "kind": "cores", "signatures": rows, "stacks": None}
+    return found | {"problems": unread}
 
 
 def said(node: str, report: object) -> Said:
@@ -206,3 +208,9 @@ def test_no_lists_of_hosts(text: str) -> None:
 def test_short_names_can_be_expanded(numbers: set[int]) -> None:
     names = tuple(f"n{number:04}" for number in sorted(numbers))
     assert tuple(sorted(expand(short(names)))) == names
+
+
+def test_what_nodes_could_not_read_is_told_once_for_each_reason() -> None:
+    parts = [part_of(said(node, cores(["a", "b"])), ("cores",)) for node in ("n1", "n2")]
+    (told,) = report_on(Fleet("collect", "ssh", 2, merge(parts))).problems
+    assert (told.where, told.what) == ("n1: /c/a", "is cut off at 12 bytes; so it is with 3 others")

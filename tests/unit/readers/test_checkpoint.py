@@ -67,7 +67,7 @@ def test_safetensors(tmp_path: Path) -> None:
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}, b"0" * 8, "data_offsets"),
         ({"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 0]}}, b"", "shape is"),
         ({"a": {"dtype": "F32", "shape": [1]}}, b"", "data_offsets"),
-        ({"a": 3}, b"", "no object"),
+        ({"a": 3}, b"", "not an object"),
         ({"a": {"dtype": "Q7", "shape": [1], "data_offsets": [0, 8]}}, b"0" * 8, "not known"),
         (
             {"a": {"dtype": "F32", "shape": [1 << 40, 1 << 40], "data_offsets": [0, 8]}},

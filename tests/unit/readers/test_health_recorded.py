@@ -185,7 +185,7 @@ def test_links_without_a_query_are_called_by_the_number_of_their_gpu(tmp_path: P
 @pytest.mark.parametrize("text", ["", "GPU 3 failed\n", "| a | b |\n", "<nvidia_smi_log"])
 def test_another_text_is_refused(tmp_path: Path, text: str) -> None:
     assert not is_health(text)
-    with pytest.raises(EvidenceError, match="is no output of"):
+    with pytest.raises(EvidenceError, match="is not output of"):
         recorded_health([write(tmp_path / "x.txt", text)])
 
 

@@ -174,7 +174,7 @@ def test_endless_lines_that_are_no_answers_are_not_read_to_the_deadline(fake_gdb
             say("^")
         """
     )
-    with talk_to(path, 60) as gdb, pytest.raises(GdbDied, match="no answers and was stopped"):
+    with talk_to(path, 60) as gdb, pytest.raises(GdbDied, match="not answers and was stopped"):
         gdb.ask("-thread-info")
 
 
