@@ -64,7 +64,7 @@ def _part(node: str, report: Mapping[str, Any]) -> Part:
     standing = [_standing(node, one) for one in (stacks.get("classes") or ())[:_MOST_ROWS]]
     crashes = [_crash(node, one) for one in (report.get("signatures") or ())[:_MOST_ROWS]]
     troubles = merge(
-        Part(troubles=(_trouble(node, one),)) for one in report["problems"][:_MOST_ROWS]
+        Part(troubles=(_trouble(node, one),)) for one in (report.get("problems") or ())[:_MOST_ROWS]
     )
     return Part((node,), (group,), tuple(standing), tuple(crashes), troubles=troubles.troubles)
 
