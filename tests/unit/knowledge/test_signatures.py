@@ -3,7 +3,7 @@
 import pytest
 
 from postmortem.diagnose import rule
-from postmortem.diagnose.ranks.causes import StartupFault
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.diagnose.ranks.wordings import ErrorRole
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import KEEPS, WHERE, Signature

@@ -4,7 +4,8 @@ import pytest
 
 from postmortem.diagnose.incident.graph import solve
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
+from postmortem.diagnose.ranks.cause_kinds import Stop
+from postmortem.diagnose.ranks.causes import StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS

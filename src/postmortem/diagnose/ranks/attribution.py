@@ -1,14 +1,8 @@
 """Who of many ranks failed first, and how that is known."""
 
 from postmortem.diagnose.jam.jam import Jam
-from postmortem.diagnose.ranks.causes import (
-    Cause,
-    CauseKind,
-    CouldNotStart,
-    NeverJoined,
-    SeenByKernel,
-    StartupFault,
-)
+from postmortem.diagnose.ranks.cause_kinds import CauseKind, StartupFault
+from postmortem.diagnose.ranks.causes import Cause, CouldNotStart, NeverJoined, SeenByKernel
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record

@@ -12,7 +12,7 @@ from postmortem.diagnose.jam.words import (
 )
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding
 from postmortem.facts.confidence import Confidence, weakest

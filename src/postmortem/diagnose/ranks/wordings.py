@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from postmortem.diagnose.ranks.causes import StartupFault
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs

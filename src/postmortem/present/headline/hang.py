@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from postmortem.diagnose.hang.holding import progresses
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.facts.live import LiveJob
 from postmortem.present.headline.grammar import doubt
 from postmortem.report.model import Diagnosis, Role

@@ -6,7 +6,8 @@ from postmortem.diagnose.jam.jam import Jam, Sign
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import CauseKind, Raised
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
+from postmortem.diagnose.ranks.causes import Raised
 from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.last_lines import LastLine

@@ -5,7 +5,8 @@ from typing import assert_never
 from postmortem.diagnose.ranks import causes
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
 from postmortem.diagnose.ranks.batch_jobs import names
-from postmortem.diagnose.ranks.causes import Cause, CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
+from postmortem.diagnose.ranks.causes import Cause
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.contract import fill

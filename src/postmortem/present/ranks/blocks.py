@@ -6,7 +6,7 @@ from itertools import islice
 
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.batch_jobs import counts
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words

@@ -1,7 +1,7 @@
 """The fields of ``kind logs`` in the JSON report."""
 
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.confidence import weakest
 from postmortem.facts.rank_logs import GroupPart

@@ -1,6 +1,6 @@
 """What logs of many ranks put on their card: the line that raised, and who else is in it."""
 
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import own_frame, ranks_words
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.threads import is_own

@@ -1,7 +1,7 @@
 """The report of the logs of a job."""
 
 from postmortem.diagnose.ranks.attribution import Attempts
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Outcome
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source

@@ -7,7 +7,7 @@ from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.ranklogs.last_lines import ToldLines, reason, unstamped
+from postmortem.readers.ranklogs.last_lines import reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
     calm,
     place_of,
@@ -19,6 +19,7 @@ from postmortem.readers.ranklogs.last_words import (
     wrong,
 )
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
+from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace

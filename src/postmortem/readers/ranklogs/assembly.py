@@ -29,7 +29,7 @@ from postmortem.readers.ranklogs.filter import (
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, with_earlier, without_told
+from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
@@ -38,6 +38,7 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
+from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace

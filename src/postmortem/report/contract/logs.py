@@ -13,7 +13,7 @@ from postmortem.report.contract.flight import FlightFile
 
 if TYPE_CHECKING:
     from postmortem.diagnose.jam.jam import Sign
-    from postmortem.diagnose.ranks.causes import CauseKind
+    from postmortem.diagnose.ranks.cause_kinds import CauseKind
     from postmortem.diagnose.ranks.kernel_matches import MatchKey
 
 

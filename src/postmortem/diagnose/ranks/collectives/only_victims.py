@@ -13,7 +13,8 @@ from typing import assert_never
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import Doubt, Undecided
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 

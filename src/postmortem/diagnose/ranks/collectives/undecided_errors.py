@@ -10,7 +10,8 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import Doubt, Undecided
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 

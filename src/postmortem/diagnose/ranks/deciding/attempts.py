@@ -1,7 +1,7 @@
 """The decision of each attempt of a job, and which of them the report tells of."""
 
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.deciding.case import same_words
 from postmortem.diagnose.ranks.deciding.decide import decide
 from postmortem.facts.rank_logs import RankLogs

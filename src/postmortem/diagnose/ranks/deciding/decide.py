@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from postmortem.diagnose.incident.graph import Incident, solve
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import (
     Crashed,
-    Doubt,
     NothingFailed,
     Raised,
     SeenByKernel,

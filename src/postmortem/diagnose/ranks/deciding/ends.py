@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.cause_kinds import Stop
 from postmortem.diagnose.ranks.causes import (
     Crashed,
     ExitedSilently,
@@ -13,7 +14,6 @@ from postmortem.diagnose.ranks.causes import (
     MemoryKill,
     MemoryLimit,
     ProcessEnded,
-    Stop,
     StoppedFromOutside,
     UnnamedProcessEnded,
 )

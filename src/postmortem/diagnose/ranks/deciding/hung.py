@@ -7,7 +7,8 @@ from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import HoldsUp, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import LIBRARIES

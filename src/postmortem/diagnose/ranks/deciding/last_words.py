@@ -6,7 +6,8 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.batch_jobs import last_run
-from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched

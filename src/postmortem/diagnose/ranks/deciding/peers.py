@@ -7,11 +7,10 @@ from itertools import islice
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
 from postmortem.diagnose.ranks.causes import (
     CalledOther,
-    Doubt,
     LeftEarly,
-    NamedBy,
     NamedMissing,
     SilentAlone,
     Undecided,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import Cause, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.facts.rank_logs import LogFailure

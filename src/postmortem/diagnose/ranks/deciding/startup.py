@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.wordings import startup_fault
 from postmortem.facts.rank_logs import LogFailure

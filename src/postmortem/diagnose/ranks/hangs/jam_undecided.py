@@ -15,7 +15,7 @@ from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
 from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, victims_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_sets import rank_words

@@ -14,7 +14,7 @@ from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.words import culprit_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 
 

@@ -14,7 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Findings, Role, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs

@@ -11,7 +11,8 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 

@@ -10,7 +10,8 @@ What to do
 """
 
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
+from postmortem.diagnose.ranks.causes import CouldNotStart
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 

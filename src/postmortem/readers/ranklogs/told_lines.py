@@ -1,0 +1,55 @@
+"""Last lines beside what is told already: parts of failures, and errors of earlier runs."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.readers.ranklogs.last_words import form_of
+from postmortem.readers.signatures import Signatures
+from postmortem.records import replace
+
+
+class ToldLines:
+    """Lines of a file that are parts of failures, which are told of, given as lines a to b."""
+
+    def __init__(self, told: Iterable[tuple[int, int]]) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        for begin, end in sorted(told):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def __contains__(self, line: int) -> bool:
+        """Return whether a line is one of them."""
+        at = bisect_right(self._begins, line) - 1
+        return at >= 0 and line <= self._ends[at]
+
+
+def without_told(found: LastLines, told: ToldLines) -> LastLines:
+    """Return it without errors, where one of them is part of a failure."""
+    if any(one.line in told for one in found.errors):
+        above = next((one for one in found.errors if one.line not in told), None)
+        return replace(found, errors=(), plain=False, nearest=above)
+    near = found.nearest
+    if near is not None and near.line in told:
+        return replace(found, nearest_counts=False)
+    return found
+
+
+def with_earlier(
+    found: LastLines, earlier: LastLine | None, *, idle: bool, step: bool = False
+) -> LastLines:
+    """Return it with the error of an earlier run, where its own says nothing of errors.
+
+    That counts where nobody who writes into the file tells of work, or of an end. What a CI says
+    of a `step` outweighs a line that comes near to an error.
+    """
+    near = found.nearest if not step else None
+    if earlier is None or found.errors or near is not None or found.not_a_number:
+        return found
+    ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
+    counts = idle or (found.nearest is not None and found.nearest_counts)
+    return replace(found, nearest=earlier, nearest_counts=counts, form=form_of(ids))
