@@ -112,3 +112,8 @@ SLOW_BYTES_A_SECOND = 30e6
 """Bytes a second above which a small sample over TCP says nothing of the link."""
 ODD_SHARE = 0.1
 """Ranks in one place that are at most so few of all stand apart."""
+
+KILLED_BY_AGENT = 25.0
+"""Seconds after the first end of a job from which on a kill is torchrun's own: its agent sends
+SIGTERM, and SIGKILL 30 s later (torch/distributed/elastic/multiprocessing/api.py); times in its table
+are whole seconds, and a host may be slow to tell."""

@@ -265,7 +265,10 @@ class Assembly:
                 region.raw, writer, self._labels[position].file.path, until, self._known
             ):
                 attempt = self._attempt(position, failure.line)
-                yield replace(failure, attempt=attempt, work=self._work(position, failure))
+                # Behind a report of the JVM stand its own sections, with forms that come again.
+                dead = failure.match("jvm-signal", "jvm-internal") is not None
+                work = None if dead else self._work(position, failure)
+                yield replace(failure, attempt=attempt, work=work)
 
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows

@@ -31,6 +31,8 @@ _LAST = {
 }  # fmt: skip
 _HEAD_OF_JVM = 12
 """Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
+_HEAD_OF_GO = 6
+"""Lines that a panic may have before the stack of its goroutine."""
 _HEADS = {"py-c-stack", "jvm-frames"}
 """Lines right behind which the stack of an end stands that was told further above."""
 _MOST_FRAMES = 200
@@ -150,6 +152,9 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         frame = next(filter(None, map(native_frame, below)), None)
         place = java["what"] if frame is None else f"in {frame.function} ({frame.module})"
         return _End("fatal", ExceptionText(java["exception"], place), at, is_last=True)
+    said = found.get("go-panic-said")
+    if said and any("go-stack" in known.of(row[2]) for row in rows[at + 1 : at + _HEAD_OF_GO]):
+        return _End("fatal", ExceptionText("Go", f"panic: {said['what']}"), at, is_last=True)
     stopped = found.get("gdb-crash")
     first = rows[at + 1][2] if stopped and at + 1 < len(rows) else ""
     frame = native_frame(f"#0  {first}") if first.startswith("0x") else None

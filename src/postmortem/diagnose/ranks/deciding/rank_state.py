@@ -1,5 +1,6 @@
 """How each rank stands: its own errors, those about others, how it ended."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
@@ -128,7 +129,8 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
     """Yield the standings, those whose launcher ended them once another had failed marked so.
 
     Slurm tells it by the order of its lines alone: what ends badly below its word that it ends the
-    step, it has ended. MPI's launchers kill all when one has aborted.
+    step, it has ended. MPI's launchers kill all when one has aborted, torchrun who has not ended by
+    a time-out behind the first.
     """
     ending: dict[str, int] = {}
     for remark in remarks:
@@ -140,6 +142,8 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
         end = one.exit
         if end is not None and end.launcher == "srun" and _ended_itself(one, end):
             first[end.file] = min(end.line, first.get(end.file, end.line))
+    ended = [e.time for one in found if (e := one.exit) and e.time and _ended_itself(one, e)]
+    late = min(ended, default=math.inf) + thresholds.KILLED_BY_AGENT
     for one in found:
         end = one.exit
         if end is None or one.own or end.memory:
@@ -148,6 +152,8 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
             yield replace(one, ended_by_launcher=True)
         elif end.signal not in _KILLS:
             yield one
+        elif end.time is not None and end.time >= late:
+            yield replace(one, ended_by_launcher=True)
         elif (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
             aborted and end.launcher in KILLERS
         ):
