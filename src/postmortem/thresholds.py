@@ -115,5 +115,5 @@ ODD_SHARE = 0.1
 
 KILLED_BY_AGENT = 25.0
 """Seconds after the first end of a job from which on a kill is torchrun's own: its agent sends
-SIGTERM, and SIGKILL 30 s later (torch/distributed/elastic/multiprocessing/api.py); times in its table
-are whole seconds, and a host may be slow to tell."""
+SIGTERM, and SIGKILL 30 s later (torch/distributed/elastic/multiprocessing/api.py); the times in its
+table are whole seconds, and a host may be slow to tell."""

@@ -152,8 +152,10 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
             yield replace(one, ended_by_launcher=True)
         elif end.signal not in _KILLS:
             yield one
-        elif (end.time is not None and end.time >= late) or (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
-            aborted and end.launcher in KILLERS
+        elif (
+            (end.time or 0.0) >= late
+            or (end.launcher == "srun" and end.line > first.get(end.file, end.line))
+            or (aborted and end.launcher in KILLERS)
         ):
             yield replace(one, ended_by_launcher=True)
         else:
