@@ -30,6 +30,7 @@ from postmortem.net.wire import (
     WireError,
     decode,
     encoded,
+    in_tasks,
     proof,
     proves,
     read_line,
@@ -69,7 +70,8 @@ class Coordinator:
 
     async def listen(self, raw: socket.socket) -> None:
         """Take members in at a socket that listens."""
-        self._server = await asyncio.start_server(self._take_in, sock=raw, limit=LINE)
+        take_in = in_tasks(self._take_in, self._joining, _AT_ONCE)
+        self._server = await asyncio.start_server(take_in, sock=raw, limit=LINE)
 
     async def run(self) -> NetCheck:
         """Have all tried, and return what was met."""
@@ -126,13 +128,7 @@ class Coordinator:
             streams[1].close()  # what was written last still goes
 
     async def _take_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
         peer = str((writer.get_extra_info("peername") or ("?",))[0]).removeprefix("::ffff:")
-        if len(self._joining) >= _AT_ONCE:
-            writer.transport.abort()
-            return
-        self._joining.add(task)
         try:
             await self._welcome(reader, writer)
         except (WireError, TimeoutError, OSError, asyncio.LimitOverrunError) as error:
@@ -141,8 +137,6 @@ class Coordinator:
             close((reader, writer))
         except asyncio.CancelledError:
             close((reader, writer))
-        finally:
-            self._joining.discard(task)
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonce = secrets.token_hex(16)

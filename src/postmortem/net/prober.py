@@ -20,7 +20,7 @@ from typing import Any
 
 from postmortem.facts.net import Met
 from postmortem.net.attempt import NoConnection, Streams, close, connect
-from postmortem.net.wire import BANNER, LINE, WireError, encoded, proof, proves, read_line
+from postmortem.net.wire import BANNER, LINE, WireError, encoded, in_tasks, proof, proves, read_line
 from postmortem.records import record
 
 LARGE = 32 << 10
@@ -55,7 +55,8 @@ class Service:
         """Listen at an address of ours, or at all of them; raises OSError."""
         raw = _listening(host, port)
         self.port = raw.getsockname()[1]
-        self._server = await asyncio.start_server(self._answer, sock=raw, limit=LINE)
+        answer = in_tasks(self._answer, self._open, _MOST_AT_ONCE)
+        self._server = await asyncio.start_server(answer, sock=raw, limit=LINE)
 
     async def stop(self) -> None:
         """Listen no more, and let go of whoever is connected."""
@@ -66,20 +67,13 @@ class Service:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
         peer = str((writer.get_extra_info("peername") or ("?",))[0]).removeprefix("::ffff:")
-        if len(self._open) >= _MOST_AT_ONCE:
-            writer.transport.abort()
-            return
-        self._open.add(task)
         try:
             async with asyncio.timeout(self._seconds * 8):
                 await self._talk(reader, writer, peer)
         except (WireError, OSError, TimeoutError, asyncio.CancelledError):
             pass  # the asker knows what it saw; nothing of ours depends on it
         finally:
-            self._open.discard(task)
             self._last = time.monotonic()
             close((reader, writer))
 

@@ -10,6 +10,7 @@ import hmac
 import json
 import types
 import typing
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -50,6 +51,28 @@ def plain(value: object) -> object:
     if is_record(value):
         return vars(value)
     raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def in_tasks(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+    tasks: set[asyncio.Task[None]],
+    most: int,
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
+    """Return what a server calls for each connection: a task in `tasks` answers it, or nobody.
+
+    A task that asyncio's streams make is told of on standard error if it is cancelled before it
+    has begun.
+    """
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(tasks) >= most:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(answer(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    return connected
 
 
 async def read_line(stream: asyncio.StreamReader, seconds: float) -> dict[str, Any]:
