@@ -63,7 +63,8 @@ BEHIND_CALLS = 2
 HELD_UP_SECONDS = 60.0
 """A rank alone that stands still for so long while the others wait is told for certain."""
 SLOW_SAMPLES = 12
-"""Of a job; of fewer, chance alone may show one rank outside of a collective most of the time."""
+"""Of a job; of fewer, chance alone may show one rank outside of a collective most of the time.
+That a signal has stopped one is seen itself, and in fewer."""
 SLOW_SHARE = 0.65
 """Share of samples in which a slow rank is awaited, or stopped."""
 FAST_SHARE = 0.1

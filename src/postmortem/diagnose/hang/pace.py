@@ -100,9 +100,10 @@ def _place(one: RankStack) -> tuple[tuple[str, str | None, int | None], ...]:
 
 def slow_ranks(found: Sequence[Pace]) -> list[Pace]:
     """Return the ranks that the others wait for in most samples; where it is not sure, none."""
-    if not found or found[0].samples < thresholds.SLOW_SAMPLES:
+    if not found:
         return []
-    return _stopped_in_turns(found) or _awaited(found)
+    enough = found[0].samples >= thresholds.SLOW_SAMPLES
+    return _stopped_in_turns(found) or (_awaited(found) if enough else [])
 
 
 def _stopped_in_turns(found: Sequence[Pace]) -> list[Pace]:

@@ -75,6 +75,8 @@ ONE_LONG_STEP = [GOES, *[STAYS] * 9, GOES]
         ([WAITS, "T" * SAMPLES], [STAYS, STAYS], []),
         # Who was read while it ran has only come to the collective since: it waited for nobody.
         (["a" * SAMPLES, "c" * SAMPLES], [GOES, GOES], []),
+        # A stop by a signal is seen in fewer samples.
+        (["cwwcww", "TTTTTT"], [GOES, GOES], ["rank 1"]),
         # Too few samples, and a rank that could not be read each time.
         (["w" * 8, "c" * 8], [GOES, GOES], []),
         ([WAITS, "c" * SAMPLES, "w" * 5], [GOES] * 3, []),
