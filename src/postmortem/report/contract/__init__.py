@@ -81,11 +81,12 @@ _plans: dict[type, dict[str, tuple[str, Make | None]]] = {}
 
 def _plan(shape: type) -> dict[str, tuple[str, Make | None]]:
     """Return for each field its key in JSON, and what makes its value."""
-    plan = _plans[shape] = {}
+    plan: dict[str, tuple[str, Make | None]] = {}
     for base, fields in own_fields(shape):
         known = vars(sys.modules[base.__module__])
         for name, kind in fields.items():
             plan[name] = name.rstrip("_"), _maker(kind, known)
+    _plans[shape] = plan  # when it is whole: other threads take it from there
     return plan
 
 
