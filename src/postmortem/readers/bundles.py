@@ -8,8 +8,8 @@ from postmortem.patterns import Pattern
 from postmortem.readers.regular import read_regular
 from postmortem.records import record
 
-_MANIFEST = "manifest.json"
-_SCHEMA = "postmortem-run/1"
+MANIFEST = "manifest.json"
+SCHEMA = "postmortem-run/1"
 _LARGEST = 64 << 20
 _NODE = Pattern(r"--(?:node|machine)[-_]rank[= ]\S+ ?")
 
@@ -28,7 +28,7 @@ class Bundle:
 
 def bundles(paths: Iterable[str]) -> list[Bundle]:
     """Return the bundles that some files belong to, in the order of their begins."""
-    found = (_bundle(Path(path)) for path in paths if path.endswith(f"/{_MANIFEST}"))
+    found = (_bundle(Path(path)) for path in paths if path.endswith(f"/{MANIFEST}"))
     return sorted(filter(None, found), key=lambda one: (one.began, one.folder))
 
 
@@ -36,7 +36,7 @@ def _bundle(path: Path) -> Bundle | None:
     """Return what a manifest says; None for another program's, and one that is not whole."""
     try:
         said = json.loads(read_regular(str(path), most=_LARGEST))
-        if said["schema"] != _SCHEMA:
+        if said["schema"] != SCHEMA:
             return None
         command = " ".join(said["command"])
         return Bundle(

@@ -75,10 +75,9 @@ _Key = tuple[str, str, bool]
 _REST: _Key = ("the other logs", "", False)
 
 
-def _by_names(logs: Sequence[str], paths: Iterable[str]) -> tuple[dict[_Key, list[str]], list[str]]:
+def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
     folders: set[str] = set()
     sweeps: set[str] = set()
-    paths = list(paths)
     for path in paths:
         if _HYDRA in path:
             folders.add(path.partition(_HYDRA)[0])

@@ -20,6 +20,16 @@ _MOST_OTHERS = 100
 """A text has fewer characters of no text than one in so many."""
 
 
+def open_plain(path: str) -> BinaryIO | None:
+    """Open a log for reading; None for one that is packed. Raises OSError."""
+    stream = open_regular(path)
+    if compression_of(stream.read(HEAD_BYTES)) is None:
+        stream.seek(0)
+        return stream
+    stream.close()
+    return None
+
+
 def text_head(path: str) -> bytes:
     """Return the first bytes of a file's text, at most `HEAD_BYTES`; raises OSError, StreamError.
 

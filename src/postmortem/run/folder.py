@@ -17,6 +17,7 @@ from pathlib import Path
 
 from postmortem._version import __version__
 from postmortem.partial import create_beside
+from postmortem.readers.bundles import MANIFEST, SCHEMA
 from postmortem.readers.regular import open_regular
 from postmortem.records import replace
 from postmortem.report.redact import Redactor
@@ -27,7 +28,6 @@ from postmortem.run.outcome import Event, Outcome
 from postmortem.run.raises import Raise, read_raises
 from postmortem.text import size
 
-SCHEMA = "postmortem-run/1"
 _LARGEST_TEXT = 64 << 20
 _LARGEST_COPY = 16 << 30
 _TOGETHER_SECONDS = 10.0
@@ -255,7 +255,7 @@ def write_manifest(
     """Write what the folder holds, and all that is known of the processes."""
     best = explanations[0]
     evidence.document(
-        "manifest.json",
+        MANIFEST,
         {
             "schema": SCHEMA,
             "tool": {"version": __version__},

@@ -21,6 +21,12 @@ _DEEPEST = 32
 _QUERY = Pattern(r"<nvidia_smi_log>|(?m:^Attached GPUs +: \d|^=+NVSMI LOG=+$)")
 _DIAGNOSTIC = Pattern(r"(?m)^\| ?Diagnostic +\| Result +\||^\| Health Monitor Report ")
 _LINKS = Pattern(r"(?m)^GPU \d{1,3}: .*\n\s+Link \d{1,3}: ")
+_FORMS = (
+    (_QUERY, ("<nvidia_smi_log>", "Attached GPUs ", "NVSMI LOG=")),
+    (_DIAGNOSTIC, ("Diagnostic ", "Health Monitor Report ")),
+    (_LINKS, ("Link ",)),
+)
+"""Each form with texts one of which it has: all files of a folder are looked at."""
 _UUID = Pattern(r"GPU-[0-9a-fA-F-]{8,60}")
 _FIELD = Pattern(r"^( *)(\S[^:]*?) *(?: : *(.*))?$")
 _GPU = Pattern(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)$")
@@ -43,7 +49,7 @@ _NAMES = {
 
 def is_health(text: str) -> bool:
     """Return whether one of these outputs stands in a text."""
-    return any(one.search(text) for one in (_QUERY, _DIAGNOSTIC, _LINKS))
+    return any(any(one in text for one in has) and form.search(text) for form, has in _FORMS)
 
 
 def recorded_health(paths: Sequence[str]) -> tuple[Health, Health | None]:
@@ -172,10 +178,12 @@ def _tests(text: str) -> Iterator[_Test]:
     test, gpu, is_full, is_info = _Test(""), "", False, False
     for line in text.splitlines():
         section, row = _SECTION.match(line), _ROW.match(line)
-        if not section and not row:
+        if section:
+            name, said = section[1], ""
+        elif row:
+            name, said = row[1].strip(" ->"), row[2]
+        else:
             continue
-        name = section[1] if section else row[1].strip(" ->") if row else ""
-        said = "" if section or not row else row[2]
         if name in _NO_TESTS:
             continue
         is_info = name == "Info" or (is_info and not name)

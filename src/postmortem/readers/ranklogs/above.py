@@ -6,10 +6,11 @@ from postmortem import _native
 from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
-from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.last_lines import reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
     calm,
+    complete,
     place_of,
     says_why,
     strong,
@@ -20,7 +21,6 @@ from postmortem.readers.ranklogs.last_words import (
 )
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.ranklogs.told_lines import ToldLines
-from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
@@ -49,7 +49,6 @@ _MOST_WORDS = 8
 _OF_WATCHERS = ("last-more", _OWN)
 _BEGINS, _AFTER = "last-command", "last-after"
 _OF_TOOL = "last-error-word-build"
-_CUT = "last-error-cut"
 _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 """Of a shell, with the command: GitLab's runner, which prints one before each, or a terminal."""
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -151,7 +150,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             break
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
             continue
-        near = between <= _REACH and any(name != _CUT for name in wrong(ids))
+        near = between <= _REACH and complete(wrong(ids))
         own = near or says_why(ids) or _OF_TOOL in ids
         around = (texts[at - 1], texts[at + 1]) if 0 < at < len(texts) - 1 else ("",)
         headline = all(map(_RULE.search, around))
@@ -195,10 +194,10 @@ def _whole(texts: list[str], at: int) -> str:
 def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     """Return lines above one, without their ends; none where it stands too far below."""
     try:
-        with open_regular(path) as stream:
-            if compression_of(stream.read(HEAD_BYTES)) is not None:
-                return []
-            stream.seek(0)
+        stream = open_plain(path)
+        if stream is None:
+            return []
+        with stream:
             wanted, above, kept = line - 1, 0, b""
             while above < wanted and stream.tell() < _MOST_BYTES and (block := stream.read(_BLOCK)):
                 above += block.count(b"\n")

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines
-from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.last_lines import NUMBERS
-from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
@@ -21,10 +20,12 @@ def nan_since(found: LastLines, path: str) -> LastLines:
     """Return it with the line from which on the numbers are none, however far above that is."""
     last = found.not_a_number
     try:
-        size = Path(path).stat().st_size if last is not None and found.earlier else 0
-        if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
+        if last is None or not found.earlier or not 0 < Path(path).stat().st_size <= _MOST_BYTES:
             return found
-        with open_regular(path) as stream:
+        stream = open_plain(path)
+        if stream is None:
+            return found
+        with stream:
             since = _first_bad(stream, last.text, found.quantity)
     except (OSError, Refused):
         return found
@@ -32,11 +33,6 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         return found
     line = LastLine(since[1], path, since[0])
     return replace(found, not_a_number=line, earlier=False)
-
-
-def _head(path: str) -> bytes:
-    with open_regular(path) as stream:
-        return stream.read(HEAD_BYTES)
 
 
 def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:

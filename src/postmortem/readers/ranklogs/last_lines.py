@@ -18,13 +18,16 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     IN_SOME,
+    STOP,
     calm,
+    complete,
     done,
     ends,
     form_of,
     has_level,
     place_of,
     says_why,
+    stopped,
     strong,
     sure,
     survived,
@@ -46,10 +49,8 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
-_CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
-_STOP = "last-stop"
 NUMBERS = ("last-loss", "last-norm")
 """Ids of lines that print a number of the training."""
 _FEWEST = 2
@@ -163,7 +164,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", "last-few", _STOP))
+    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", "last-few", STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -261,8 +262,8 @@ def _nearest(
             break
         if line.since:
             work.append(line.since)
-        if any(name != _CUT for name in wrong(names)):
-            if any(name != _CUT for name in strong(names)):
+        if complete(wrong(names)):
+            if complete(strong(names)):
                 return line, True
             nearest = nearest or line
             level = has_level(names)
@@ -274,7 +275,7 @@ def _nearest(
         others += not _goes_on(line.text, names)
     if nearest is None:
         rows = zip(reversed(lines), reversed(ids), strict=True)
-        nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
+        nearest = next((line for line, names in rows if complete(wrong(names))), None)
     return nearest, counts
 
 
@@ -319,11 +320,11 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if any(name.startswith(_STOP) for name in names):
+        if stopped(names):
             told = line
         elif survived(names):
             break
-        elif told is not None and any(name != _CUT for name in says_why(names)):
+        elif told is not None and complete(says_why(names)):
             return None
     return told
 

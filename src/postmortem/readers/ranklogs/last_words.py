@@ -51,6 +51,11 @@ def wrong(ids: Iterable[str]) -> list[str]:
     return errors
 
 
+def complete(errors: Iterable[str]) -> bool:
+    """Return whether one of some errors is more than the head of a traceback that is cut."""
+    return any(name != _CUT for name in errors)
+
+
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
     known = list(ids)

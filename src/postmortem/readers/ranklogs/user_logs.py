@@ -15,7 +15,7 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 
 _EVENT = re.compile(rb"(\d{3}) \((\d{1,18})\.(\d{1,9})\.\d{1,9}\) \d[\d/-]*[ T]\d\d:\d\d:\d\d ")
-_BEGINS = re.compile(rb"^" + _EVENT.pattern, re.MULTILINE)
+_NEXT = re.compile(rb"\n" + _EVENT.pattern)
 _END = re.compile(r"\((?:1\) \D*?(?P<code>-?\d{1,9})|0\) \D*(?P<signal>\d{1,3}))\)$")
 """``(1) Normal termination (return value 0)``, ``(0) Abnormal termination (signal 9)``."""
 _SUBMITTED, _STARTED, _ENDED, _REMOVED, _HELD = b"000", b"001", b"005", b"009", b"012"
@@ -31,7 +31,7 @@ _MIB = 1 << 20
 
 def has_events(head: bytes) -> bool:
     """Return whether the beginning of a log holds an event."""
-    return _BEGINS.search(head) is not None
+    return bool(_EVENT.match(head) or _NEXT.search(head))
 
 
 class UserLog:

@@ -94,7 +94,6 @@ def uncaught_exception(
     )
 
 
-_READ = "read the exception's message: it is the error itself"
 _TERMINATE_LINES = (
     'read the type of the exception, and the line "what():" behind it, on standard error'
 )

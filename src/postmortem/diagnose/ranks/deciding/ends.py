@@ -24,10 +24,8 @@ from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 
-_STOPS = (
-    "stopped-by-scheduler", "stopped-due-to", "slurm-state", "torchrun-signal", "lsf-ended",
-    "pbs-ended",
-)  # fmt: skip
+_OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
+_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -37,13 +35,7 @@ _WHY = (
     ("requeued", Stop.REQUEUED),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = (
-    "stopped-by-scheduler",
-    "stopped-due-to",
-    "slurm-state",
-    "slurm-timelimit",
-    "slurm-ending",
-)
+_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending")
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
