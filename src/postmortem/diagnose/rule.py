@@ -120,14 +120,15 @@ KINDS = "core tensors strace ranks hang watch net gpu gpu_memory fleet importing
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Each of `KINDS` has a folder of its own, so that none pays for the others.
+    Each of `KINDS` has a folder of its own, so that none pays for the others. A rule is a
+    function of a module, or one of its `RULES`, which it makes of the rows of a table.
     """
     name = f"postmortem.diagnose.{evidence}"
     package = importlib.import_module(name)
     found: dict[str, Rule] = {}
     for module_name in _modules_below(package.__path__[0], name):
         module = importlib.import_module(module_name)
-        for value in vars(module).values():
+        for value in (*vars(module).values(), *getattr(module, "RULES", ())):
             if isinstance(value, Rule) and value.function.__module__ == module_name:
                 if value.id in found:
                     raise RuntimeError(f"two rules have the id {value.id!r}")

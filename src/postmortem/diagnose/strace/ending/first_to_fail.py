@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
@@ -65,7 +66,7 @@ def first_to_fail(logs: Logs) -> Findings:
         ),
         evidence=tuple(
             Evidence(
-                f"{e.file.rpartition('/')[2]}:{e.line}",
+                where(e),
                 f"{who(t.pid)} "
                 f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}",
             )
