@@ -65,7 +65,7 @@ class CoreCase:
         facts, crashed = self.facts, self.threads.crashed
         values = (
             self.kind,
-            self.signal and Crash(self.kind, self.signal, self.fault, self.threads),
+            self.signal and Crash(self.kind, self.signal, self.fault, self.threads, facts.process),
             facts.core,
             facts.process,
             self.threads,

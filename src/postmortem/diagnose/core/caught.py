@@ -87,11 +87,11 @@ def aftermath(signal: Signal) -> str:
     return f"; a handler in the process caught it and ended the process with {last.name}"
 
 
-def fault_elsewhere(threads: Threads | None) -> tuple[Thread, int, str] | None:
+def fault_elsewhere(threads: Threads) -> tuple[Thread, int, str] | None:
     """Return a thread that was handling a fault and is not the crashed one, with the frame of the
     fault and words for it: such a process did fail by itself, whatever ended it then.
     """
-    for thread in threads or ():
+    for thread in threads:
         index = handler_index(thread)
         if thread.crashed or thread.handles is None or index is None:
             continue

@@ -4,6 +4,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.records import record
 from postmortem.report.model import Evidence
@@ -16,17 +17,18 @@ class Crash:
     kind: FaultKind
     signal: Signal
     fault: Fault | None
-    threads: Threads | None
+    threads: Threads
+    process: Process
 
     @property
     def crashed(self) -> Thread | None:
         """The thread that the signal hit, if its stack is known."""
-        return self.threads.crashed if self.threads is not None else None
+        return self.threads.crashed
 
     @property
     def words(self) -> str:
         """What the signal and its addresses say, in a sentence or two."""
-        return explain(self.kind, self.signal, self.fault, self.threads)
+        return explain(self.kind, self.signal, self.fault, self.threads, self.process)
 
     @property
     def cited(self) -> Evidence:

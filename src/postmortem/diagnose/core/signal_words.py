@@ -27,11 +27,7 @@ _LIMITS = {
 
 
 def signal_words(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads, process: Process
 ) -> str:
     """Return the end of a process in a sentence."""
     instruction = fault.instruction if fault is not None else None
@@ -88,10 +84,9 @@ def signal_words(
         case FaultKind.SECCOMP:
             call = "a system call was made"
             if signal.system_call is not None:
-                machine = process.machine if process is not None else "x86_64"
                 from postmortem.knowledge.syscalls import numbering  # few reports need it
 
-                numbers = numbering(machine, signal.call_machine)
+                numbers = numbering(process.machine, signal.call_machine)
                 call = f"system call {signal.system_call} ({numbers} numbering) was made"
             if signal.code == "SYS_USER_DISPATCH":
                 return f"{call} while the process had switched its own dispatch of them on (prctl)"
@@ -136,9 +131,9 @@ def _sent(kind: FaultKind, signal: Signal) -> str:
     return f"the process ended by {signal.name}{code}; the core does not say more"
 
 
-def _shows_handler(threads: Threads | None) -> bool:
+def _shows_handler(threads: Threads) -> bool:
     """Return whether a signal frame is on the crashed stack, as gdb or the symbols name it."""
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     names = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
     return crashed is None or any(frame.function in names for frame in crashed.frames)
 

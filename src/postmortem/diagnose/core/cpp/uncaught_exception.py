@@ -33,12 +33,9 @@ from postmortem.patterns import Pattern
     yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    message: AbortMessage | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, message: AbortMessage | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
         return
     own = stacks.thrown(exception, threads)

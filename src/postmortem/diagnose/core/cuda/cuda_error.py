@@ -41,10 +41,7 @@ _STEPS = (
     "https://github.com/sgl-project/sglang/issues/6309",
 )
 def cuda_error(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    process: Process | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, process: Process
 ) -> Findings:
     if kind is not FaultKind.ABORT:
         return
@@ -52,7 +49,7 @@ def cuda_error(
     words = cuda_words(own)
     if own is None or words is None or is_out_of_memory(own):
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     watchdog = watchdog_frames(crashed) if crashed is not None else None
     known = _known(words)
     evidence = [cite_exception(own)]

@@ -24,15 +24,15 @@ SHOWN = 8
 
 
 @rule("https://man7.org/linux/man-pages/man1/ld.1.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
-def mismatched_module(modules: Modules, threads: Threads | None) -> Findings:
+def mismatched_module(modules: Modules, threads: Threads) -> Findings:
     wrong = [module for module in modules if module.status == "mismatch"]
     if not wrong:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     paths = {module.path for module in wrong}
     there = [
         frame
-        for thread in (threads.items if threads is not None else ())
+        for thread in (threads.items)
         for frame in thread.frames
         if frame.kind == "native" and frame.module in paths
     ]

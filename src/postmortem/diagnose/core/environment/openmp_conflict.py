@@ -26,7 +26,7 @@ _WITHIN = 12
 
 
 @rule("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md")
-def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | None) -> Findings:
+def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]
@@ -34,7 +34,7 @@ def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | 
     if stops is None:
         return
     registers = next((i for i, name in enumerate(names) if "kmp_register_library" in name), None)
-    found = [m.path for m in modules or () if module_owner(m.path) is Owner.OPENMP]
+    found = [m.path for m in modules if module_owner(m.path) is Owner.OPENMP]
     evidence = [cite_frame(crashed, stops if registers is None else registers)]
     evidence += [Evidence("OpenMP runtime", path) for path in found[:4]]
     evidence.extend(cite_python(crashed))

@@ -32,14 +32,11 @@ from postmortem.facts.threads import Thread, Threads
     "https://man7.org/linux/man-pages/man7/cgroups.7.html",
 )
 def thread_limit(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    memory: MemoryTotals | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, memory: MemoryTotals | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     own = thrown(exception, threads)
-    if kind is not FaultKind.ABORT or crashed is None or threads is None:
+    if kind is not FaultKind.ABORT or crashed is None:
         return
     if not is_thread_limit(own, crashed) or own is None:
         return

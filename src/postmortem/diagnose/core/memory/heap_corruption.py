@@ -23,7 +23,6 @@ from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
@@ -53,9 +52,7 @@ _STEPS = (
     "https://github.com/pytorch/pytorch/issues/2542",
     "https://github.com/google/sanitizers/wiki/AddressSanitizer",
 )
-def heap_corruption(
-    crash: Crash, message: AbortMessage | None, process: Process | None
-) -> Findings:
+def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     crashed = crash.crashed
     text = message.text if message is not None else ""
     found = _by_message(text)

@@ -35,10 +35,7 @@ _ASKED = Wording("gpu-memory-asked-for")
     "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
 )
 def out_of_memory(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    memory: MemoryTotals | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, memory: MemoryTotals | None
 ) -> Findings:
     own = thrown(exception, threads)
     if own is None or kind is not FaultKind.ABORT:
@@ -47,7 +44,7 @@ def out_of_memory(
     is_gpu = "OutOfMemoryError" in own.type or _GPU.search(text) is not None
     if not (is_gpu or is_out_of_memory(own)):
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     evidence: list[Evidence] = [cite_exception(own)]
     where = ""
     index = caller(crashed) if crashed is not None else None

@@ -35,14 +35,11 @@ _CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
     role=Role.CASCADE,
 )
 def gloo_abort(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    process: Process | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, process: Process
 ) -> Findings:
     if kind is not FaultKind.ABORT:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     own = thrown(exception, threads)
     if is_nccl(own) or (crashed is not None and watchdog_frames(crashed) is not None):
         return

@@ -43,12 +43,12 @@ _WATCHDOG = "NCCL watchdog stopped the process on purpose"
 )
 def nccl_watchdog_abort(
     kind: FaultKind,
-    threads: Threads | None,
+    threads: Threads,
     exception: CppException | None,
     message: AbortMessage | None,
-    process: Process | None,
+    process: Process,
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if kind is not FaultKind.ABORT:
         return
     own = thrown(exception, threads)
@@ -116,18 +116,17 @@ def _evidence(thread: Thread | None, own: CppException | None) -> tuple[Evidence
     return tuple(evidence)
 
 
-def _main_thread(threads: Threads | None) -> tuple[Evidence, ...]:
+def _main_thread(threads: Threads) -> tuple[Evidence, ...]:
     """Return where the main thread stood: often waiting in the call that never came back."""
-    main = threads.main if threads is not None else None
+    main = threads.main
     if main is None or main.crashed or not main.frames:
         return ()
     python = next((i for i, frame in enumerate(main.frames) if frame.kind == "python"), 0)
     return (cite_frame(main, python),)
 
 
-def _steps(error: NcclError, heartbeat: bool, process: Process | None) -> tuple[str, ...]:
-    rank = process.rank if process is not None else None
-    log = f"rank {rank}'s log" if rank is not None else "this rank's log"
+def _steps(error: NcclError, heartbeat: bool, process: Process) -> tuple[str, ...]:
+    log = f"rank {process.rank}'s log" if process.rank is not None else "this rank's log"
     steps = [] if not error.step else [error.step]
     if heartbeat:
         return (

@@ -36,7 +36,7 @@ _ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 def exit_crash(crash: Crash) -> Findings:
     kind = crash.kind
     crashed = crash.crashed
-    if crash.threads is None or crashed is None:
+    if crashed is None:
         return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return

@@ -58,9 +58,9 @@ _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|G
 )
 def fork_after_threads(crash: Crash) -> Findings:
     crashed = crash.crashed
-    if crash.threads is not None and crash.kind in _WAITED:
+    if crash.kind in _WAITED:
         yield from _waits_for_nobody(crash.threads)
-    if crash.threads is None or crashed is None:
+    if crashed is None:
         return
     if not (crash.kind.is_fault or crash.kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return

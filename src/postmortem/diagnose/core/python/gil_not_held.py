@@ -27,11 +27,11 @@ from postmortem.facts.threads import Threads
     "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
     "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
 )
-def gil_not_held(kind: FaultKind, threads: Threads | None) -> Findings:
+def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
     if not kind.is_memory_fault:
         return
     index = api_without_gil(threads)
-    if index is None or threads is None or threads.crashed is None:
+    if index is None or threads.crashed is None:
         return
     crashed = threads.crashed
     name = short(crashed.frames[index].function, 40)

@@ -24,14 +24,13 @@ from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.process import Process
 
 
 @rule(
     "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
     "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
-def python_recursion(crash: Crash, process: Process | None) -> Findings:
+def python_recursion(crash: Crash) -> Findings:
     crashed = crash.crashed
     cycle = recursion(crashed.frames) if crashed is not None else None
     if crashed is None or cycle is None or not cycle.is_python:
@@ -41,7 +40,7 @@ def python_recursion(crash: Crash, process: Process | None) -> Findings:
         crash.kind is FaultKind.RERAISED and cycle.frames >= thresholds.OVERFLOW_FRAMES
     ):
         return
-    version = f" {process.python_version}" if process and process.python_version else ""
+    version = f" {crash.process.python_version}" if crash.process.python_version else ""
     yield Finding(
         title=clip(f"Python recursion used up the C stack{_through(cycle)}", 100),
         cause=f"{crash.words}. The interpreter's own functions repeat "

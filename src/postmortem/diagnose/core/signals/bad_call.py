@@ -31,7 +31,7 @@ from postmortem.facts.memory import Modules
     yields_to=("damaged_object",),
     yields_as=Role.CONTRIBUTING,
 )
-def bad_call(crash: Crash, modules: Modules | None) -> Findings:
+def bad_call(crash: Crash, modules: Modules) -> Findings:
     if crash.kind is not FaultKind.BAD_CALL:
         return
     pc = bad_target(crash.signal, crash.fault)
@@ -49,7 +49,7 @@ def bad_call(crash: Crash, modules: Modules | None) -> Findings:
         if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"
-    gone = modules is not None and not is_null and _was_in_gap(modules, pc)
+    gone = not is_null and _was_in_gap(modules, pc)
     is_null_call = is_null and not came_back
     what = "a null function pointer" if is_null_call else f"an address without code ({pc:#x})"
     steps = [

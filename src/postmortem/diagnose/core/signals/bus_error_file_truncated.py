@@ -49,7 +49,7 @@ def bus_error_file_truncated(crash: Crash) -> Findings:
         "to a new name, then rename",
     ]
     if crash.kind is not FaultKind.FILE_TRUNCATED:
-        host = "the host that crash.crashed" if file.elsewhere else "this host"
+        host = "the host that crashed" if file.elsewhere else "this host"
         steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
     certain = crash.kind is FaultKind.FILE_TRUNCATED
     yield Finding(

@@ -17,20 +17,18 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.process import Process
 
 
 @rule("https://man7.org/linux/man-pages/man2/seccomp.2.html")
-def forbidden_system_call(crash: Crash, process: Process | None) -> Findings:
+def forbidden_system_call(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.SECCOMP:
         return
     crashed = crash.crashed
     from postmortem.knowledge.syscalls import numbering, system_call  # few reports need them
 
-    machine = process.machine if process is not None else "x86_64"
     what, call = "a system call", crash.signal.system_call
     if call is not None:
-        numbers = numbering(machine, crash.signal.call_machine)
+        numbers = numbering(crash.process.machine, crash.signal.call_machine)
         called = system_call(call, numbers)
         what = f"the system call {called or f'{call} ({numbers} numbering)'}"
     who = "a seccomp filter"

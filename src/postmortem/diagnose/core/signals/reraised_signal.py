@@ -49,7 +49,7 @@ def reraised_signal(crash: Crash) -> Findings:
     evidence = [crash.cited]
     if crashed is not None and index is not None and index + 1 < len(crashed.frames):
         evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, crash.threads)])
-        title = f"{_WORDS.get(signal.name, 'crash.fault')}{place(crashed, index + 1)}"
+        title = f"{_WORDS.get(signal.name, 'a fault')}{place(crashed, index + 1)}"
         cause = crash.words
     elif (failed := fault_elsewhere(crash.threads)) is not None:
         thread, index, words = failed

@@ -25,14 +25,12 @@ from postmortem.facts.threads import Threads
 
 
 @rule("https://man7.org/linux/man-pages/man1/gcore.1.html", role=Role.CONTEXT, topic=Topic.SNAPSHOT)
-def snapshot(
-    kind: FaultKind, core: CoreFile, threads: Threads | None, modules: Modules | None
-) -> Findings:
+def snapshot(kind: FaultKind, core: CoreFile, threads: Threads, modules: Modules) -> Findings:
     if kind is not FaultKind.SNAPSHOT:
         return
     by = saved_by(core, modules)
     evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
-    main = threads.main if threads is not None else None
+    main = threads.main
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
     if (failed := fault_elsewhere(threads)) is not None:
