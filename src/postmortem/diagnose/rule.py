@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from postmortem import underway
+from postmortem.diagnose.names import clip
 from postmortem.facts.source import Problem
 from postmortem.records import record, replace
 from postmortem.report.model import (
@@ -33,6 +34,7 @@ class Finding:
     """What a rule concludes; the engine adds the rule's id, role and references."""
 
     title: str
+    """Cut where it is longer than a title may be."""
     cause: str
     confidence: Confidence
     next_steps: tuple[str, ...]
@@ -56,6 +58,8 @@ class Finding:
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings this case explains: they yield to it as `yields_as` says."""
 
+
+TITLE_LETTERS = 100
 
 ANY_REASON = ("*",)
 """What a rule yields to that only says how the process ended, not why."""
@@ -222,7 +226,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         role = finding.role or item.role
         diagnosis = Diagnosis(
             id=item.id,
-            title=finding.title,
+            title=clip(finding.title, TITLE_LETTERS),
             role=role,
             confidence=finding.confidence,
             cause=finding.cause,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Rule
 from postmortem.diagnose.strace.calls import (
     folder_of,
@@ -112,7 +111,7 @@ def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs)
         logs,
         groups,
         Confidence(row["confidence"]),
-        title=clip(row["title"].format_map(words), 100),
+        title=row["title"].format_map(words),
         cause=row["cause"].format_map(words),
         next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
         lasting=row.get("lasting", False),
@@ -143,7 +142,7 @@ def _asked_later(row: Row, logs: Logs) -> Findings:
     same = [one for one in failed if one.peer == last.peer]
     count = counted(len(same), "connection")
     yield Finding(
-        title=clip(row["asked_title"].format_map(words), 100),
+        title=row["asked_title"].format_map(words),
         cause=f"{count} to {last.peer}: {row['asked_meaning']}{weight.words}",
         confidence=weight.confidence,
         next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),

@@ -15,7 +15,7 @@ from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import of_libc
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.knowledge.messages import Wording
@@ -45,7 +45,7 @@ def assertion_failed(crash: Crash, message: AbortMessage | None) -> Findings:
         title = f"assertion failed{crash.named('in', crash.caller)}"
         steps = ("read the message of the assertion on standard error",)
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause="native code checked a condition that its author assumed to be always true, "
         "and stopped the program because it was not",
         confidence=degree_of(message if found else None),

@@ -19,7 +19,6 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import exit_index, site
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 
 
@@ -39,7 +38,7 @@ def pure_virtual_call(crash: Crash) -> Findings:
         yield _deleted(by, evidence)
         return
     yield Finding(
-        title=clip(f"pure virtual function called{by}{' while exiting' if at_exit else ''}", 100),
+        title=f"pure virtual function called{by}{' while exiting' if at_exit else ''}",
         cause="a function was called on an object that was being destroyed or built, or is gone"
         + (": the program was ending and destroyed its global objects" if at_exit else ""),
         confidence=Confidence.CERTAIN,
@@ -54,7 +53,7 @@ def pure_virtual_call(crash: Crash) -> Findings:
 def _deleted(by: str, evidence: tuple[Evidence, ...]) -> Finding:
     """Return what a call through the slot of a function that is declared `= delete` means."""
     return Finding(
-        title=clip(f"deleted virtual function called{by}", 100),
+        title=f"deleted virtual function called{by}",
         cause="the slot of a virtual function that is declared `= delete` was called: no code can "
         "ask for that, so caller and object disagree about the class, or its table was overwritten",
         confidence=Confidence.LIKELY,

@@ -51,7 +51,7 @@ def cuda_error(crash: Crash, exception: CppException | None) -> Findings:
     by = ", noticed by the NCCL watchdog" if watchdog is not None else ""
     meaning = known.cause if known else "A CUDA call reported an error of earlier work on the GPU."
     yield Finding(
-        title=clip(f"CUDA error: {clip(words or own.type, 52)}{by}", 100),
+        title=f"CUDA error: {clip(words or own.type, 52)}{by}",
         cause=f"{meaning} Kernels run asynchronously: the stack shows who noticed it, not who did "
         "it.",
         confidence=Confidence.LIKELY,

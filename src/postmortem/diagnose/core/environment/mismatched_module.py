@@ -14,7 +14,6 @@ What to do
 """
 
 from postmortem.diagnose.core.owners import module_name
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
@@ -51,10 +50,9 @@ def mismatched_module(modules: Modules, threads: Threads) -> Findings:
     others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     who = module_name(wrong[0].path) + others
     yield Finding(
-        title=clip(
+        title=(
             f"{who} on disk: not the build that crashed"
-            + ("; frames there have no names" if nameless else ""),
-            100,
+            + ("; frames there have no names" if nameless else "")
         ),
         cause="the files were rebuilt or updated after the crash, or the core comes from another "
         "machine or container",

@@ -17,7 +17,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, module_name, module_owner
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Thread
@@ -49,7 +49,7 @@ def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules) -
         return
     both = f" ({', '.join(dict.fromkeys(module_name(path) for path in found))})" if found else ""
     yield Finding(
-        title=clip(f"a second OpenMP runtime was started in the process: OMP error 15{both}", 100),
+        title=f"a second OpenMP runtime was started in the process: OMP error 15{both}",
         cause="an OpenMP runtime met another copy that was already at work in this process, and "
         "stopped it: packages were installed that bring runtimes of their own",
         confidence=Confidence.LIKELY,

@@ -21,7 +21,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
 from postmortem.diagnose.core.stacks import caller, thrown
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
@@ -52,7 +52,7 @@ def thread_limit(
         "(ps -eLf | wc -l); the limit of the user is shared by all ranks and jobs"
     )
     yield Finding(
-        title=clip(f"no more threads could be made{where}: a limit was reached", 100),
+        title=f"no more threads could be made{where}: a limit was reached",
         cause="pthread_create() failed with EAGAIN, and the exception that std::thread made of it "
         "was not caught: a limit of threads (ulimit -u, pids.max of the container or job) or of "
         "address space (ulimit -v) was reached",

@@ -17,7 +17,6 @@ from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import of_libc
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.knowledge.messages import Wording, explained
@@ -58,7 +57,7 @@ def buffer_overflow(crash: Crash, message: AbortMessage | None) -> Findings:
     name, _, title = check
     known = explained(name)
     yield Finding(
-        title=clip(f"{title}{crash.named('in', crash.caller)}", 100),
+        title=f"{title}{crash.named('in', crash.caller)}",
         cause=known.cause,
         confidence=degree_of(message if said else None),
         next_steps=(

@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
 from postmortem.diagnose.core.stacks import thrown
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
@@ -54,7 +54,7 @@ def out_of_memory(
     size = f" ({asked['size']} asked for)" if asked else ""
     what = "GPU memory" if is_gpu else "memory"
     yield Finding(
-        title=clip(f"out of {what}{size}: {short(own.type)} was not caught{where}", 100),
+        title=f"out of {what}{size}: {short(own.type)} was not caught{where}",
         cause=f"an allocation of {what} failed and its exception reached the top of the thread: "
         "either the limit of memory was reached, or the size asked for was wrong",
         confidence=Confidence.LIKELY,

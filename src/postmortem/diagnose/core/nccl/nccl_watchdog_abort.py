@@ -25,7 +25,6 @@ from postmortem.diagnose.core.special_exceptions import (
     watchdog_frames,
 )
 from postmortem.diagnose.core.stacks import thrown
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.process import Process
@@ -88,7 +87,7 @@ def nccl_watchdog_abort(
             "ended the process. It reports what NCCL met; the fault itself is elsewhere"
         )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause + (f". {error.meaning}" if error.meaning else ""),
         confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
         next_steps=_steps(error, heartbeat, process),

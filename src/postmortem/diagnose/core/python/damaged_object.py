@@ -21,7 +21,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.diagnose.core.pyobject_fault import ObjectFault, Touch, intruder, object_fault
-from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
@@ -60,7 +60,7 @@ def damaged_object(crash: Crash, modules: Modules) -> Findings:
             "without the GIL: two threads worked on Python's objects at once, which damages them"
         )
     yield Finding(
-        title=clip(_title(found, function, by), 100),
+        title=_title(found, function, by),
         cause=_cause(found, bare(crashed.frames[found.index].function), by) + beside,
         confidence=Confidence.LIKELY,
         next_steps=(

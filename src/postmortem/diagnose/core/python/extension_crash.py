@@ -18,7 +18,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
 from postmortem.diagnose.core.stacks import caller, fault_start
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
@@ -60,7 +60,7 @@ def extension_crash(crash: Crash, modules: Modules) -> Findings:
     module = modules.at(frame.pc) if frame.pc is not None else None
     unlike = module is not None and module.status == "mismatch"
     yield Finding(
-        title=clip(f"the crash is in {name}{belongs}{function}", 100),
+        title=f"the crash is in {name}{belongs}{function}",
         cause=f"the innermost code outside the C library is {name}{belongs}, which is neither "
         "CPython, PyTorch nor CUDA: a bug there, or bad data that it was given"
         + (

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
@@ -89,7 +89,7 @@ def fork_after_threads(crash: Crash) -> Findings:
             "relies on them"
         )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY if in_fork is not None else Confidence.POSSIBLE,
         next_steps=_STEPS,

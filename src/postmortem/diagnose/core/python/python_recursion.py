@@ -22,7 +22,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -42,7 +42,7 @@ def python_recursion(crash: Crash) -> Findings:
         return
     version = f" {crash.process.python_version}" if crash.process.python_version else ""
     yield Finding(
-        title=clip(f"Python recursion used up the C stack{_through(cycle)}", 100),
+        title=f"Python recursion used up the C stack{_through(cycle)}",
         cause=f"{crash.words}. The interpreter's own functions repeat "
         f"on the stack, so Python{version} code called itself through C until there was no stack "
         "left; the recursion limit that should have raised RecursionError was raised, or does not "

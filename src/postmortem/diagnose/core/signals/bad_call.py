@@ -21,7 +21,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target
 from postmortem.diagnose.core.pointers import is_executable
 from postmortem.diagnose.core.stacks import is_lone_word
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.memory import Modules
 
@@ -65,7 +65,7 @@ def bad_call(crash: Crash, modules: Modules) -> Findings:
     if crash.fault is not None and not refused and is_executable(crash.fault.pc):
         title = f"data ran as code ({pc:#x}, {crash.fault.pc.kind})"
     yield Finding(
-        title=clip(title + by, 100),
+        title=title + by,
         cause=f"{crash.words}. "
         + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,

@@ -15,7 +15,6 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 
 
@@ -41,7 +40,7 @@ def forbidden_system_call(crash: Crash) -> Findings:
     if number is not None and number < 1 << 16:
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))
     yield Finding(
-        title=clip(f"{who} forbade {what}{place(crashed)}", 100),
+        title=f"{who} forbade {what}{place(crashed)}",
         cause=crash.words,
         confidence=Confidence.CERTAIN if crash.signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
         next_steps=(

@@ -20,7 +20,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Instruction
 from postmortem.facts.memory import Modules
@@ -71,7 +71,7 @@ def illegal_instruction(crash: Crash, modules: Modules) -> Findings:
     host = f" of host {crash.process.hostname}" if crash.process.hostname else ""
     needs = f": it needs {feature}" if feature else ""
     yield Finding(
-        title=clip(f"illegal instruction{where}{needs}", 100),
+        title=f"illegal instruction{where}{needs}",
         cause=f"{words}. "
         + (
             f"The library was built for a processor with {feature}"
@@ -107,7 +107,7 @@ def _is_table(instruction: Instruction, modules: Modules) -> bool:
 
 def _table(where: str, words: str, evidence: tuple[Evidence, ...]) -> Finding:
     return Finding(
-        title=clip(f"data was executed as code{where}: a table of addresses", 100),
+        title=f"data was executed as code{where}: a table of addresses",
         cause=f"{words}. The bytes there are addresses of this process's own files: constants that "
         "stand behind or between functions. The code in front of them ran on into them, or a jump "
         "went wrong",
@@ -144,7 +144,7 @@ def _zeros(where: str, words: str, fault: Fault, evidence: tuple[Evidence, ...])
             _WRONG_JUMP,
         )
     return Finding(
-        title=clip(f"zeroed memory was executed{where}", 100),
+        title=f"zeroed memory was executed{where}",
         cause=f"{words}. {cause}",
         confidence=Confidence.LIKELY,
         next_steps=steps,

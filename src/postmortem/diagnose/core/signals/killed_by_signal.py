@@ -17,7 +17,6 @@ from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
@@ -59,7 +58,7 @@ def killed_by_signal(crash: Crash) -> Findings:
     if (failed := fault_elsewhere(crash.threads)) is not None:
         thread, at, fault = failed
         yield Finding(
-            title=clip(f"{fault}; its handler was still busy when it was killed {by}", 100),
+            title=f"{fault}; its handler was still busy when it was killed {by}",
             cause=f"thread {thread.tid} had failed and was in its signal handler when "
             f"{signal.name} ended the process: a crash handler that hangs or waits",
             confidence=Confidence.LIKELY,
@@ -69,7 +68,7 @@ def killed_by_signal(crash: Crash) -> Findings:
         )
         return
     yield Finding(
-        title=clip(f"the process was killed {by}; it did not crash by itself", 100),
+        title=f"the process was killed {by}; it did not crash by itself",
         cause=f"{crash.words}. The reason is with the sender, not in this process's code",
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),

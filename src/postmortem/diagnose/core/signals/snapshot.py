@@ -17,7 +17,6 @@ from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.saved_by import saved_by
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
@@ -36,7 +35,7 @@ def snapshot(kind: FaultKind, core: CoreFile, threads: Threads, modules: Modules
     if (failed := fault_elsewhere(threads)) is not None:
         thread, at, fault = failed
         yield Finding(
-            title=clip(f"{fault}; a handler had it when {by} took this snapshot", 100),
+            title=f"{fault}; a handler had it when {by} took this snapshot",
             cause=f"thread {thread.tid} had failed and was in its signal handler when {by} wrote "
             "this core: the process had not ended yet",
             confidence=Confidence.LIKELY,

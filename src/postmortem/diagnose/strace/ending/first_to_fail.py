@@ -49,11 +49,10 @@ def first_to_fail(logs: Logs) -> Findings:
     others = len(bad) - 1
     said = last_said(task)
     yield Finding(
-        title=clip(
+        title=(
             f"{who(task.pid)} was the first of {len(bad)} processes to fail: "
             f"exit code {ending.code}"
-            f"{f' ({said})' if said else ''}",
-            100,
+            f"{f' ({said})' if said else ''}"
         ),
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
         f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "

@@ -53,7 +53,7 @@ def known_last_words(words: LastWords, logs: Logs) -> Findings:
         )
         of_it = ", of an error that strace injected"
     yield Finding(
-        title=clip(f"{who(first.pid)} said before it ended{of_it}: {first.text.strip()}", 100),
+        title=f"{who(first.pid)} said before it ended{of_it}: {first.text.strip()}",
         role=Role(signature.role) if injected is None else Role.CONTEXT,
         confidence=Confidence.LIKELY if injected is None else Confidence.POSSIBLE,
         cause=cause,
