@@ -23,7 +23,6 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 def bus_error(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.BUS_OTHER:
         return
-    evidence = [crash.cited, *crash.frame()]
     yield Finding(
         title=f"a bus error{place(crash.crashed)}: a page of memory could not be provided",
         cause=f"{crash.words}. Candidates: a mapped file that became "
@@ -35,5 +34,5 @@ def bus_error(crash: Crash) -> Findings:
             "memory, a device?",
             "df -h /dev/shm; grep Huge /proc/meminfo; dmesg -T on that host at this time",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

@@ -12,7 +12,6 @@ What to do
     Raise the limit in the job's shell, systemd unit or scheduler.
 """
 
-from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
@@ -23,10 +22,6 @@ def resource_limit(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.RESOURCE_LIMIT:
         return
     is_time = crash.signal.name == "SIGXCPU"
-    crashed = crash.crashed
-    evidence = [crash.cited]
-    if crashed is not None and crashed.frames:
-        evidence.append(cite_frame(crashed, 0))
     what = "processor-time limit (ulimit -t)" if is_time else "file-size limit (ulimit -f)"
     yield Finding(
         title=f"the {what} was reached",
@@ -36,5 +31,5 @@ def resource_limit(crash: Crash) -> Findings:
             f"ulimit {'-t' if is_time else '-f'} in the job's shell shows the limit; raise it "
             "there, in the systemd unit, or in the scheduler's options",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )

@@ -11,7 +11,6 @@ What to do
     See what the threads waited for, and which code sets the limit.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
@@ -22,10 +21,6 @@ def timer_expired(crash: Crash) -> Findings:
     signal = crash.signal
     if crash.kind is not FaultKind.TIMER:
         return
-    evidence = [crash.cited]
-    crashed = crash.crashed
-    if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
     yield Finding(
         title=f"a timer of the process ran out and sent {signal.name}",
         cause=f"{crash.words}. Where this thread stood is where it was when time was up",
@@ -35,5 +30,5 @@ def timer_expired(crash: Crash) -> Findings:
             "search the program and its libraries for timer_create: who sets the limit, and how "
             "long it is",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame()),
     )
