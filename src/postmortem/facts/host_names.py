@@ -2,10 +2,12 @@
 
 import re
 
+from postmortem.errors import Refusal
+
 MOST = 100_000
 
 
-class NoHosts(Exception):
+class NoHosts(Refusal):
     """A list of hosts that is none, as one line."""
 
 
