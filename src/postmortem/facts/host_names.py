@@ -2,12 +2,13 @@
 
 import re
 
+from postmortem.errors import Refusal
 from postmortem.facts.rank_sets import intervals
 
 MOST = 100_000
 
 
-class NoHosts(Exception):
+class NoHosts(Refusal):
     """A list of hosts that is none, as one line."""
 
 

@@ -111,11 +111,11 @@ def test_what_cannot_begin(scheduler: str, tmp_path: Path) -> None:
     empty = tmp_path / "none"
     empty.mkdir()
     _, said = fleet(3, "--dask", scheduler, "-d", tmp_path, "collect", empty)
-    assert re.fullmatch(r"postmortem fleet: no core is seen from here in .*\n", said)
+    assert re.fullmatch(r"postmortem: no core is seen from here in .*\n", said)
     _, said = fleet(3, "--dask", scheduler, "-w", "node1", "doctor")
-    assert said.startswith("postmortem fleet: --dask has its own nodes")
+    assert said.startswith("postmortem: --dask has its own nodes")
     _, said = fleet(3, "--dask", "tcp://127.0.0.1:9", "doctor")
-    assert said.startswith("postmortem fleet: no Dask scheduler answers at tcp://127.0.0.1:9")
+    assert said.startswith("postmortem: no Dask scheduler answers at tcp://127.0.0.1:9")
     assert said.count("\n") == 1
 
 
