@@ -1,9 +1,9 @@
 """Rules of one shape: a call failed and its errno says why; what they say is a table's."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
+from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -20,18 +20,19 @@ from postmortem.diagnose.strace.peers import (
     reached_anything,
     reached_later,
 )
+from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.knowledge.lookup import lines_of, load_table
-from postmortem.text import counted, shell_word
+from postmortem.knowledge.lookup import lines_of
+from postmortem.text import counted, shell_word, size
 
-Row = Mapping[str, Any]
 Test = Callable[[Logs, FailedCalls], bool]
 
 # A terminal that is gone gives EIO to whoever still writes to it.
 _TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
+_LOCKED = "MAP_LOCKED"
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
 
@@ -70,12 +71,21 @@ def _of_path(_: Logs, group: FailedCalls) -> bool:
     return group.target.source == "argument" or group.target.kind == "file"
 
 
+def _locks(_: Logs, group: FailedCalls) -> bool:
+    call = group.first.syscall
+    if call in ("mlock", "mlock2", "mlockall") or (call == "mmap" and _LOCKED in group.first.text):
+        return True
+    rdma = (group.target.path or "").startswith("/dev/infiniband/")
+    return rdma and group.errno == "ENOMEM" and call in ("ioctl", "write")
+
+
 _COUNTS: Mapping[str, Test] = {
     "": lambda _, group: bool(group.matches),
     "device": lambda _, group: (
         group.first.syscall in _USES and (group.target.path or "").startswith(_DEVICES)
     ),
     "file system": lambda _, group: kernel_table(group) is None,
+    "locked memory": _locks,
     "named file": lambda _, group: group.target.path is not None and group.first.syscall != "futex",
     "other end": _of_other_end,
     "path": _of_path,
@@ -85,7 +95,7 @@ _COUNTS: Mapping[str, Test] = {
 }
 
 
-def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs) -> Findings:
+def _finding(row: Row, means: Rows, failures: Failures, logs: Logs) -> Findings:
     counts = _COUNTS[row.get("counts", "")]
     found = failures.of(*row["errnos"].split())
     groups = worst(logs, tuple(group for group in found if counts(logs, group)))
@@ -95,8 +105,12 @@ def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs)
         return
     group = groups[0]
     path = (group.target.path or "").encode("utf-8", "surrogateescape")
+    known = limit(logs, row["limit"], group.first) if "limit" in row else None
+    value = None if known is None or known.value is None else size(known.value)
     words = {
         **_named(group.target.words, *host_port(group.target.path)),
+        "on": "" if group.target.path is None else f" on {shortened(group.target.words, 30)}",
+        "limit": "" if value is None else f" ({row['limit']} is {value})",
         "others": many(groups[1:]),
         "calls": times(logs, group),
         "call": group.first.syscall,
@@ -109,11 +123,12 @@ def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs)
     words |= {key: str(text).format_map(words) for key, text in means.get(group.errno, {}).items()}
     yield of_calls(
         logs,
-        groups,
+        groups if known is None else groups[:1],
         Confidence(row["confidence"]),
         title=row["title"].format_map(words),
         cause=row["cause"].format_map(words),
         next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
+        evidence=() if known is None else (known.evidence,),
         lasting=row.get("lasting", False),
         root=Role(row.get("role", "root")),
     )
@@ -151,20 +166,11 @@ def _asked_later(row: Row, logs: Logs) -> Findings:
     )
 
 
-def _rule(row: Row, means: Mapping[str, Row]) -> Rule:
+def _bound(row: Row, means: Rows) -> RuleFunction:
     def function(failures: Failures, logs: Logs) -> Findings:
         return _finding(row, means, failures, logs)
 
-    function.__doc__ = row["documentation"]
-    return Rule(row["id"], row["family"], Role.ROOT, lines_of(row["references"]), function)
+    return function
 
 
-def _rules() -> tuple[Rule, ...]:
-    table = load_table("failed_calls.toml")
-    return tuple(
-        _rule(row, {one["errno"]: one for one in table["means"] if one["rule"] == row["id"]})
-        for row in table["rule"]
-    )
-
-
-RULES = _rules()
+RULES = rules_of("failed_calls.toml", "errno", _bound)
