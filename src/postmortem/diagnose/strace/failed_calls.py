@@ -4,15 +4,7 @@ from collections.abc import Callable, Mapping
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
-from postmortem.diagnose.strace.calls import (
-    folder_of,
-    in_shared_memory,
-    kernel_table,
-    many,
-    quoted,
-    shortened,
-    times,
-)
+from postmortem.diagnose.strace.calls import folder_of, kernel_table, many, quoted, shortened, times
 from postmortem.diagnose.strace.peers import (
     cite_connection,
     failed_connections,
@@ -22,6 +14,7 @@ from postmortem.diagnose.strace.peers import (
 )
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.knowledge.lookup import lines_of
@@ -35,11 +28,6 @@ _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gd
 _LOCKED = "MAP_LOCKED"
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
-
-
-def on_file_system(_: Logs, group: FailedCalls) -> bool:
-    """Return whether it is room for files that is missing, and of a disk."""
-    return kernel_table(group) is None and not in_shared_memory(group.target)
 
 
 def _of_storage(_: Logs, group: FailedCalls) -> bool:
@@ -85,6 +73,7 @@ _COUNTS: Mapping[str, Test] = {
         group.first.syscall in _USES and (group.target.path or "").startswith(_DEVICES)
     ),
     "file system": lambda _, group: kernel_table(group) is None,
+    "kernel table": lambda _, group: kernel_table(group) is not None,
     "locked memory": _locks,
     "named file": lambda _, group: group.target.path is not None and group.first.syscall != "futex",
     "other end": _of_other_end,
@@ -105,12 +94,15 @@ def _finding(row: Row, means: Rows, failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     path = (group.target.path or "").encode("utf-8", "surrogateescape")
+    reached = row.get("no_limit") or row.get("limit", "")
     known = limit(logs, row["limit"], group.first) if "limit" in row else None
-    value = None if known is None or known.value is None else size(known.value)
+    if known is not None and known.value is not None:
+        reached = f"{row['limit']} is {size(known.value)}"
     words = {
         **_named(group.target.words, *host_port(group.target.path)),
+        "who": who(group.first.pid),
         "on": "" if group.target.path is None else f" on {shortened(group.target.words, 30)}",
-        "limit": "" if value is None else f" ({row['limit']} is {value})",
+        "limit": reached,
         "others": many(groups[1:]),
         "calls": times(logs, group),
         "call": group.first.syscall,
@@ -120,6 +112,7 @@ def _finding(row: Row, means: Rows, failures: Failures, logs: Logs) -> Findings:
         "bytes": f"{len(path):,}",
         "longest": f"{max(map(len, path.split(b'/'))):,}",
     }
+    words |= kernel_table(group) or {}
     words |= {key: str(text).format_map(words) for key, text in means.get(group.errno, {}).items()}
     yield of_calls(
         logs,
