@@ -17,21 +17,11 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import (
-    ANY_REASON,
-    Confidence,
-    Evidence,
-    Finding,
-    Findings,
-    Subject,
-    rule,
-)
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.signals import CRASHES, process_of
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.text import counted
 
 _WORDS = {
     "SIGKILL": "the log shows no kill; the OOM killer, the batch system, a container runtime or a "
@@ -71,22 +61,12 @@ _STEPS = {
     yields_to=ANY_REASON,
 )
 def ended_by_signal(logs: Logs) -> Findings:
-    ended = [
-        (task, task.ending)
-        for task in logs.tasks()
-        if task.thread_of is None
-        and task.ending is not None
-        and _from_outside(logs, task, task.ending)
-    ]
-    if not ended:
+    found = [(task, end) for task, end in ended(logs) if _from_outside(logs, task, end)]
+    if not found:
         return
-    task, ending = ended[0]
+    task, ending = found[0]
     name = ending.signal or ""
-    more = (
-        ""
-        if len(ended) == 1
-        else f" and {counted(len(ended) - 1, 'more process', 'more processes')}"
-    )
+    more = and_more(len(found) - 1)
     kill = name == "SIGKILL"
     timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender_pid
     sender = f" from pid {ending.sender_pid}, which is not in the log" if ending.sender_pid else ""
@@ -102,9 +82,7 @@ def ended_by_signal(logs: Logs) -> Findings:
         f"{why}{blocked}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=_STEPS.get(name, _STEPS["SIGTERM"]),
-        evidence=tuple(
-            Evidence(where(e), f"{who(t.pid)} killed by {e.signal}") for t, e in ended[:3]
-        ),
+        evidence=tuple(cite_end(*one) for one in found[:3]),
         about=Subject(pid=task.pid or None, signal=name),
     )
 
@@ -123,8 +101,6 @@ def _was_in(task: Task) -> str:
 def _from_outside(logs: Logs, task: Task, ending: Ending) -> bool:
     if ending.signal is None or ending.signal in CRASHES:
         return False
-    if (
-        ending.sender_pid is None or ending.signal == "SIGPIPE"
-    ):  # the kernel sends that in one's name
-        return True
+    if ending.sender_pid is None or ending.signal == "SIGPIPE":
+        return True  # the kernel sends that in one's name
     return ending.sender_pid != task.pid and process_of(logs, ending.sender_pid) is None
