@@ -172,9 +172,7 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         entry = dict(raw["signal"])
         entry.setdefault("number", _NUMBERS.get(entry["name"], 0))
         facts[Signal] = Signal(**entry)
-    threads = _threads(raw, process.pid)
-    if threads is not None:
-        facts[Threads] = threads
+    threads = facts[Threads] = _threads(raw, process.pid)
     if "fault" in raw:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
@@ -197,8 +195,7 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     words.append(("C++ exception", raw.get("exception", {}).get("what") or "", None))
     if (known := known_in(words)) is not None:
         facts[KnownWords] = known
-    if "modules" in raw:
-        facts[Modules] = Modules(tuple(_module(entry) for entry in raw["modules"]))
+    facts[Modules] = Modules(tuple(_module(entry) for entry in raw.get("modules", ())))
     if "versions" in raw:
         rows = tuple(LibraryVersion(name, text, "case") for name, text in raw["versions"].items())
         facts[Versions] = Versions(rows, process.machine)
@@ -215,10 +212,10 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[CoreFile],  # type: ignore[arg-type]
         process,
     )
-    if threads is not None and threads.crashed is not None:
+    if threads.crashed is not None:
         facts[Thread] = threads.crashed
     if Signal in facts:
-        facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads)  # type: ignore[arg-type]
+        facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads, process)  # type: ignore[arg-type]
     return facts
 
 
@@ -226,7 +223,7 @@ def _crashed_tid(raw: dict[str, Any]) -> int:
     return int(raw.get("thread", {}).get("tid", 1000))
 
 
-def _threads(raw: dict[str, Any], pid: int) -> Threads | None:
+def _threads(raw: dict[str, Any], pid: int) -> Threads:
     items = []
     if "bt" in raw or "thread" in raw:
         entry = {"crashed": raw.get("core", {}).get("origin") != "gcore", **raw.get("thread", {})}
@@ -234,7 +231,7 @@ def _threads(raw: dict[str, Any], pid: int) -> Threads | None:
     for entry in raw.get("threads", ()):
         entry = dict(entry)
         items.append(_thread(entry, entry.pop("bt", "")))
-    return Threads(tuple(items), main_tid=pid) if items else None
+    return Threads(tuple(items), main_tid=pid)
 
 
 def _thread(entry: dict[str, Any], bt: str) -> Thread:

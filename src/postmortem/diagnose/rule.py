@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from postmortem import underway
+from postmortem.diagnose.names import clip
 from postmortem.facts.source import Problem
 from postmortem.records import record, replace
 from postmortem.report.model import (
@@ -33,6 +34,7 @@ class Finding:
     """What a rule concludes; the engine adds the rule's id, role and references."""
 
     title: str
+    """Cut where it is longer than a title may be."""
     cause: str
     confidence: Confidence
     next_steps: tuple[str, ...]
@@ -56,6 +58,8 @@ class Finding:
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings this case explains: they yield to it as `yields_as` says."""
 
+
+TITLE_LETTERS = 100
 
 ANY_REASON = ("*",)
 """What a rule yields to that only says how the process ended, not why."""
@@ -120,14 +124,15 @@ KINDS = "core tensors strace ranks hang watch net gpu gpu_memory fleet importing
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Each of `KINDS` has a folder of its own, so that none pays for the others.
+    Each of `KINDS` has a folder of its own, so that none pays for the others. A rule is a
+    function of a module, or one of its `RULES`, which it makes of the rows of a table.
     """
     name = f"postmortem.diagnose.{evidence}"
     package = importlib.import_module(name)
     found: dict[str, Rule] = {}
     for module_name in _modules_below(package.__path__[0], name):
         module = importlib.import_module(module_name)
-        for value in vars(module).values():
+        for value in (*vars(module).values(), *getattr(module, "RULES", ())):
             if isinstance(value, Rule) and value.function.__module__ == module_name:
                 if value.id in found:
                     raise RuntimeError(f"two rules have the id {value.id!r}")
@@ -221,7 +226,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         role = finding.role or item.role
         diagnosis = Diagnosis(
             id=item.id,
-            title=finding.title,
+            title=clip(finding.title, TITLE_LETTERS),
             role=role,
             confidence=finding.confidence,
             cause=finding.cause,

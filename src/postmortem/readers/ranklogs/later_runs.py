@@ -186,9 +186,8 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
         return 0
     text = _text(first)
     ids = _read_like([text])[0]
-    if wrong(ids) or works(ids) or shape_of(0, 0, text).shape is not Shape.OTHER:
-        return 0
-    if not _WORD.search(text):
+    is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
+    if wrong(ids) or works(ids) or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if _ended_right_above(data, place)]
@@ -263,9 +262,7 @@ def _behind_program(data: bytes, signs: Signs) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if TRACEBACK not in data:
-        return 0
-    if _WRITERS in signs():
+    if TRACEBACK not in data or _WRITERS in signs():
         return 0
     raised = [*_programs(data)]
     if not raised:
