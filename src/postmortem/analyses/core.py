@@ -98,5 +98,5 @@ def explained(
         shown = with_source_of_core(report.highlights, facts.process, binary, source.path)
         report = replace(report, highlights=shown)
     report = masking.report(report)
-    masked = f" · secrets masked ({masking.count})" if masking.count else ""
-    return replace(report, footer=stacks.engine + masked)
+    masked = (f"secrets masked ({masking.count})",) if masking.count else ()
+    return replace(report, footer=(stacks.engine, *masked))

@@ -71,7 +71,7 @@ def fold_cores(
         blocks=fold_blocks(crashes, verbose=options.shown.verbose),
         body=fold_body(crashes, unread),
         problems=bounded(problems),
-        footer=f"{counted(len(kept), 'core')} read",
+        footer=(f"{counted(len(kept), 'core')} read",),
         highlights=fold_highlights(crashes),
     )
 

@@ -57,7 +57,7 @@ def analyse_gpu(
         body=gpu_body(core),
         problems=(*opened.problems, *core.problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="native reader",
+        footer=("native reader",),
         highlights=None if shown is None else with_source(shown, ran=core.written),
     )
     return Masking(redact=redact).report(report)

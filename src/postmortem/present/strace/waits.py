@@ -68,8 +68,10 @@ def wait_words(log: SystemCalls) -> str | None:
     futexes = [t for t in mates if t.blocked is not None and t.blocked.syscall == "futex"]
     if len(mates) > 1 and len(futexes) == len(mates):
         return f"all {len(mates)} tasks of pid {task.process}{program} wait in futex"
-    half = first.what.startswith(f"{first.syscall}(") and not first.what.endswith(")")
-    what = "" if half else f", for {clip(first.what, 140)}"
+    assert task.blocked is not None
+    text = clip(task.blocked.text, 80)  # what it waits for, where nothing else is known
+    cut = first.what == text and not text.endswith(")")
+    what = "" if cut else f", for {clip(first.what, 140)}"
     words = f"{who(task.pid)}{program} is in {first.syscall}{what}"
     others = len(stuck) - 1
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
