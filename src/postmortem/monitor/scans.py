@@ -15,6 +15,7 @@ from postmortem.facts.dtypes import RANGES
 from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.walk import Leaf
 from postmortem.scan import CallScans, ScanResult, fastscan
+from postmortem.scan.tensor_adapters import Unreadable
 
 _MOST_KNOWN = 4096
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -147,9 +148,10 @@ def scan_any(tensor: torch.Tensor) -> ScanResult | str:
     try:
         result: ScanResult = fastscan(tensor)
         return result
+    except Unreadable as error:
+        return error.what
     except (TypeError, RuntimeError, NotImplementedError) as error:
-        said = str(error).removeprefix("fastscan cannot read ")
-        return said.split(":")[0]
+        return str(error).split(":")[0]
 
 
 def _inner(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
