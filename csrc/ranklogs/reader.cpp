@@ -275,6 +275,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
+  if (head.size && !head.error) kinds &= ~bit(Kind::kTraceback);  // logged, and survived
   const bool plain = !kinds;
   if (kinds & kErrors) behind_.error(writer, log_.lines);
   if (kinds & bit(Kind::kLink)) {

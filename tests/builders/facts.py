@@ -5,11 +5,11 @@ with the reader that talks to gdb.
 """
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from builders.rules import cases_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.facts.crash import (
@@ -29,8 +29,6 @@ from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
 from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.known_text import known_in
-
-CORPUS = Path(__file__).parents[2] / "corpus"
 
 _FRAME = re.compile(r"^#(?P<index>\d+)\s+(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>.*)$", re.DOTALL)
 _FROM = re.compile(r"\s+from ?(?P<module>[^\s]\S*)$")
@@ -130,9 +128,8 @@ class Case:
         return self.facts.get(fact_type)
 
 
-def load_case(path: Path) -> Case:
-    """Read one ``corpus/FAMILY/RULE/CASE.toml``."""
-    raw = tomllib.loads(path.read_text())
+def load_case(path: Path, raw: dict[str, Any]) -> Case:
+    """Return one ``corpus/FAMILY/RULE/CASE.toml``."""
     return Case(
         name=f"{path.parts[-3]}/{path.parts[-2]}/{path.stem}",
         rule=path.parts[-2],
@@ -155,8 +152,7 @@ def load_case(path: Path) -> Case:
 
 def load_cases() -> list[Case]:
     """Read all cases of rules over core facts, in order of their paths."""
-    paths = sorted(CORPUS.glob("*/*/*.toml"))
-    return [load_case(p) for p in paths if tomllib.loads(p.read_text()).get("facts") == "core"]
+    return [load_case(path, raw) for path, raw in cases_of("core")]
 
 
 def facts_of(raw: dict[str, Any]) -> dict[type, object]:

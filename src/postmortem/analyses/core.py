@@ -76,5 +76,5 @@ def explained(
     tid = options.gdb.tid
     report = core_report(case, threads, source, outcome, problems, options.shown, tid)
     report = masking.report(core_with_source(report, facts.process, binary, source.path))
-    masked = f" · secrets masked ({masking.count})" if masking.count else ""
-    return replace(report, footer=stacks.engine + masked)
+    masked = (f"secrets masked ({masking.count})",) if masking.count else ()
+    return replace(report, footer=(stacks.engine, *masked))

@@ -56,7 +56,7 @@ def analyse_gpu(
         body=gpu_body(core),
         problems=(*opened.problems, *core.problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="native reader",
+        footer=("native reader",),
         highlights=gpu_highlights(core),
     )
     return Masking(redact=redact).report(report_with_source(report, ran=core.written))

@@ -43,7 +43,6 @@ def analyse(paths: Sequence[str], *, verbose: bool = False, redact: bool = True)
         body=memory_body(memory),
         problems=(*problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="",
         highlights=memory_highlights(memory),
         settled=None if failed else Outcome.UNKNOWN,
     )

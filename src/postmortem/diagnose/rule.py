@@ -93,10 +93,9 @@ class Rule:
         module = sys.modules[self.function.__module__]
         return inspect.cleandoc(self.function.__doc__ or module.__doc__ or "")
 
-    def needs(self) -> dict[str, tuple[type, bool]]:
+    def needs(self) -> Mapping[str, tuple[type, bool]]:
         """Return the facts that it takes: parameter name to (type, required)."""
-        hints = typing.get_type_hints(self.function)
-        return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
+        return _taken(self.function)
 
 
 def rule(
@@ -241,6 +240,12 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         )
         answers = role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
         yield _Found(item, diagnosis, answers, finding)
+
+
+@functools.cache
+def _taken(function: RuleFunction) -> Mapping[str, tuple[type, bool]]:
+    hints = typing.get_type_hints(function)
+    return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
 
 
 def _optional(hint: object) -> tuple[type, bool]:

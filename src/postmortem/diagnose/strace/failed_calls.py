@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
+from postmortem.diagnose.strace.arguments import flags
 from postmortem.diagnose.strace.calls import folder_of, kernel_table, many, quoted, shortened, times
 from postmortem.diagnose.strace.peers import (
     cite_connection,
@@ -25,7 +26,6 @@ Test = Callable[[Logs, FailedCalls], bool]
 # A terminal that is gone gives EIO to whoever still writes to it.
 _TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
-_LOCKED = "MAP_LOCKED"
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
 
@@ -61,7 +61,9 @@ def _of_path(_: Logs, group: FailedCalls) -> bool:
 
 def _locks(_: Logs, group: FailedCalls) -> bool:
     call = group.first.syscall
-    if call in ("mlock", "mlock2", "mlockall") or (call == "mmap" and _LOCKED in group.first.text):
+    if call in ("mlock", "mlock2", "mlockall"):
+        return True
+    if call == "mmap" and "MAP_LOCKED" in flags(group.first, 3):
         return True
     rdma = (group.target.path or "").startswith("/dev/infiniband/")
     return rdma and group.errno == "ENOMEM" and call in ("ioctl", "write")

@@ -28,7 +28,7 @@ def limit(logs: Logs, name: str, before: Match) -> Limit | None:
     for match in logs.asked("prlimit64", "setrlimit", "getrlimit"):
         if match.file == before.file and match.line > before.line:
             continue
-        if name not in match.text or match.errno is not None:
+        if name not in match.arguments or match.errno is not None:
             continue
         value = _CURRENT.search(match.text)
         if value is not None:

@@ -40,7 +40,7 @@ def cores_report(
         blocks=fold_blocks(crashes, verbose=verbose),
         body=fold_body(crashes, unread),
         problems=_bounded(problems),
-        footer=f"{counted(len(cores), 'core')} read",
+        footer=(f"{counted(len(cores), 'core')} read",),
         highlights=_highlights(crashes),
     )
 
