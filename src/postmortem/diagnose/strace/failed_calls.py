@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
-from postmortem.diagnose.strace.calls import folder_of, kernel_table, many, quoted, shortened, times
+from postmortem.diagnose.strace.calls import (
+    folder_of,
+    in_shared_memory,
+    kernel_table,
+    many,
+    quoted,
+    shortened,
+    times,
+)
 from postmortem.diagnose.strace.peers import (
     cite_connection,
     failed_connections,
@@ -76,11 +84,16 @@ _COUNTS: Mapping[str, Test] = {
     ),
     "file system": lambda _, group: kernel_table(group) is None,
     "kernel table": lambda _, group: kernel_table(group) is not None,
+    # Files that PyTorch, or the C library, makes there.
+    "known shared memory": lambda _, group: any(
+        name in (group.target.path or "") for name in ("/torch_", "/sem.")
+    ),
     "locked memory": _locks,
     "named file": lambda _, group: group.target.path is not None and group.first.syscall != "futex",
     "other end": _of_other_end,
     "path": _of_path,
     "peer": _of_peer,
+    "shared memory": lambda _, group: in_shared_memory(group.target),
     "storage": _of_storage,
     "unreached": _unreached,
 }
@@ -94,6 +107,8 @@ def _finding(row: Row, means: Rows, failures: Failures, logs: Logs) -> Findings:
         if "results" in row:
             yield from _asked_later(row, logs)
         return
+    first = _COUNTS[row.get("first", "")]
+    groups = tuple(sorted(groups, key=lambda one: not first(logs, one)))
     group = groups[0]
     path = (group.target.path or "").encode("utf-8", "surrogateescape")
     reached = row.get("no_limit") or row.get("limit", "")
