@@ -38,6 +38,21 @@ def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tupl
 
 
 @contextlib.contextmanager
+def new_file(final: Path, kind: str = "partial", mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a new file that gets the name `final` once the context ends well; raises OSError.
+
+    What was there before stays until then.
+    """
+    descriptor, path = create_beside(final, kind, mode)
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            yield stream
+        path.replace(final)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
 def partial_file(final: Path, kind: str = "partial") -> Iterator[tuple[BinaryIO, Path]]:
     """Give an empty private file beside `final`, removed at the end unless it was renamed.
 

@@ -64,3 +64,15 @@ def some(items: Sequence[object], most: int = 8) -> str:
 def without_numbers(text: str) -> str:
     """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
     return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)
+
+
+def parse_size(text: str, least: int = 1 << 20) -> int:
+    """Return the bytes of ``100G``, ``512M``, ``1.5TiB``; raises ValueError, also below `least`."""
+    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+    word = text.strip().upper().removesuffix("B").removesuffix("I")
+    unit = word[-1:] if word[-1:] in "KMGT" else ""
+    number = float(word.removesuffix(unit))
+    size = int(number * 1024 ** units[unit])
+    if size < least or size > 1 << 60:
+        raise ValueError(text)
+    return size
