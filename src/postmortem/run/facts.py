@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.records import record
+from postmortem.records import of_row, record
 from postmortem.run.family import Member, box_of
 from postmortem.run.outcome import CRASH_LEAD_SECONDS, Outcome
 from postmortem.run.raises import Raise
@@ -163,20 +163,12 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
     stopped = (
         name in _OWN_SIGNALS and one.ended is not None and one.ended > first_time + 0.001
     ) and not (name == "SIGKILL" and memory_kills)
-    return Process(
-        pid=one.pid,
-        ppid=one.ppid,
-        argv=one.argv,
+    return of_row(
+        Process,
+        vars(one),
         rank=rank,
-        local_rank=one.local_rank,
-        world_size=one.world_size,
-        cwd=one.cwd,
-        began=one.began,
-        ended=one.ended,
         code=one.code,
         signal=name,
-        raised=one.raised,
-        is_python=one.is_python,
         peak_rss=one.peak,
         memory=tuple(one.samples),
         printed=printed,
