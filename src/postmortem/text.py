@@ -76,3 +76,8 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
     if size < least or size > 1 << 60:
         raise ValueError(text)
     return size
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, without its full stop."""
+    return text.split(". ", 1)[0].rstrip(".")

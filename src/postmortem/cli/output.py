@@ -105,7 +105,7 @@ def timed(report: Report, began: float) -> Report:
     """Return the report with the seconds since `began`, of the monotonic clock, in its footer."""
     from postmortem.records import replace
 
-    return replace(report, footer=f"{time.monotonic() - began:.2f} s · {report.footer}")
+    return replace(report, footer=(f"{time.monotonic() - began:.2f} s", *report.footer))
 
 
 def emit(report: Report, args: argparse.Namespace) -> int:
