@@ -12,11 +12,12 @@ from postmortem import underway
 from postmortem.errors import EvidenceError
 
 _TRIES = 100
-_REASONS = {
+NO_ROOM = {
     errno.ENOSPC: "no space left there",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "files there (or ulimit -f) may not be larger",
 }
+"""Errors of writing that mean that a place is full, in words."""
 
 
 def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tuple[int, Path]:
@@ -92,5 +93,5 @@ def check_place(path: Path) -> Path:
 
 def cannot_write(path: Path, error: OSError) -> EvidenceError:
     """Return what is wrong with writing to that place."""
-    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    reason = NO_ROOM.get(error.errno or 0) or error.strerror or str(error)
     return EvidenceError(str(path), f"cannot be written: {reason}")
