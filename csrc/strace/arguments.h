@@ -1,12 +1,18 @@
 // Arguments and results of a call as strace writes them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strace/text.h"
 
 namespace pm::strace {
+
+// Whether the `=` at `equals` stands behind a closing bracket and spaces.
+bool behind_bracket(const char* begin, const char* equals) noexcept;
 
 // Behind the argument that starts at `at`: at its comma, at the bracket that closes the list, or at
 // `end`. Strings with escapes, nested brackets, /* comments */ and <annotations> are skipped whole.
@@ -94,5 +100,12 @@ struct Result {
 // Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards
 // from the end of the line; where that could be mistaken, all arguments are read.
 Result read_result(const char* arguments, const char* end, bool exact = false) noexcept;
+
+// A call taken apart: what it was given, each as strace wrote it, and what it returned.
+struct CallParts {
+  std::vector<std::string> arguments;
+  std::optional<std::int64_t> returned;  // nothing where it did not, or nobody saw it
+};
+CallParts take_apart(std::string_view call);
 
 }  // namespace pm::strace
