@@ -17,11 +17,13 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.facts.signature import Match
+from postmortem.records import replace
 
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
@@ -354,6 +356,9 @@ def cut_off(case: Case) -> Attribution | None:
     above = _peer_above(case, cut[0][1])
     if above:
         return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)
+    whole = whole_above(case.logs, cut[0][1])
+    if whole is not None:
+        return replace(whole, evidence=(*whole.evidence, *cited(some)[:2]))
     return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
 
 
