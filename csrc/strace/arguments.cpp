@@ -35,13 +35,6 @@ bool is_error_name(std::string_view word) noexcept {
   return true;
 }
 
-// Whether the `=` at `equals` stands behind a closing bracket and spaces.
-bool behind_bracket(const char* begin, const char* equals) noexcept {
-  const char* p = equals;
-  while (p > begin && p[-1] == ' ') --p;
-  return p > begin && p[-1] == ')' && p < equals;
-}
-
 // Takes ` <0.000123>` off the end.
 bool take_seconds(const char* begin, const char*& end, std::string_view& seconds) noexcept {
   if (end - begin < 4 || end[-1] != '>') return false;
@@ -167,6 +160,12 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
 }
 
 }  // namespace
+
+bool behind_bracket(const char* begin, const char* equals) noexcept {
+  const char* p = equals;
+  while (p > begin && p[-1] == ' ') --p;
+  return p > begin && p[-1] == ')' && p < equals;
+}
 
 const char* skip_annotation(const char* at, const char* end) noexcept {
   if (at >= end || *at != '<') return at;

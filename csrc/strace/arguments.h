@@ -11,6 +11,9 @@
 
 namespace pm::strace {
 
+// Whether the `=` at `equals` stands behind a closing bracket and spaces.
+bool behind_bracket(const char* begin, const char* equals) noexcept;
+
 // Behind the argument that starts at `at`: at its comma, at the bracket that closes the list, or at
 // `end`. Strings with escapes, nested brackets, /* comments */ and <annotations> are skipped whole.
 const char* skip_argument(const char* at, const char* end) noexcept;

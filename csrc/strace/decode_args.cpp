@@ -87,7 +87,7 @@ struct PlainMap {
   }
   // The kernel puts an anonymous mapping where nothing is, unless it is told where.
   bool idle() const noexcept {
-    return contains(flags, "MAP_ANONYMOUS") && !contains(flags, "MAP_FIXED");
+    return contains(flags, "MAP_ANONYMOUS") && !contains(flags, "FIXED");
   }
 };
 
@@ -168,7 +168,7 @@ bool Extractor::decode_first_args(Event& event) const {
         const char* const plain = p + 2;
         if (const char* const stop = skip_word(plain, end); stop < end) {
           event.flags = view(plain, stop);
-          event.cloexec = contains(event.flags, "O_CLOEXEC");
+          event.cloexec = contains(event.flags, "CLOEXEC");
           return true;
         }
       }

@@ -71,15 +71,6 @@ bool Extractor::quick(const char* line, const char* end) {
   return complete(line, end, pid, call, arguments);
 }
 
-// Behind the leader of a line that looks like one of the last two that differed; or null.
-const char* Extractor::known_leader(const char* line) {
-  const char* const behind = form_.behind(line);
-  if (behind) return behind;
-  const char* const other = other_form_.behind(line);
-  if (other) std::swap(form_, other_form_);
-  return other;
-}
-
 bool Extractor::begun(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                       const char* arguments) {
   if (!ends(arguments, end, "<unfinished ...>")) return false;
@@ -249,9 +240,9 @@ void Extractor::finish(Event& event) {
   if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it
 }
 
-Event Extractor::make(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
-                      Shape shape, const char* arguments, const char* stop) const {
-  Event event;
+void Extractor::describe(Event& event, const char* line, const char* end, std::uint32_t pid,
+                         std::uint16_t call, Shape shape, const char* arguments,
+                         const char* stop) const {
   event.line = line;
   event.end = end;
   event.arguments = arguments;
@@ -263,7 +254,6 @@ Event Extractor::make(const char* line, const char* end, std::uint32_t pid, std:
   event.call = call;
   event.op = call == kUnknownCall ? Op::none : calls_.at(call).op;
   event.shape = shape;
-  return event;
 }
 
 // Annotated descriptors of a call, for the check: the first of its arguments, and the returned

@@ -28,7 +28,15 @@ class Extractor {
     return c.calls + c.signals + c.exits + c.remarks + c.output;
   }
   bool quick(const char* line, const char* end);
-  const char* known_leader(const char* line);
+
+  // Behind the leader of a line that looks like one of the last two that differed; or null.
+  const char* known_leader(const char* line) {
+    if (const char* const behind = form_.behind(line)) [[likely]]
+      return behind;
+    const char* const other = other_form_.behind(line);
+    if (other) std::swap(form_, other_form_);
+    return other;
+  }
 
   // Whether a line ends with a plain number, with or without the duration of -T behind it: what a
   // call returned that worked.
@@ -69,7 +77,7 @@ class Extractor {
   bool changes(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                const char* arguments) const;
 
-  // Takes a call that has the form which nearly all of its kind have; false if it has another one.
+  // Takes a call of which no error is asked for, if it ends as nearly all do; else false.
   bool fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Op op,
                  const char* arguments);
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
@@ -88,8 +96,14 @@ class Extractor {
   bool wanted_op(Op op) const noexcept {
     return op != Op::none && (op < Op::read || wanted_.statistics);
   }
+  void describe(Event& event, const char* line, const char* end, std::uint32_t pid,
+                std::uint16_t call, Shape shape, const char* arguments, const char* stop) const;
   Event make(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Shape shape,
-             const char* arguments, const char* stop) const;
+             const char* arguments, const char* stop) const {
+    Event event;
+    describe(event, line, end, pid, call, shape, arguments, stop);
+    return event;
+  }
   void uses(const Event& event);
 
   // The end of a line whose call worked: ` = 17 <0.000012>`.

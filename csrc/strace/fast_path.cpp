@@ -1,5 +1,5 @@
-// The calls that every log is full of and that change what a task has open, in the form that nearly
-// all of them have. What looks otherwise is read by the rules of the grammar.
+// Calls that worked and may change what a task has open, with the end that nearly all of them have.
+// What looks otherwise is read by the rules of the grammar.
 #include "strace/extractor.h"
 
 namespace pm::strace {
@@ -40,37 +40,46 @@ bool read_plain_unmap(const char* p, const char* end, std::int64_t& start,
   return true;
 }
 
-// Whether ` = 0` stands before `end`, behind a closing bracket and spaces.
-bool is_zero(const char* begin, const char* end) noexcept {
-  if (end - begin < 5 || end[-1] != '0' || end[-2] != ' ' || end[-3] != '=') return false;
-  const char* p = end - 3;
-  while (p > begin && p[-1] == ' ') --p;
-  return p < end - 3 && p > begin && p[-1] == ')';
+// What stands behind a call that worked: ` = 17`, or an address of 12 digits. False if it is
+// anything else.
+bool read_plain_result(const char* begin, const char* end, std::int64_t& value) noexcept {
+  constexpr std::ptrdiff_t kAddress = 14;  // 0x7fe70c6fa000
+  const char* p = end;
+  while (is_digit(p[-1]) && end - p < 8) --p;
+  const char* at = p;
+  std::uint32_t number = 0;
+  std::uint64_t address = 0;
+  if (p < end && p[-1] == ' ') {
+    if ((*p == '0' && end - p > 1) || !read_short(at, number) || at != end) return false;
+    value = number;
+  } else {
+    if (end - begin < kAddress + 4) return false;
+    p = end - kAddress;
+    if (p[0] != '0' || p[1] != 'x' || !read_hex_12(p + 2, address)) return false;
+    value = static_cast<std::int64_t>(address);
+  }
+  return p - begin >= 4 && p[-1] == ' ' && p[-2] == '=' && behind_bracket(begin, p - 2);
 }
 
 }  // namespace
 
 bool Extractor::fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                           Op op, const char* arguments) {
+  if (op == Op::fork || op == Op::aio_events || end - arguments < 5) return false;
   const char* behind = end;  // of the result
-  if (end[-1] == '>' && end - arguments > 16 && end[-10] == '<' && end[-11] == ' ') behind -= 11;
-  std::int64_t a = -1;
-  std::int64_t b = -1;
-  if (op == Op::close) {
-    const char* p = arguments;
-    std::uint32_t number = 0;
-    if (!read_short(p, number) || (*p != ')' && *p != '<') || !is_zero(p, behind)) return false;
-    a = number;
-  } else if (op == Op::munmap) {
-    if (!is_zero(arguments, behind) || !read_plain_unmap(arguments, end, a, b)) return false;
-  } else {
-    return false;
-  }
-  Event& event = out_.events.emplace_back(make(line, end, pid, call, Shape::call, arguments, end));
-  event.a = a;
-  event.b = b;
+  if (end[-1] == '>' && end - arguments > 16 && end[-8] == '.' && end[-10] == '<' &&
+      end[-11] == ' ')
+    behind -= 11;
+  std::int64_t value = 0;
+  if (!read_plain_result(arguments, behind, value)) return false;
+  Event& event = out_.events.emplace_back();
+  describe(event, line, end, pid, call, Shape::call, arguments, end);
   event.result.present = event.result.known = true;
+  event.result.value = value;
   if (behind != end) event.result.seconds = view(end - 9, end - 1);
+  const bool kept = (op == Op::munmap && read_plain_unmap(arguments, end, event.a, event.b)) ||
+                    decode_args(event);
+  if (!kept) out_.events.pop_back();
   return true;
 }
 

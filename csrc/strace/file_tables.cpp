@@ -76,7 +76,7 @@ void FileTables::opened(Task& task, const Event& event, const Opened& by) {
     made.base = std::move(base);
     made.kind = made.path.empty() ? Kind::unknown : kind_of_path(made.path);
     made.deleted = deleted;
-    made.nameless = !annotated && has_flag(event.flags, "O_TMPFILE", kTmpfile);
+    made.nameless = !annotated && has_flag(event.flags, "TMPFILE", kTmpfile);
     made.deleted |= made.nameless;
   }
   if (made.flags.empty() || made.flags != event.flags) made.flags.assign(event.flags);

@@ -48,25 +48,29 @@ class LeaderForm {
 
   // Bits of the bytes that are what they were, the first in the lowest.
   std::uint32_t likeness(const char* line) const noexcept {
-    std::uint32_t same = 0;
 #if defined(__SSE2__)
-    const __m128i zero = _mm_set1_epi8('0');
-    const __m128i nine = _mm_set1_epi8(9);
-    for (unsigned i = 0; i < length_; i += 16) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i));
-      const __m128i value = _mm_sub_epi8(bytes, zero);
-      const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(value, nine), value);
-      const __m128i open = _mm_or_si128(_mm_and_si128(digit, zero), _mm_andnot_si128(digit, bytes));
-      const __m128i learned = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes_ + i));
-      same |= static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(open, learned))) << i;
-    }
+    const std::uint32_t same = likeness_of_16(line, 0);
+    return length_ <= 16 ? same : same | (likeness_of_16(line, 16) << 16);
 #else
+    std::uint32_t same = 0;
     for (unsigned i = 0; i < kLongest; ++i) {
       same |= std::uint32_t{(is_digit(line[i]) ? '0' : line[i]) == bytes_[i]} << i;
     }
-#endif
     return same;
+#endif
   }
+
+#if defined(__SSE2__)
+  std::uint32_t likeness_of_16(const char* line, unsigned from) const noexcept {
+    const __m128i zero = _mm_set1_epi8('0');
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + from));
+    const __m128i value = _mm_sub_epi8(bytes, zero);
+    const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(value, _mm_set1_epi8(9)), value);
+    const __m128i open = _mm_or_si128(_mm_and_si128(digit, zero), _mm_andnot_si128(digit, bytes));
+    const __m128i learned = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes_ + from));
+    return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(open, learned)));
+  }
+#endif
 
   alignas(16) char bytes_[kLongest] = {};
   std::uint32_t all_ = 0;  // bits of the bytes that must be the same

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError, decoded
-from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.codecs import StreamError, beginning
+from postmortem.readers.formats import elf_head
 from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
@@ -154,12 +154,7 @@ def _head(path: Path) -> bytes:
     """Return the beginning of a file, unpacked; nothing if it cannot be read."""
     try:
         with open_regular(path) as stream:
-            head = stream.read(HEAD_BYTES)
-            compression = compression_of(head)
-            if compression is None:
-                return head
-            stream.seek(0)
-            return next(decoded(stream, compression), b"")
+            return beginning(stream)[0]
     except (OSError, StreamError, EvidenceError):
         return b""
 

@@ -66,7 +66,7 @@ def explain(
             one: _Found | Explanation | None = step(folder, facts, cores)
             if isinstance(one, _Found):
                 report = one.report if redactor is None else redactor.report(one.report)
-                one = _explanation(report, found=one.found)
+                one = explanation_of(report, found=one.found)
         except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
             continue
@@ -265,7 +265,8 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
     return names
 
 
-def _explanation(report: Report, *, found: bool) -> Explanation:
+def explanation_of(report: Report, *, found: bool) -> Explanation:
+    """Return what a report says, in all the forms that are kept of it."""
     from postmortem.render import json as as_json
     from postmortem.render import terminal
 
@@ -273,10 +274,10 @@ def _explanation(report: Report, *, found: bool) -> Explanation:
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
     said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
-    return Explanation(*said, card_text(report))
+    return Explanation(*said, _card_text(report))
 
 
-def card_text(report: Report) -> str:
+def _card_text(report: Report) -> str:
     """Return a report's card, as the standard error of the command gets it."""
     from postmortem.present.card import card_of, filled
     from postmortem.render import card

@@ -37,7 +37,7 @@ def cite_python(thread: Thread, threads: Threads | None = None) -> tuple[Evidenc
     index = python_index(thread)
     if index is not None:
         return (cite_frame(thread, index),)
-    waiting = behalf(threads)
+    waiting = behalf(threads) if threads is not None else None
     index = python_index(waiting) if waiting is not None else None
     if waiting is None or index is None:
         return ()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Awaited, Task
 from postmortem.report.model import Evidence
@@ -78,10 +79,8 @@ def said_to_wait(task: Task) -> str:
 
 def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
     """Return the lines on which calls began that never ended."""
-    rows = []
-    for task in [task for task in tasks if task.blocked is not None][:most]:
-        blocked = task.blocked
-        assert blocked is not None
-        where = f"{blocked.file.rpartition('/')[2]}:{blocked.line}"
-        rows.append(Evidence(where, clip(f"{who(task.pid)} {blocked.text}", 200)))
-    return tuple(rows)
+    waits = [(task.pid, task.blocked) for task in tasks if task.blocked is not None]
+    return tuple(
+        Evidence(where(blocked), clip(f"{who(pid)} {blocked.text}", 200))
+        for pid, blocked in waits[:most]
+    )

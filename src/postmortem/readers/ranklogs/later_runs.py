@@ -71,6 +71,7 @@ _STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
 _PEERS = "run-with-peers"
 _LAUNCHER = "run-launcher-frame"
+_OVER = "run-launcher-over"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
 _SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
@@ -188,13 +189,15 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
         return 0
     text = _text(first)
     ids = _read_like([text])[0]
-    if wrong(ids) or works(ids) or shape_of(0, 0, text).shape is not Shape.OTHER:
-        return 0
-    if not _WORD.search(text):
+    is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
+    if wrong(ids) or works(ids) or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if _ended_right_above(data, place)]
-    if not below or 2 * len(below) < len(places) or not signs().isdisjoint((_WRITERS, _PEERS)):
+    if not below or 2 * len(below) < len(places):
+        return 0
+    side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
+    if side_by_side and _OVER not in _signs(_lines_above(data, below[-1]))[-1]:
         return 0
     return below[-1] if _later(data, below[-1], unknown=True) else 0
 
@@ -215,9 +218,13 @@ def _alike(data: bytes, line: bytes) -> Iterator[int]:
 
 def _ended_right_above(data: bytes, place: int) -> bool:
     """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
-    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
-    near = [line for line in above if line.strip()][-_LINES_OF_END:]
+    near = _lines_above(data, place)
     return any(_bad_ends(near, _read_like(near)))
+
+
+def _lines_above(data: bytes, place: int) -> list[str]:
+    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
+    return [line for line in above if line.strip()][-_LINES_OF_END:]
 
 
 def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
@@ -264,9 +271,7 @@ def _behind_program(data: bytes, signs: Signs) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if TRACEBACK not in data:
-        return 0
-    if _WRITERS in signs():
+    if TRACEBACK not in data or _WRITERS in signs():
         return 0
     raised = [*_programs(data)]
     if not raised:

@@ -36,7 +36,7 @@ def known_error_text(words: KnownWords) -> Findings:
         thread = f", thread {item.tid}" if item.tid is not None else ""
         first = first_sentence(signature.cause)
         yield Finding(
-            title=clip(f"known error: {first}", 100),
+            title=f"known error: {first}",
             cause=f"{signature.cause} Reference: {signature.reference} "
             f"(postmortem rules {signature.id}).",
             confidence=Confidence.LIKELY,
