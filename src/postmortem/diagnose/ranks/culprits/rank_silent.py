@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SilentAlone
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -26,7 +26,7 @@ def rank_silent(blame: Attribution) -> Findings:
         lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} is the only one that reports nothing: it was late, stuck, or ended by its "
-        f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",
+        f"launcher before it could say why.{torchrun_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem hang PID  on its host while it hangs",
