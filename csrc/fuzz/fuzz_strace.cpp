@@ -37,6 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto* const text = reinterpret_cast<const char*>(data);
   search(text, text + size);
+  take_apart({text, size});
   LogOptions options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
   options.threads = 1;

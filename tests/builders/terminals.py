@@ -134,3 +134,14 @@ class Job:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+def all_wait_for_one(job: Job, near: Terminal) -> None:
+    """Check that none of three ranks goes on while rank 0 stands in its breakpoint."""
+    near.until("(rank 0) ")
+    time.sleep(1)
+    assert "result" not in job.output
+    near.type("c\r")
+    near.rest()
+    assert job.ends() == 0
+    assert job.output.count("result 42") == 3

@@ -157,7 +157,7 @@ def test_a_file_that_takes_too_much_memory_is_left_out(tmp_path: Path) -> None:
 
 @contextmanager
 def silent_file_system(folder: Path) -> Iterator[None]:
-    """A mounted file system in which every open() waits for ever."""
+    """A mounted file system in which every open() waits forever."""
     folder.mkdir()
     with subprocess.Popen(
         [sys.executable, str(_SERVER), str(folder)],

@@ -413,7 +413,7 @@ def tracer(pid: int) -> int:
 @pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and cc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_while_gdb_waits_for_a_fifo(tmp_path: Path, number: int) -> None:
-    """Its library is a FIFO now: gdb opens it, and waits for ever with the process stopped."""
+    """Its library is a FIFO now: gdb opens it, and waits forever with the process stopped."""
     source, library = tmp_path / "lib.c", tmp_path / "lib.so"
     source.write_text("int nothing;")
     subprocess.run(["cc", "-shared", "-o", library, source], check=True)

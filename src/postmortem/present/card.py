@@ -17,7 +17,6 @@ _LONGEST_WHY = 260
 _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
-_VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
 _ALIKE = 0.6
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
 
@@ -102,7 +101,7 @@ def _why(best: Diagnosis, headline: str) -> str:
         return best.title
     said = ""
     for sentence in _SENTENCE.split(best.cause):
-        if _is_said(sentence, headline) or _VICTIMS.search(sentence):
+        if _is_said(sentence, headline):
             continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break

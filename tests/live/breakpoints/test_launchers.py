@@ -12,7 +12,7 @@ import pytest
 
 from builders.slurm import Cluster, NoSlurm
 from builders.slurm import cluster as slurm
-from builders.terminals import SECONDS, Job, Terminal
+from builders.terminals import SECONDS, Job, Terminal, all_wait_for_one
 
 RANKS = Path(__file__).parents[2] / "programs" / "breakpoints" / "ranks.py"
 PLAIN = RANKS.with_name("plain.py")
@@ -39,14 +39,7 @@ def test_mpirun_without_a_process_group(
     job = start(
         [needs("mpirun"), *root, "--oversubscribe", "-n", "3", sys.executable, PLAIN, "stop"]
     )
-    near = attach()
-    near.until("(rank 0) ")
-    time.sleep(1)
-    assert "result" not in job.output
-    near.type("c\r")
-    near.rest()
-    assert job.ends() == 0
-    assert job.output.count("result 42") == 3
+    all_wait_for_one(job, attach())
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from builders.terminals import SECONDS, Job, Terminal
+from builders.terminals import SECONDS, Job, Terminal, all_wait_for_one
 from postmortem.breakpoints import wire
 
 PLAIN = Path(__file__).parents[2] / "programs" / "breakpoints" / "plain.py"
@@ -339,14 +339,7 @@ def test_ranks_without_a_library(start: Start, attach: Attach, env: dict[str, st
         f"{sys.executable} {PLAIN} stop & done; wait"
     )
     job = start(["sh", "-c", launcher])
-    near = attach()
-    near.until("(rank 0) ")
-    time.sleep(1)
-    assert "result" not in job.output
-    near.type("c\r")
-    near.rest()
-    assert job.ends() == 0
-    assert job.output.count("result 42") == 3
+    all_wait_for_one(job, attach())
     assert not any(Path(env["POSTMORTEM_ATTACH_DIR"]).iterdir())
 
 

@@ -1,6 +1,7 @@
 """Two processes with a real process group: they stop together, and name the same culprit."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,8 @@ def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) ->
         assert "in batch 2, as rank 0 has it after the sum over all ranks" in said
         assert ("the loss made it" in said) is False
     folder = trained / f"{kind}-{bad_rank}"
-    assert "ranks 0-1 went bad first" in analyse([str(folder)], RankLogOptions()).verdict
+    body: Any = analyse([str(folder)], RankLogOptions()).body
+    assert body["first_failure"]["ranks"] == [0, 1]
     flight, _ = read_flight(folder / "rank0.flight")
     found = find_first_bad(flight)
     assert found is not None
@@ -88,8 +90,8 @@ def test_the_rank_whose_loss_was_bad_is_told_before_the_sum(
         assert "sum over all ranks; also bad" not in said
         assert ("its loss made it" in said) == (rank == bad_rank)
     folder = trained / f"{kind}-{bad_rank}"
-    answer = analyse([str(folder)], RankLogOptions())
-    assert answer.verdict.startswith(f"the numbers of rank {bad_rank} on ")
+    body: Any = analyse([str(folder)], RankLogOptions()).body
+    assert body["first_failure"]["ranks"] == [bad_rank]
     found = find_first_bad(read_flight(folder / f"rank{bad_rank}.flight")[0])
     assert found is not None
     assert (found.cell, found.summed, found.rank) == ("output", False, bad_rank)
@@ -103,9 +105,10 @@ def test_the_rank_with_a_bad_shard_stands_before_those_that_saw_the_output(
     for rank in range(2):
         said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
         assert f"RAISED rank={bad_rank} module=first batch=2 weight" in said
-    answer = analyse([str(trained / f"{kind}-{bad_rank}")], RankLogOptions())
-    assert answer.verdict.startswith(f"the numbers of rank {bad_rank} on ")
-    assert "weight of first (FSDPLinear) was bad before it ran" in answer.verdict
+    body: Any = analyse([str(trained / f"{kind}-{bad_rank}")], RankLogOptions()).body
+    assert body["first_failure"]["ranks"] == [bad_rank]
+    bad = next(one["first_bad"] for one in body["flights"] if one["rank"] == bad_rank)
+    assert (bad["origin"], bad["module"], bad["class_name"]) == ("weight", "first", "FSDPLinear")
 
 
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:

@@ -34,8 +34,7 @@ def first_failure(folder: Path) -> Any:
 def test_the_module_is_named(tmp_path: Path) -> None:
     watched(tmp_path, 1.0, float("inf"))
     report = analyse([str(tmp_path)], RankLogOptions())
-    assert report.failed
-    assert "went bad first" in report.verdict
+    assert [one.id for one in report.diagnoses] == ["numbers_first_bad"]
     found = first_failure(tmp_path)
     assert found["label"] == "the only process"
     assert found["file"].endswith("rank0.flight")

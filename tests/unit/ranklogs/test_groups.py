@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.ranklogs import place_of, raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup")
@@ -109,8 +110,7 @@ def test_what_a_loader_process_raised_is_told(tmp_path: Path) -> None:
     report = analyse([str(tmp_path)], RankLogOptions())
     body: Any = report.body
     assert len(body["tracebacks"]) == 1
-    assert (
-        "ValueError: sample 20 is corrupt (caught ValueError in DataLoader worker" in report.verdict
-    )
-    assert "data.py:10 in __getitem__" in report.verdict
+    said = "ValueError: sample 20 is corrupt (caught ValueError in DataLoader worker process 0)"
+    assert raised_first(report) == (2, said)
+    assert place_of(report) == ("data.py", 10, "__getitem__")
     assert body["tracebacks"][0]["text"].count("Traceback") == 2

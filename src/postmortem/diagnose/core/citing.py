@@ -3,7 +3,7 @@
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion
 from postmortem.diagnose.core.stacks import python_index
-from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.threads import Frame, Thread, Threads
@@ -37,7 +37,7 @@ def cite_python(thread: Thread, threads: Threads | None = None) -> tuple[Evidenc
     index = python_index(thread)
     if index is not None:
         return (cite_frame(thread, index),)
-    waiting = behalf(threads) if threads is not None else None
+    waiting = waiting_caller(threads) if threads is not None else None
     index = python_index(waiting) if waiting is not None else None
     if waiting is None or index is None:
         return ()

@@ -23,7 +23,7 @@ _TEAMS = (
 )
 
 
-def behalf(threads: Threads) -> Thread | None:
+def waiting_caller(threads: Threads) -> Thread | None:
     """Return the one thread with Python frames that waits for the crashed worker, or None.
 
     None where the crashed thread has Python frames itself, or where several threads could be meant.

@@ -72,7 +72,7 @@ def short_words(one: Culprit, *, with_group: bool = False) -> str:
         number += f" of {group_words(operation)}"
     match cause:
         case StoppedNoting():
-            return f"stopped taking note at {call}{number}, which its peers have finished"
+            return f"stopped recording at {call}{number}, which its peers have finished"
         case CalledOther(differs=differs, call=own, others=others):
             note = _NOTES[differs]
             theirs = call_words(others)

@@ -13,7 +13,7 @@ from postmortem.diagnose.jam.words import (
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
-from postmortem.diagnose.ranks.phrases import cite, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, torchrun_words
 from postmortem.diagnose.rule import Finding
 from postmortem.facts.confidence import Confidence, weakest
 
@@ -41,7 +41,7 @@ def jam_finding(
     doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
     yield Finding(
         title=clip(f"{who} {what}", 100),
-        cause=f"{told}. {share_words(jam)}.{doubt}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{told}. {share_words(jam)}.{doubt}{torchrun_words(blame)}",
         confidence=weakest(one.sure for one in mine),
         next_steps=next_steps,
         evidence=cite(blame),

@@ -90,19 +90,6 @@ def _native_frame(failure: LogFailure | None) -> LogFrame | None:
     return None
 
 
-def victims_words(blame: Attribution) -> str:
-    """Return a sentence on the others."""
-    if not blame.victims:
-        return ""
-    count = len(blame.victims)
-    who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
-    verb = "is a victim" if count == 1 else "are victims"
-    why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
-    if all(one.rank is not None for one in blame.victims):  # a label stays as it is
-        who = f"{who[:1].upper()}{who[1:]}"
-    return f" {who} {verb}{why}."
-
-
 def torchrun_words(blame: Attribution) -> str:
     """Return a sentence where torchrun named another rank as the root cause."""
     guilty = {p.rank for p in blame.first}

@@ -64,7 +64,7 @@ def _cause(first: Difference, beside: tuple[Difference, ...]) -> str:
     if "input" in kinds:
         return "what came in differs already, and nothing before it in these files does"
     if first.kind == "output":
-        return "from inputs and weights with the same extremes it makes another output"
+        return "with the same extremes in inputs and weights, its output differs"
     return f"its {first.kind} differs first"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import place, python_index
-from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.names import clip
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
@@ -99,7 +99,7 @@ def _where(threads: Threads | None, said: str) -> str:
     if name and crashed.tid != threads.main_tid:
         parts.append(f'thread "{name}"')
     line = _python_line(crashed, said)
-    waiting = behalf(threads) if line is None else None
+    waiting = waiting_caller(threads) if line is None else None
     if waiting is not None:
         line = _python_line(waiting, said)
     if line:

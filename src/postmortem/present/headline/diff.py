@@ -10,7 +10,7 @@ def headline(found: Parting) -> str:
         if found.unequal is None:
             return f"the same in all {found.compared} calls that both have"
         return f"no more than {found.tolerance:g} apart in the {found.compared} calls of both"
-    return f"{module_words(first)} is the first to part: {first.name}, {first.what}"
+    return f"{module_words(first)} is the first to differ: {first.name}, {first.what}"
 
 
 def module_words(one: Difference) -> str:

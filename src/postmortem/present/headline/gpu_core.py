@@ -14,4 +14,4 @@ def headline(core: GpuCore, found: str | None) -> str:
         )
     if not core.devices:
         return "the dump names no GPU"
-    return f"no kernel was on {counted(len(core.devices), 'GPU')} when the dump was written"
+    return f"no kernel was running on {counted(len(core.devices), 'GPU')} when the dump was written"

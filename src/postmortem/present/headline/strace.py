@@ -206,6 +206,6 @@ def _said_first(diagnoses: Sequence[Diagnosis]) -> str | None:
     if best.role is Role.CONTRIBUTING:
         if best.id == "known_last_words":  # only of processes that failed
             return best.title
-        return f"no process failed for it, but: {best.title}"
+        return f"no process failed because of it, but: {best.title}"
     survived = " (the process went on and exited with 0)" if best.survived else ""
     return hedged(diagnoses, after=survived)

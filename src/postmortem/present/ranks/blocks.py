@@ -157,7 +157,7 @@ def _said_errors(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     rows = list(kinds.values())
     if rows:
         shown = tuple(rows[: None if verbose else _GROUPS_SHOWN])
-        yield Table(("where", "line"), shown, "lines that speak of an error, without an end to it")
+        yield Table(("where", "line"), shown, "lines that mention an error, and no end")
     if len(rows) > _GROUPS_SHOWN and not verbose:
         yield Note(f"{counted(len(rows) - _GROUPS_SHOWN, 'more kind')}: -v shows them", Tone.QUIET)
 

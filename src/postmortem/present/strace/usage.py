@@ -42,7 +42,7 @@ def network_blocks(view: StraceView, *, verbose: bool) -> Iterator[Block]:
                     (str(r.pid), str(r.fd), r.peer, outcome(r), f"{r.line:,}")
                     for r in rows[: _MORE_ROWS if verbose else _ROWS]
                 ),
-                title="connections" if verbose else "connections that failed or never came",
+                title="connections" if verbose else "connections that failed or were never made",
                 right_aligned=(1, 4),
             )
         fine = Counter(row.result for row in log.connections if _fine(row))

@@ -137,7 +137,7 @@ def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
         return _futex(task, blocked, tasks)
     slept = _SLEEP.search(blocked.text) if blocked.syscall in _SLEEPS else None
     if slept is not None and "TIMER_ABSTIME" in flags(blocked, 1):
-        return "its hour to come (TIMER_ABSTIME)"
+        return "a set time (TIMER_ABSTIME)"
     if slept is not None:
         return f"{int(slept['seconds']) + int(slept['rest']) / 1e9:g} s to pass"
     if blocked.syscall in ("wait4", "waitpid", "waitid"):

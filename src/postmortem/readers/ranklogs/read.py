@@ -20,7 +20,7 @@ from postmortem.readers.formats import ELF_MAGIC
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
-from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
+from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
@@ -73,8 +73,8 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    assembly = Assembly(_of_their_ranks(read), found)
-    logs = assembly.logs(world)
+    builder = FactBuilder(_of_their_ranks(read), found)
+    logs = builder.logs(world)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -82,7 +82,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         tuple(sources),
         tuple(problems),
         tuple(forms),
-        assembly.labels(),
+        builder.labels(),
         found.left_out,
         joined([*told, _of_nccl(logs)]),
     )

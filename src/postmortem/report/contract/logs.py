@@ -82,6 +82,8 @@ class Exit(Shape):
     host: str | None
     code: int | None
     signal: str | None
+    memory: bool
+    """the launcher, or the kernel, says that it was killed for memory"""
     launcher: str
     file: str
     line: int

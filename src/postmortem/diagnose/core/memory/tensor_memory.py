@@ -18,7 +18,7 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
-from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Frame, Thread
@@ -51,7 +51,7 @@ def tensor_memory(crash: Crash) -> Findings:
     index = _kernel(crashed)
     if index is None:
         return
-    asked = behalf(crash.threads)
+    asked = waiting_caller(crash.threads)
     operator = _operator(crashed) or (_operator(asked) if asked is not None else None)
     named = f" of {operator}" if operator else ""
     if owner(crashed.frames[index]) is Owner.GENERATED:

@@ -30,7 +30,7 @@ def collective_mismatch(blame: Attribution) -> Findings:
         title=clip(f"{who} {party.why}; the others {cause.most}", 100),
         cause=f"{who} {party.why}{phrases.at_frame(party.failure)}, while most others called "
         f"{cause.most}."
-        f"{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
+        f"{phrases.torchrun_words(blame)}",
         confidence=phrases.how_sure(blame),
         next_steps=(
             *phrases.look_at(blame),

@@ -13,13 +13,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import WaitsElsewhere
-from postmortem.diagnose.ranks.phrases import (
-    cite,
-    look_at,
-    ranks_words,
-    torchrun_words,
-    victims_words,
-)
+from postmortem.diagnose.ranks.phrases import cite, look_at, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -35,7 +29,7 @@ def odd_call_site(blame: Attribution) -> Findings:
         title=clip(f"{who} {blame.first[0].why}; the others in {most}", 100),
         cause=f"{who} {blame.first[0].why}, while most others wait in {most}: they "
         f"are not in "
-        f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
+        f"the same collective.{torchrun_words(blame)}",
         confidence=Confidence.POSSIBLE if cause.if_one_group else Confidence.LIKELY,
         next_steps=(
             *look_at(blame),

@@ -13,7 +13,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import NamedBy
 from postmortem.diagnose.ranks.causes import NamedMissing
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _WORDS = {
@@ -41,7 +41,7 @@ def rank_named_missing(blame: Attribution) -> Findings:
         lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} {words}, say other ranks; what {it} did instead is for {its} own lines to "
-        f"tell.{victims_words(blame)}{torchrun_words(blame)}",
+        f"tell.{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
             "read its last lines: postmortem logs --split DIR writes one file per rank",

@@ -12,7 +12,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -25,7 +25,7 @@ def undecided_errors(blame: Attribution) -> Findings:
     said = "; ".join(f"{p.words}: {clip(p.why, 120)}" for p in blame.candidates[:4])
     yield Finding(
         title=clip(f"{who} failed in different ways; which came first is not known", 100),
-        cause=f"each has an error of its own: {said}.{victims_words(blame)}",
+        cause=f"each has an error of its own: {said}.",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "read each of these tracebacks; they may have one cause",

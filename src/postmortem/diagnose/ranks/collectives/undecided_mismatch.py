@@ -14,7 +14,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _TITLES = {
@@ -36,7 +36,7 @@ def undecided_mismatch(blame: Attribution) -> Findings:
         title=clip(title, 100),
         cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "
         f"of them "
-        f"is wrong cannot be decided from these logs.{victims_words(blame)}",
+        f"is wrong cannot be decided from these logs.",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "TORCH_DISTRIBUTED_DEBUG=DETAIL names the collectives, shapes and types of all ranks",

@@ -15,7 +15,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Crashed
-from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, Findings, rule
 
@@ -36,7 +36,7 @@ def mpi_ended_job(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {words}", 100),
-        cause=clip(f"{who} {words}", 400) + f"; MPI ended the job.{victims_words(blame)}",
+        cause=clip(f"{who} {words}", 400) + "; MPI ended the job.",
         confidence=how_sure(blame),
         next_steps=_steps(aborted=aborted, truncated=said.match("mpi-truncated") is not None),
         evidence=cite(blame),

@@ -111,7 +111,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
-        cause=cause + phrases.victims_words(blame) + phrases.torchrun_words(blame),
+        cause=cause + phrases.torchrun_words(blame),
         confidence=phrases.how_sure(blame),
         next_steps=tuple(steps),
         evidence=phrases.cite(blame),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogExit
@@ -89,7 +89,7 @@ def rank_exited_silently(blame: Attribution) -> Findings:
         title=clip(f"{who} {blame.first[0].why}{told}", 100),
         cause=f"{who} {how}, {no_error}; "
         + ("standard error" if heard else f"what {'it' if one else 'they'} wrote")
-        + f" {elsewhere}.{victims_words(blame)}{torchrun_words(blame)}",
+        + f" {elsewhere}.{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if one else Confidence.POSSIBLE,
         next_steps=steps,
         evidence=cite(blame, above),

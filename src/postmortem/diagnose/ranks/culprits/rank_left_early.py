@@ -13,7 +13,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import LeftEarly
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -26,7 +26,7 @@ def rank_left_early(blame: Attribution) -> Findings:
         lead=who,
         title=clip(f"{who} ended with 0 while the others still waited for a peer", 100),
         cause=f"no launcher lists {who} as failed, and it has no error: it had ended with 0 when "
-        f"the others lost their peer.{victims_words(blame)}{torchrun_words(blame)}",
+        f"the others lost their peer.{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
             "compare the number of steps of each rank: uneven shards, an early return or break",

@@ -21,7 +21,6 @@ from postmortem.diagnose.ranks.phrases import (
     look_at,
     ranks_words,
     torchrun_words,
-    victims_words,
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.rank_logs import LogFailure
@@ -46,7 +45,7 @@ def rank_raised(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {verb} {said}", 100),
-        cause=f"{_began(failure)}{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{_began(failure)}{host}{means}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(*advice(failure), *look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),

@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SilentAlone
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -30,8 +30,7 @@ def rank_silent(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} {words}", 100),
-        cause=f"{who} is the only one that reports nothing: {means}."
-        f"{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{who} is the only one that reports nothing: {means}.{torchrun_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             *(("kill -CONT PID  lets it go on; did a debugger or a shell stop it?",) * halted),

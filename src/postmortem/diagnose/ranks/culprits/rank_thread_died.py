@@ -27,7 +27,7 @@ def rank_thread_died(blame: Attribution) -> Findings:
         title=clip(f"a thread of {who} died of {party.why}", 100),
         cause=f"a thread of {who} raised {clip(party.why, 300)}{phrases.at_frame(party.failure)}; "
         f"the process "
-        f"lived on without it.{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
+        f"lived on without it.{phrases.torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
             *phrases.look_at(blame),

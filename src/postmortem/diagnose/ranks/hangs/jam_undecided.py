@@ -16,7 +16,7 @@ from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
-from postmortem.diagnose.ranks.phrases import cite, victims_words
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_sets import rank_words
 
@@ -39,7 +39,7 @@ def jam_undecided(blame: Attribution) -> Findings:
     yield Finding(
         title=clip(_title(jam), 100),
         cause=f"{'; '.join(filter(None, (told, others))) or 'some ranks wait'}, and nothing in the "
-        f"dumps tells who began.{doubt}{victims_words(blame)}",
+        f"dumps tells who began.{doubt}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "TORCH_NCCL_ENABLE_TIMING=1 makes the dumps tell whose device has not begun",

@@ -15,7 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
@@ -39,7 +39,7 @@ def gpu_failed(blame: Attribution) -> Findings:
         title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
         cause=f"{words.meaning(tie)} The driver says: {clip(event.words, 200)}. "
         f"Of {who}: {blame.tie_said or 'no error of its own'}."
-        f"{host}{words.joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        f"{host}{words.joined(tie)}{torchrun_words(blame)}",
         confidence=confidence,
         next_steps=words.steps_of(tie),
         evidence=words.cite_all(blame),

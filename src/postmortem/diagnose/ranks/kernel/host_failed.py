@@ -13,7 +13,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
@@ -37,7 +37,7 @@ def host_failed(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(title, 100),
-        cause=f"{meaning(tie)}{stack}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{meaning(tie)}{stack}{joined(tie)}{torchrun_words(blame)}",
         confidence=surely(blame),
         next_steps=steps_of(tie),
         evidence=cite_all(blame),

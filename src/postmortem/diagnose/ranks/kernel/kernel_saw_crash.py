@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
-from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.text import shell_word
@@ -39,7 +39,7 @@ def kernel_saw_crash(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=clip(f"{who} died of {signal}{place}: {event.brief}", 100),
-        cause=f"{did}{words.meaning(tie)}{words.joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{did}{words.meaning(tie)}{words.joined(tie)}{torchrun_words(blame)}",
         confidence=words.surely(blame),
         next_steps=tuple(dict.fromkeys(steps)),
         evidence=words.cite_all(blame),

@@ -15,7 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
@@ -34,7 +34,7 @@ def killed_for_memory(blame: Attribution) -> Findings:
         title = f"{who} lost a DataLoader worker that the kernel killed for memory"
     cause = (
         f"{event.words[0].upper()}{event.words[1:]}; it is pid {event.pid}. {meaning(tie)}"
-        f"{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}"
+        f"{joined(tie)}{torchrun_words(blame)}"
     )
     steps = [
         "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",

@@ -13,7 +13,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import HostFailed
-from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
@@ -28,7 +28,7 @@ def node_failed(blame: Attribution) -> Findings:
     yield Finding(
         title=f"the host {host} failed, says Slurm",
         cause=f"Slurm lost the host {host} and ended the job: a crash or a reboot of it, its "
-        f"network, or Slurm's daemon there.{there[:2].upper()}{there[2:]}{victims_words(blame)}",
+        f"network, or Slurm's daemon there.{there[:2].upper()}{there[2:]}",
         confidence=Confidence.LIKELY,
         next_steps=(
             f"sinfo -R -n {named}; scontrol show node {named}  say since when, and what the "

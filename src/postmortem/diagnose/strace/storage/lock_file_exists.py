@@ -3,7 +3,7 @@
 What it means
     A program made a lock by creating a file that must not exist (O_CREAT|O_EXCL) and got
     EEXIST: another process holds the lock, or one that was killed has left it behind. Nobody
-    removes such a file for the dead; who waits for it waits for ever. PyTorch's builds of
+    removes such a file for the dead; who waits for it waits forever. PyTorch's builds of
     extensions (…/torch_extensions/…/lock) and many caches lock so.
 
 How to be sure

@@ -64,7 +64,7 @@ class ReadLog:
     """What became of jobs whose events stand in the file."""
 
 
-class Assembly:
+class FactBuilder:
     """Facts of several files, joined."""
 
     def __init__(self, read: list[ReadLog], found: Found) -> None:
