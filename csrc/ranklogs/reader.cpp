@@ -6,6 +6,7 @@
 #include <span>
 
 #include "ranklogs/clean.h"
+#include "ranklogs/held_lines.h"
 #include "ranklogs/links.h"
 #include "ranklogs/loggers.h"
 #include "ranklogs/prefix_cache.h"
@@ -66,14 +67,6 @@ bool is_binary(std::string_view line) noexcept {
   });
 }
 
-struct Held {
-  std::string text;
-  std::uint64_t line = 0;  // in the file
-  bool plain = false;      // it is nothing special, and no error is open above it
-  bool looked_at = false;
-  Again again;
-};
-
 struct Writer {
   std::uint32_t index = 0;
   Label label;
@@ -92,18 +85,6 @@ struct Writer {
   Held& word(std::size_t number) { return words[number & (words.size() - 1)]; }
   const Held& word(std::size_t number) const { return words[number & (words.size() - 1)]; }
 };
-
-// The last lines of a writer that were nothing special, the oldest first.
-std::vector<std::string> plain_above(const Writer& writer) {
-  std::vector<std::string> above;
-  const std::size_t held = writer.words.size();
-  const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
-  for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
-    if (writer.word(k).plain) above.push_back(writer.word(k).text);
-  }
-  std::reverse(above.begin(), above.end());
-  return above;
-}
 
 // Ray prints a line of several processes once, and how often it left it out.
 std::string_view without_count(std::string_view text) noexcept {
@@ -153,6 +134,8 @@ class Reader {
   void close(Writer& writer);
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
+  std::vector<std::string> plain_above(const Writer& writer) const;
+  void hold(Held& word, std::string_view text);
   void special(Writer& writer);
   void look_at(Writer& writer, Held& word);
   void look_back(Writer& writer, Held& word);
@@ -171,6 +154,7 @@ class Reader {
   std::uint32_t last_index_ = 0;
   char stream_ = 0;  // of the line at hand
   Forms forms_;
+  HeldTexts texts_;
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
@@ -182,6 +166,18 @@ class Reader {
   std::uint32_t piece_of_ = 0;
   std::string_view piece_;
 };
+
+// The last lines of a writer that were nothing special, the oldest first.
+std::vector<std::string> Reader::plain_above(const Writer& writer) const {
+  std::vector<std::string> above;
+  const std::size_t held = writer.words.size();
+  const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
+  for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
+    if (writer.word(k).plain) above.emplace_back(texts_.of(writer.word(k)));
+  }
+  std::reverse(above.begin(), above.end());
+  return above;
+}
 
 std::uint32_t Reader::writer_of(const Prefix& prefix) {
   if (!prefix.any()) return 0;
@@ -257,9 +253,6 @@ void Reader::expect(std::span<const Line> lines) {
   }
   for (const Writer* const writer : std::span(writers).first(count)) {
     if (!writer->words.empty()) __builtin_prefetch(&writer->word(writer->next_word));
-  }
-  for (const Writer* const writer : std::span(writers).first(count)) {
-    if (!writer->words.empty()) __builtin_prefetch(writer->word(writer->next_word).text.data());
   }
 }
 
@@ -399,10 +392,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
     word = &writer.word(writer.next_word++);
-    word->text.assign(text.substr(0, kLongestWords));
-    word->line = log_.lines;
-    word->plain = word->looked_at = false;
-    word->again = {};
+    hold(*word, text.substr(0, kLongestWords));
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
@@ -456,6 +446,20 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (!(kinds & kOpens)) close(writer);
 }
 
+void Reader::hold(Held& word, std::string_view text) {
+  if (texts_.is_crowded()) {
+    texts_.pack([this](const auto& use) {
+      for (const auto& writer : writers_) {
+        for (Held& held : writer->words) use(held);
+      }
+    });
+  }
+  texts_.put(word, text);
+  word.line = log_.lines;
+  word.plain = word.looked_at = false;
+  word.again = {};
+}
+
 // What stands right above an error is learned, and work is looked for behind it.
 void Reader::special(Writer& writer) {
   const std::size_t held = writer.words.size();
@@ -472,14 +476,15 @@ void Reader::special(Writer& writer) {
 // A line that was no sample when it came, and turns out to stand above an error or at the end.
 void Reader::look_back(Writer& writer, Held& word) {
   if (!word.plain || word.looked_at) return;
-  word.again = forms_.learn(writer.index, word.text, word.line);
+  word.again = forms_.learn(writer.index, texts_.of(word), word.line);
   word.looked_at = true;
 }
 
 // A line away from errors, or still within the region of one, which is nothing to learn from.
 void Reader::look_at(Writer& writer, Held& word) {
-  const Again again = writer.open ? forms_.find(writer.index, word.text)
-                                  : forms_.learn(writer.index, word.text, word.line);
+  const std::string_view text = texts_.of(word);
+  const Again again =
+      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, word.line);
   word.again = again;
   word.looked_at = true;
   if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
@@ -488,7 +493,7 @@ void Reader::look_at(Writer& writer, Held& word) {
   if (!wanted && again.times != options_.work_alike) return;
   if (wanted) --writer.work_wanted;
   std::vector<PlainLine>& work = writer.label.work;
-  work.push_back({word.line, word.text, again});
+  work.push_back({word.line, std::string(text), again});
   if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
 }
 
@@ -551,13 +556,13 @@ Log Reader::finish() {
     const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(writer.word(k).text);
+      writer.label.last_words.emplace_back(texts_.of(writer.word(k)));
     }
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
       Held& word = writer.word(k);
       look_back(writer, word);
-      writer.label.tail.push_back({word.line, std::move(word.text), word.again});
+      writer.label.tail.push_back({word.line, std::string(texts_.of(word)), word.again});
     }
     log_.labels.push_back(std::move(writer.label));
   }
