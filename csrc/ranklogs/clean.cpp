@@ -86,4 +86,21 @@ bool out_of_docker(std::string_view line, std::string& text) {
   return true;
 }
 
+// No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
+bool has_controls(std::string_view line) noexcept {
+  unsigned char seen = 0;
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    seen |= static_cast<unsigned char>((byte < 0x20) | (byte == 0x7f));
+  }
+  return seen != 0;
+}
+
+bool is_binary(std::string_view line) noexcept {
+  return std::any_of(line.begin(), line.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x07 || (byte >= 0x0e && byte < 0x1b) || (byte > 0x1b && byte < 0x20);
+  });
+}
+
 }  // namespace pm::ranklogs

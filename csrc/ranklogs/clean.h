@@ -18,4 +18,10 @@ inline constexpr std::string_view kDockerHead = "{\"log\":\"";
 // Puts what the program wrote into `text`, without its line end; false where it is no such line.
 bool out_of_docker(std::string_view line, std::string& text);
 
+bool has_controls(std::string_view line) noexcept;
+
+// Whether characters stand in it that no text has; those of terminals (backspace, escape, bells) it
+// may have.
+bool is_binary(std::string_view line) noexcept;
+
 }  // namespace pm::ranklogs

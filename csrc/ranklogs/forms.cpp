@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ranklogs/loggers.h"
+#include "ranklogs/words.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -326,15 +327,11 @@ std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) 
 // Words that stand before a colon in the output of any program.
 bool is_log_word(std::string_view name) noexcept {
   if (std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c); })) return true;
-  for (const std::string_view word :
-       {"INFO", "WARNING",    "WARN",      "ERROR",   "DEBUG",   "CRITICAL", "FATAL",
-        "NOTE", "TRACE",      "info",      "warning", "error",   "debug",    "note",
-        "srun", "slurmstepd", "wandb",     "Epoch",   "epoch",   "step",     "Step",
-        "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
-    if (name == word) return true;
-  }
-  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") ||
-         name.ends_with("Exception") || is_file_name(name);
+  const auto is_it = [&](std::string_view word) { return name == word; };
+  const auto ends_it = [&](std::string_view end) { return name.ends_with(end); };
+  return std::ranges::any_of(kLevels, is_it) || std::ranges::any_of(kNoHosts, is_it) ||
+         std::ranges::any_of(kNoHostEnds, ends_it) || name.starts_with("slurmstepd-") ||
+         is_file_name(name);
 }
 
 // "[host:0] " and "[3] " of a log whose grammar has them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ranklogs/forms.h"
+#include "ranklogs/words.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -61,15 +62,15 @@ std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept {
 
 RecordHead record_head(std::string_view text) noexcept {
   constexpr std::size_t kLongestPlace = 120;
-  for (const std::string_view level : {"ERROR ", "INFO ", "WARNING ", "CRITICAL ", "DEBUG "}) {
+  for (const std::string_view level : kLevels) {
     if (!text.starts_with(level)) continue;
-    constexpr std::string_view kTime = "dd-dd dd:dd:dd ";
+    constexpr std::string_view kTime = " dd-dd dd:dd:dd ";
     if (!has_form(text.substr(level.size()), kTime)) return {};
     const std::size_t place = level.size() + kTime.size();
     const std::size_t end = text.substr(0, place + kLongestPlace).find("] ", place);
     if (end == std::string_view::npos || !is_digit(text[end - 1])) return {};
     if (text.substr(place, end - place).find(".py:") == std::string_view::npos) return {};
-    return {end + 2, level[0] == 'E' || level[0] == 'C'};
+    return {end + 2, level[0] == 'E' || level[0] == 'C' || level[0] == 'F'};
   }
   return {};
 }

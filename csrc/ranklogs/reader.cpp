@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <span>
 
 #include "ranklogs/clean.h"
-#include "ranklogs/held_lines.h"
 #include "ranklogs/links.h"
 #include "ranklogs/loggers.h"
 #include "ranklogs/prefix_cache.h"
 #include "ranklogs/region_store.h"
 #include "ranklogs/sections.h"
-#include "ranklogs/work.h"
+#include "ranklogs/spool.h"
+#include "ranklogs/work_behind.h"
+#include "ranklogs/writers.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -20,19 +20,10 @@ namespace {
 constexpr std::size_t kLongestRow = 4000;
 constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
-constexpr std::size_t kMostLabels = 200000;
-constexpr std::size_t kLastWords = 3;
-constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and those before it
-// Of few writers more is kept: how a process ended is told by its last lines, if by anything.
-constexpr std::size_t kTail = 32;
-constexpr std::size_t kMostTails = 1024;
-static_assert(std::has_single_bit(kTail) && std::has_single_bit(kHeldWords));
 constexpr std::size_t kLongestWords = 400;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
 constexpr unsigned kPatience = 6;
-constexpr std::size_t kSpilled = std::size_t{32} << 10;
-constexpr std::size_t kMostSpilled = std::size_t{64} << 20;
 
 constexpr Kinds kOpens =
     bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kFrames) | bit(Kind::kLauncher);
@@ -42,49 +33,12 @@ constexpr std::size_t kMostCounts = 4'000'000;
 // What work looks like is learned from the first lines of a writer, from some of the others, and
 // from those right above an error.
 constexpr std::uint64_t kLearned = 128;
-// Lines of work that are looked for behind an error, and lines among which they are.
-constexpr unsigned kWorkBehind = 12;
-constexpr unsigned kLookedAt = 4096;
-constexpr std::size_t kMostWork = 96;
-constexpr std::size_t kMostSharedWork = 1200;  // of lines without a prefix
 constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kError);
 
-// No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
-bool has_controls(std::string_view line) noexcept {
-  unsigned char seen = 0;
-  for (const char c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    seen |= static_cast<unsigned char>((byte < 0x20) | (byte == 0x7f));
-  }
-  return seen != 0;
+// One line in sixteen, in no step with what is printed again and again.
+bool is_sample(std::uint64_t line) noexcept {
+  return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
 }
-
-// Characters that no text has; those of terminals (backspace, escape, bells) it may have.
-bool is_binary(std::string_view line) noexcept {
-  return std::any_of(line.begin(), line.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x07 || (byte >= 0x0e && byte < 0x1b) || (byte > 0x1b && byte < 0x20);
-  });
-}
-
-struct Writer {
-  std::uint32_t index = 0;
-  Label label;
-  std::unique_ptr<Region> open;
-  std::size_t open_bytes = 0;
-  unsigned quiet = 0;
-  std::vector<Held> words;  // a ring, of a power of two
-  std::size_t next_word = 0;
-  std::size_t learned_words = 0;
-  unsigned work_wanted = 0;  // behind the last error
-  unsigned looked_at = 0;
-  std::uint64_t error_line = 0;
-  std::string pending;  // text for the sink
-
-  // Where the line goes that comes after `number` others, and what was there before.
-  Held& word(std::size_t number) { return words[number & (words.size() - 1)]; }
-  const Held& word(std::size_t number) const { return words[number & (words.size() - 1)]; }
-};
 
 // Ray prints a line of several processes once, and how often it left it out.
 std::string_view without_count(std::string_view text) noexcept {
@@ -93,27 +47,14 @@ std::string_view without_count(std::string_view text) noexcept {
   return at == std::string_view::npos ? text : text.substr(0, at);
 }
 
-// One line in sixteen, in no step with what is printed again and again.
-bool is_sample(std::uint64_t line) noexcept {
-  return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
-}
-
-// Every second one: the rest still stands behind each part of the log.
-void thin(std::vector<PlainLine>& work) {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < work.size(); i += 2) {
-    if (i != kept) work[kept] = std::move(work[i]);
-    ++kept;
-  }
-  work.resize(kept);
-}
-
 class Reader {
  public:
   explicit Reader(const Options& options)
-      : options_(options), literals_(options.keep), store_(options.kept_bytes) {
-    writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
-  }
+      : options_(options),
+        literals_(options.keep),
+        behind_(options, writers_.texts()),
+        store_(options.kept_bytes),
+        spool_(options.sink, writers_) {}
 
   void vote_on(std::string_view sample) { log_.grammar = vote(sample); }
 
@@ -125,7 +66,7 @@ class Reader {
   void expect(std::span<const Line> lines);
   void copies(std::string_view raw, std::uint64_t times);
   void line(std::string_view raw);
-  std::uint32_t writer_of(const Prefix& prefix);
+  std::uint32_t writer_of(const Prefix& prefix) { return writers_.of(prefix, log_); }
   std::uint32_t writer_above(std::string_view text);
   void tagged(Prefix prefix, std::string_view text);
   std::string_view without_repeats(std::string_view text, std::string_view head);
@@ -134,13 +75,6 @@ class Reader {
   void close(Writer& writer);
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
-  std::vector<std::string> plain_above(const Writer& writer) const;
-  void hold(Held& word, std::string_view text);
-  void special(Writer& writer);
-  void look_at(Writer& writer, Held& word);
-  void look_back(Writer& writer, Held& word);
-  void spill(std::uint32_t index);
-  void hand_out(std::uint32_t index, std::string_view text);
 
   const Options& options_;
   const KeepLiterals literals_;
@@ -148,84 +82,21 @@ class Reader {
   const CachedPrefix* likely_ = nullptr;  // of the line at hand
   std::array<const CachedPrefix*, kMostAtOnce> expected_{};
   Log log_;
-  std::vector<std::unique_ptr<Writer>> writers_;
-  std::unordered_map<std::string, std::uint32_t> known_;
-  std::string key_, last_key_, clean_, joined_, docker_;
-  std::uint32_t last_index_ = 0;
+  Writers writers_;
+  std::string clean_, joined_, docker_;
   char stream_ = 0;  // of the line at hand
-  Forms forms_;
-  HeldTexts texts_;
+  WorkBehind behind_;
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
   RegionStore store_;
-  std::size_t pending_bytes_ = 0;
+  Spool spool_;
   // What the line at hand came to: its pieces, whose the last one is, and if it is nothing special.
   unsigned pieces_ = 0;
   bool plain_ = false;
   std::uint32_t piece_of_ = 0;
   std::string_view piece_;
 };
-
-// The last lines of a writer that were nothing special, the oldest first.
-std::vector<std::string> Reader::plain_above(const Writer& writer) const {
-  std::vector<std::string> above;
-  const std::size_t held = writer.words.size();
-  const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
-  for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
-    if (writer.word(k).plain) above.emplace_back(texts_.of(writer.word(k)));
-  }
-  std::reverse(above.begin(), above.end());
-  return above;
-}
-
-std::uint32_t Reader::writer_of(const Prefix& prefix) {
-  if (!prefix.any()) return 0;
-  key_.clear();
-  const auto number = [&](char name, std::int64_t value) {
-    if (value < 0) return;
-    key_ += name;
-    key_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  const auto text = [&](char name, std::string_view value) {
-    if (value.empty()) return;
-    key_ += name;
-    key_ += value;
-    key_ += '\0';
-  };
-  number('t', prefix.task);
-  number('r', prefix.rank);
-  number('l', prefix.local);
-  number('p', prefix.pid);
-  text('h', prefix.host);
-  text('k', prefix.pod);
-  text('w', prefix.worker);
-  text('s', prefix.section);
-  if (key_ == last_key_) return last_index_;
-  auto found = known_.find(key_);
-  if (found == known_.end()) {
-    if (writers_.size() >= kMostLabels) {
-      ++log_.nameless;
-      return 0;
-    }
-    found = known_.emplace(key_, static_cast<std::uint32_t>(writers_.size())).first;
-    auto writer = std::make_unique<Writer>();
-    writer->label.at_marks.resize(log_.marks.size());
-    writer->index = found->second;
-    writer->label.host = prefix.host;
-    writer->label.pod = prefix.pod;
-    writer->label.worker = prefix.worker;
-    writer->label.section = prefix.section;
-    writer->label.local = prefix.local;
-    writer->label.rank = prefix.rank;
-    writer->label.task = prefix.task;
-    writer->label.pid = prefix.pid;
-    writers_.push_back(std::move(writer));
-  }
-  last_key_ = key_;
-  last_index_ = found->second;
-  return last_index_;
-}
 
 void Reader::take(std::span<const Line> lines) {
   expect(lines);
@@ -247,7 +118,7 @@ void Reader::expect(std::span<const Line> lines) {
   for (const CachedPrefix* const prefix : std::span(expected_).first(lines.size())) {
     if (prefix == nullptr) continue;
     __builtin_prefetch(prefix->text.data());
-    writers[count] = writers_[prefix->writer].get();
+    writers[count] = &writers_[prefix->writer];
     __builtin_prefetch(&writers[count]->label.lines);
     __builtin_prefetch(&writers[count++]->next_word);
   }
@@ -271,9 +142,9 @@ void Reader::copies(std::string_view raw, std::uint64_t times) {
     log_.lines += passed;
     log_.binary_lines += passed * (log_.binary_lines - binary);
     log_.nameless += passed * (log_.nameless - nameless);
-    writers_[piece_of_]->label.lines += passed;
+    writers_[piece_of_].label.lines += passed;
     if (!options_.sink) continue;
-    for (std::uint64_t k = 0; k < passed; ++k) hand_out(piece_of_, piece_);
+    for (std::uint64_t k = 0; k < passed; ++k) spool_.take(piece_of_, piece_);
   }
 }
 
@@ -327,7 +198,7 @@ std::uint32_t Reader::writer_above(std::string_view text) {
     record_ = 0;
     return 0;
   }
-  if (record_ && writers_[record_]->open) return record_;
+  if (record_ && writers_[record_].open) return record_;
   stream_ = sections_.here().stream;
   return writer_of(sections_.here());
 }
@@ -376,7 +247,7 @@ void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
 }
 
 void Reader::piece(std::uint32_t index, std::string_view text) {
-  Writer& writer = *writers_[index];
+  Writer& writer = writers_[index];
   Label& label = writer.label;
   ++label.lines;
   if (label.lines == 1) label.first_line = log_.lines;
@@ -385,21 +256,22 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   piece_of_ = index;
   piece_ = text;
   plain_ = false;
-  if (options_.sink) hand_out(index, text);
+  if (options_.sink) spool_.take(index, text);
   text = without_count(text);
   Held* word = nullptr;
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
     word = &writer.word(writer.next_word++);
-    hold(*word, text.substr(0, kLongestWords));
+    writers_.hold(*word, text.substr(0, kLongestWords), log_.lines);
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
+  if (head.size && !head.error) kinds &= ~bit(Kind::kTraceback);  // logged, and survived
   const bool plain = !kinds;
-  if (kinds & kErrors) special(writer);
+  if (kinds & kErrors) behind_.error(writer, log_.lines);
   if (kinds & bit(Kind::kLink)) {
     links_.take(text, log_.lines);
     kinds &= ~bit(Kind::kLink);
@@ -427,7 +299,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     if (writer.quiet > kPatience) {
       close(writer);
     } else {
-      if (plain && word && writer.work_wanted) look_at(writer, *word);
+      if (plain && word && writer.work_wanted) behind_.look_at(writer, *word);
       append(writer, text, kinds);
       return;
     }
@@ -436,7 +308,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (plain && word) {
     word->plain = true;
     if (writer.work_wanted || label.lines <= kLearned || is_sample(label.lines)) {
-      look_at(writer, *word);
+      behind_.look_at(writer, *word);
     }
   }
   if (!kinds) return;
@@ -446,61 +318,10 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (!(kinds & kOpens)) close(writer);
 }
 
-void Reader::hold(Held& word, std::string_view text) {
-  if (texts_.is_crowded()) {
-    texts_.pack([this](const auto& use) {
-      for (const auto& writer : writers_) {
-        for (Held& held : writer->words) use(held);
-      }
-    });
-  }
-  texts_.put(word, text);
-  word.line = log_.lines;
-  word.plain = word.looked_at = false;
-  word.again = {};
-}
-
-// What stands right above an error is learned, and work is looked for behind it.
-void Reader::special(Writer& writer) {
-  const std::size_t held = writer.words.size();
-  std::size_t at = writer.next_word - std::min(writer.next_word, held);
-  for (at = std::max(at, writer.learned_words); at < writer.next_word; ++at) {
-    look_back(writer, writer.word(at));
-  }
-  writer.learned_words = writer.next_word;
-  writer.work_wanted = kWorkBehind;
-  writer.looked_at = 0;
-  writer.error_line = log_.lines;
-}
-
-// A line that was no sample when it came, and turns out to stand above an error or at the end.
-void Reader::look_back(Writer& writer, Held& word) {
-  if (!word.plain || word.looked_at) return;
-  word.again = forms_.learn(writer.index, texts_.of(word), word.line);
-  word.looked_at = true;
-}
-
-// A line away from errors, or still within the region of one, which is nothing to learn from.
-void Reader::look_at(Writer& writer, Held& word) {
-  const std::string_view text = texts_.of(word);
-  const Again again =
-      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, word.line);
-  word.again = again;
-  word.looked_at = true;
-  if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
-  const bool wanted =
-      writer.work_wanted && again.times >= options_.work_values && again.since < writer.error_line;
-  if (!wanted && again.times != options_.work_alike) return;
-  if (wanted) --writer.work_wanted;
-  std::vector<PlainLine>& work = writer.label.work;
-  work.push_back({word.line, std::string(text), again});
-  if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
-}
-
 void Reader::mark(std::uint32_t index, std::string_view text) {
   if (log_.marks.size() >= kMostMarks || log_.marks.size() * writers_.size() > kMostCounts) return;
   log_.marks.push_back({log_.lines, index, std::string(text.substr(0, kLongestRow))});
-  for (const auto& writer : writers_) writer->label.at_marks.push_back(writer->label.lines);
+  writers_.mark();
 }
 
 void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
@@ -509,7 +330,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open->label = writer.index;
     writer.open_bytes = 0;
     if (kinds & (bit(Kind::kTraceback) | bit(Kind::kFatal))) {
-      writer.open->before = plain_above(writer);
+      writer.open->before = writers_.plain_above(writer);
     }
   }
   Region& region = *writer.open;
@@ -528,41 +349,22 @@ void Reader::close(Writer& writer) {
   writer.quiet = 0;
 }
 
-void Reader::hand_out(std::uint32_t index, std::string_view text) {
-  std::string& pending = writers_[index]->pending;
-  pending += text;
-  pending += '\n';
-  pending_bytes_ += text.size() + 1;
-  if (pending.size() >= kSpilled) spill(index);
-  if (pending_bytes_ >= kMostSpilled) {
-    for (std::uint32_t i = 0; i < writers_.size(); ++i) spill(i);
-  }
-}
-
-void Reader::spill(std::uint32_t index) {
-  std::string& pending = writers_[index]->pending;
-  if (pending.empty()) return;
-  options_.sink(index, pending);
-  pending_bytes_ -= pending.size();
-  pending.clear();
-}
-
 Log Reader::finish() {
   log_.links = links_.rows();
   for (std::uint32_t i = 0; i < writers_.size(); ++i) {
-    Writer& writer = *writers_[i];
+    Writer& writer = writers_[i];
     close(writer);
-    if (options_.sink) spill(i);
+    if (options_.sink) spool_.spill(i);
     const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.emplace_back(texts_.of(writer.word(k)));
+      writer.label.last_words.emplace_back(writers_.texts().of(writer.word(k)));
     }
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
       Held& word = writer.word(k);
-      look_back(writer, word);
-      writer.label.tail.push_back({word.line, std::string(texts_.of(word)), word.again});
+      behind_.look_back(writer, word);
+      writer.label.tail.push_back({word.line, std::string(writers_.texts().of(word)), word.again});
     }
     log_.labels.push_back(std::move(writer.label));
   }

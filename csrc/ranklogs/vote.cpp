@@ -3,6 +3,7 @@
 
 #include "ranklogs/clean.h"
 #include "ranklogs/forms.h"
+#include "ranklogs/words.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -86,10 +87,8 @@ struct Frames {
 
   // A logger's head: what it says counts.
   static bool has_level(std::string_view text) {
-    for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "WARN", "INFO", "DEBUG"}) {
-      if (text.find(level) != std::string_view::npos) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        kLevels, [&](auto level) { return text.find(level) != std::string_view::npos; });
   }
 };
 

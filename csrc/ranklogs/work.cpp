@@ -1,8 +1,10 @@
 #include "ranklogs/work.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <iterator>
+
+#include "ranklogs/words.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -13,14 +15,6 @@ constexpr std::size_t kFewestLetters = 3;
 // A form with so many values counts, also where it begins again from a checkpoint; fewer may be the
 // numbers of workers, which come by turns.
 constexpr int kMany = 10;
-constexpr std::array<std::string_view, 8> kWrong = {"Error",     "ERROR",     "WARN",  "Warning",
-                                                    "Exception", "Traceback", "FATAL", "CRITICAL"};
-constexpr std::array<std::string_view, 22> kUnits = {
-    "s",   "ms",   "us",      "ns",   "m",     "h",    "d",   "sec",    "secs", "second", "seconds",
-    "min", "mins", "minutes", "hour", "hours", "days", "ago", "millis", "秒",   "分",     "毫秒"};
-// How words end that a time stands behind.
-constexpr std::array<std::string_view, 8> kTimes = {"time",   "TIME", "apsed", "took",
-                                                    "ration", "ency", "eta",   "ETA"};
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 bool is_letter(char c) noexcept {
@@ -50,8 +44,8 @@ bool is_upper(char c) noexcept { return c >= 'A' && c <= 'Z'; }
 // Whether a word calls its line an error or a warning.
 bool is_wrong(std::string_view word) noexcept {
   return word.size() > 3 && std::any_of(word.begin(), word.end(), is_upper) &&
-         std::any_of(kWrong.begin(), kWrong.end(),
-                     [&](auto wrong) { return word.find(wrong) != std::string_view::npos; });
+         std::ranges::any_of(
+             kWrong, [&](auto wrong) { return word.find(wrong) != std::string_view::npos; });
 }
 
 // Whether a number in or behind a word is a time: "took", "eta:", "step_time=".
@@ -60,7 +54,7 @@ bool names_time(std::string_view word) noexcept {
       std::find_if_not(word.begin(), word.end(), [](char c) { return is_letter(c) || c == '_'; });
   word = word.substr(0, static_cast<std::size_t>(letters - word.begin()));
   return word.size() > 2 &&
-         std::any_of(kTimes.begin(), kTimes.end(), [&](auto end) { return word.ends_with(end); });
+         std::ranges::any_of(kTimes, [&](auto end) { return word.ends_with(end); });
 }
 
 bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
@@ -107,7 +101,7 @@ bool is_time(std::string_view word) noexcept {
 }
 
 bool is_unit(std::string_view word) noexcept {
-  return word.ends_with("/s") || std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
+  return word.ends_with("/s") || std::ranges::find(kUnits, word) != std::end(kUnits);
 }
 
 // Eight signs or more of a hash or an identifier.

@@ -391,4 +391,16 @@ Result read_result(const char* arguments, const char* end, bool exact) noexcept 
   return result;
 }
 
+CallParts take_apart(std::string_view call) {
+  CallParts parts;
+  const std::size_t bracket = call.find('(');
+  if (bracket == std::string_view::npos) return parts;
+  const char* const end = call.data() + call.size();
+  Arguments all(call.data() + bracket + 1, end);
+  for (std::string_view argument; all.next(argument);) parts.arguments.emplace_back(argument);
+  const Result result = read_result(call.data() + bracket + 1, end);
+  if (result.known) parts.returned = result.value;
+  return parts;
+}
+
 }  // namespace pm::strace

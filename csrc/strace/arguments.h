@@ -1,8 +1,11 @@
 // Arguments and results of a call as strace writes them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strace/text.h"
 
@@ -97,5 +100,12 @@ struct Result {
 // Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards
 // from the end of the line; where that could be mistaken, all arguments are read.
 Result read_result(const char* arguments, const char* end, bool exact = false) noexcept;
+
+// A call taken apart: what it was given, each as strace wrote it, and what it returned.
+struct CallParts {
+  std::vector<std::string> arguments;
+  std::optional<std::int64_t> returned;  // nothing where it did not, or nobody saw it
+};
+CallParts take_apart(std::string_view call);
 
 }  // namespace pm::strace

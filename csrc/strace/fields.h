@@ -49,14 +49,20 @@ inline constexpr auto kFields<Caller> = std::tuple(
     field<Told::or_none>("argv", &Caller::argv), field("environment", &Caller::environment));
 
 template <>
+inline constexpr auto kFields<CallParts> =
+    std::tuple(field("arguments", &CallParts::arguments), field("returned", &CallParts::returned));
+
+template <>
 inline constexpr auto kFields<Match> = std::tuple(
     field<Told::inside>("", &Match::place), field<Told::or_none>("began_line", &Match::entry_line),
     field("pid", [](const Match& one) { return one.task.pid; }),
     field<Told::or_none>("time", &Match::time), field("syscall", &Match::syscall),
-    field("text", &Match::text), field<Told::or_none>("errno", &Match::error),
-    field<Told::or_none>("fd", &Match::fd), field("target", &Match::target),
-    field("task", &Match::task), field("injected", &Match::injected),
-    field("inferred", &Match::inferred), field("holders", &Match::holders),
+    field("text", &Match::text),
+    field<Told::inside>("", [](const Match& one) { return take_apart(one.text); }),
+    field<Told::or_none>("errno", &Match::error), field<Told::or_none>("fd", &Match::fd),
+    field("target", &Match::target), field("task", &Match::task),
+    field("injected", &Match::injected), field("inferred", &Match::inferred),
+    field("holders", &Match::holders),
     field<Told::seconds_or_none>("seconds", &Match::nanoseconds));
 
 template <>
@@ -85,9 +91,10 @@ inline constexpr auto kFields<FutexUse> =
 template <>
 inline constexpr auto kFields<Blocked> =
     std::tuple(field<Told::inside>("", &Blocked::place), field("syscall", &Blocked::syscall),
-               field("text", &Blocked::text), field("target", &Blocked::target),
-               field<Told::or_none>("since", &Blocked::since), field("awaited", &Blocked::awaited),
-               field("futex", &Blocked::futex));
+               field("text", &Blocked::text),
+               field<Told::inside>("", [](const Blocked& one) { return take_apart(one.text); }),
+               field("target", &Blocked::target), field<Told::or_none>("since", &Blocked::since),
+               field("awaited", &Blocked::awaited), field("futex", &Blocked::futex));
 
 template <>
 inline constexpr auto kFields<Ending> =

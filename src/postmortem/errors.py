@@ -26,3 +26,13 @@ class DebuggerError(Exception):
         super().__init__(what)
         self.what = what
         self.hint = hint
+
+
+class Refusal(Exception):
+    """What was asked for cannot be done here, as one line; the command ends with `status`."""
+
+    status = 3
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.hint = hint

@@ -64,3 +64,8 @@ def some(items: Sequence[object], most: int = 8) -> str:
 def without_numbers(text: str) -> str:
     """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
     return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, without its full stop."""
+    return text.split(". ", 1)[0].rstrip(".")

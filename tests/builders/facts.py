@@ -5,11 +5,11 @@ with the reader that talks to gdb.
 """
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from builders.rules import cases_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.facts.crash import (
@@ -29,8 +29,6 @@ from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
 from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.known_text import known_in
-
-CORPUS = Path(__file__).parents[2] / "corpus"
 
 _FRAME = re.compile(r"^#(?P<index>\d+)\s+(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>.*)$", re.DOTALL)
 _FROM = re.compile(r"\s+from ?(?P<module>[^\s]\S*)$")
@@ -130,9 +128,8 @@ class Case:
         return self.facts.get(fact_type)
 
 
-def load_case(path: Path) -> Case:
-    """Read one ``corpus/FAMILY/RULE/CASE.toml``."""
-    raw = tomllib.loads(path.read_text())
+def load_case(path: Path, raw: dict[str, Any]) -> Case:
+    """Return one ``corpus/FAMILY/RULE/CASE.toml``."""
     return Case(
         name=f"{path.parts[-3]}/{path.parts[-2]}/{path.stem}",
         rule=path.parts[-2],
@@ -155,8 +152,7 @@ def load_case(path: Path) -> Case:
 
 def load_cases() -> list[Case]:
     """Read all cases of rules over core facts, in order of their paths."""
-    paths = sorted(CORPUS.glob("*/*/*.toml"))
-    return [load_case(p) for p in paths if tomllib.loads(p.read_text()).get("facts") == "core"]
+    return [load_case(path, raw) for path, raw in cases_of("core")]
 
 
 def facts_of(raw: dict[str, Any]) -> dict[type, object]:
@@ -172,9 +168,7 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         entry = dict(raw["signal"])
         entry.setdefault("number", _NUMBERS.get(entry["name"], 0))
         facts[Signal] = Signal(**entry)
-    threads = _threads(raw, process.pid)
-    if threads is not None:
-        facts[Threads] = threads
+    threads = facts[Threads] = _threads(raw, process.pid)
     if "fault" in raw:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
@@ -197,8 +191,7 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     words.append(("C++ exception", raw.get("exception", {}).get("what") or "", None))
     if (known := known_in(words)) is not None:
         facts[KnownWords] = known
-    if "modules" in raw:
-        facts[Modules] = Modules(tuple(_module(entry) for entry in raw["modules"]))
+    facts[Modules] = Modules(tuple(_module(entry) for entry in raw.get("modules", ())))
     if "versions" in raw:
         rows = tuple(LibraryVersion(name, text, "case") for name, text in raw["versions"].items())
         facts[Versions] = Versions(rows, process.machine)
@@ -215,10 +208,10 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[CoreFile],  # type: ignore[arg-type]
         process,
     )
-    if threads is not None and threads.crashed is not None:
+    if threads.crashed is not None:
         facts[Thread] = threads.crashed
     if Signal in facts:
-        facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads)  # type: ignore[arg-type]
+        facts[Crash] = Crash(facts[FaultKind], facts[Signal], facts.get(Fault), threads, process)  # type: ignore[arg-type]
     return facts
 
 
@@ -226,7 +219,7 @@ def _crashed_tid(raw: dict[str, Any]) -> int:
     return int(raw.get("thread", {}).get("tid", 1000))
 
 
-def _threads(raw: dict[str, Any], pid: int) -> Threads | None:
+def _threads(raw: dict[str, Any], pid: int) -> Threads:
     items = []
     if "bt" in raw or "thread" in raw:
         entry = {"crashed": raw.get("core", {}).get("origin") != "gcore", **raw.get("thread", {})}
@@ -234,7 +227,7 @@ def _threads(raw: dict[str, Any], pid: int) -> Threads | None:
     for entry in raw.get("threads", ()):
         entry = dict(entry)
         items.append(_thread(entry, entry.pop("bt", "")))
-    return Threads(tuple(items), main_tid=pid) if items else None
+    return Threads(tuple(items), main_tid=pid)
 
 
 def _thread(entry: dict[str, Any], bt: str) -> Thread:

@@ -5,6 +5,9 @@ It shares no code with the reader: each form is written down here from what the 
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from postmortem.report.model import Report
 
 Prefix = Callable[[int, int], str]
 """From rank and ranks per host to what stands before a line of it."""
@@ -30,6 +33,19 @@ FORMS: dict[str, Prefix] = {
         f"\x1b[36m{r // per}: \x1b[0m[node{r // per}:{r % per}]:"
     ),
 }
+
+
+def raised_first(report: Report) -> tuple[int | None, str] | None:
+    """Return the rank that failed first and what it said, as the report's body names both."""
+    first: Any = report.body["first_failure"]
+    return None if first is None else (first["rank"], first["what"])
+
+
+def place_of(report: Report) -> tuple[str, int | None, str]:
+    """Return file, line and function that the card points at."""
+    assert report.highlights is not None
+    place = report.highlights.places[0]
+    return (place.file or "").rpartition("/")[2], place.line, place.function
 
 
 def mixed(texts: Sequence[Sequence[str]], form: str, *, per_host: int, seed: int) -> str:

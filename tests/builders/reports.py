@@ -258,5 +258,6 @@ def full_report() -> Report:
             ),
         ),
         skipped=(Skipped("python_recursion", "PythonStack", "give --python with the executable"),),
-        footer="0.14 s · native stacks · secrets masked (4) · --locals, -v, --json for more",
+        footer=("0.14 s", "native stacks", "secrets masked (4)"),
+        more="--locals, -v, --json for more",
     )

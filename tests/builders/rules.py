@@ -1,5 +1,6 @@
 """What is asked of every rule, and of every case in the corpus, whatever the evidence."""
 
+import functools
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +16,12 @@ Cases = list[tuple[Path, dict[str, Any]]]
 
 def cases_of(facts: str) -> Cases:
     """Return the cases of one kind, each with its file."""
-    read = [(path, tomllib.loads(path.read_text())) for path in sorted(CORPUS.glob("*/*/*.toml"))]
-    return [(path, case) for path, case in read if case.get("facts") == facts]
+    return [(path, case) for path, case in _all_cases() if case.get("facts") == facts]
+
+
+@functools.cache
+def _all_cases() -> Cases:
+    return [(path, tomllib.loads(path.read_text())) for path in sorted(CORPUS.glob("*/*/*.toml"))]
 
 
 def names_of(cases: Cases) -> list[str]:

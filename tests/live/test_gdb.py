@@ -224,9 +224,8 @@ def test_lines_are_found_for_addresses_that_gdb_did_not_walk(
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program traps with ud2")
-@pytest.mark.parametrize("use_python", [True, False])
 def test_line_under_a_signal_handler_is_that_of_the_instruction_itself(
-    gdb: Gdb, crash: Crash, compiled: Compiled, line_of: LineOf, use_python: bool
+    gdb: Gdb, crash: Crash, compiled: Compiled, line_of: LineOf
 ) -> None:
     program = compiled("dies_in_handler.cpp", "-g", "-O1")
     dead = crash([program])
@@ -235,7 +234,7 @@ def test_line_under_a_signal_handler_is_that_of_the_instruction_itself(
     work = next(f for f in walked if f.function == "work()")
     assert work.line == trap
     pcs = {dead.pid + 1_000_000: [f.pc for f in walked if not f.inlined]}
-    stacks = read(dead.core, gdb, program, pcs=pcs, use_python=use_python)
+    stacks = read(dead.core, gdb, program, pcs=pcs)
     assert [row.line for row in stacks.lines[work.pc or 0]] == [trap]
 
 
@@ -248,32 +247,6 @@ def test_python_crash_is_read_with_every_thread(gdb: Gdb, crash: Crash) -> None:
     assert len(stacks.threads) == 3
     functions = [f.function for t in stacks.threads for f in t.frames]
     assert sum("PyEval" in name for name in functions) >= 3
-
-
-def test_commands_alone_tell_the_same_where_gdb_has_no_python(
-    gdb: Gdb, crash: Crash, program: Path, library: Path, line_of: LineOf
-) -> None:
-    dead = crash_program(crash, program, library)
-    full = read(dead.core, gdb, program, with_locals=True)
-    pcs = {dead.pid + 1_000_000: [f.pc for f in full.threads[0].frames]}
-    plain = read(dead.core, gdb, program, with_locals=True, use_python=False, pcs=pcs)
-    assert plain.complete
-    assert plain.problems == ()
-    assert [t.tid for t in plain.threads] == [t.tid for t in full.threads]
-    assert plain.threads[0].current
-    assert plain.instruction_text == full.instruction_text
-    for left, right in zip(plain.threads, full.threads, strict=True):
-        assert [(f.pc, f.line, f.file) for f in left.frames] == [
-            (f.pc, f.line, f.file) for f in right.frames
-        ]
-        assert [f.inlined for f in left.frames] == [f.inlined for f in right.frames]
-    step = named(plain.threads[0], "train_step")
-    assert dict(step.arguments)["step"] == "21"
-    assert dict(step.locals)["doubled"] == "42"
-    innermost = plain.lines[full.threads[0].frames[0].pc or 0]
-    assert innermost[0].line == line_of("inlined_threads.cpp", "store")
-    only = read(dead.core, gdb, program, use_python=False, tid=plain.threads[1].tid)
-    assert [t.tid for t in only.threads] == [plain.threads[1].tid]
 
 
 def test_cut_core_keeps_its_lines(gdb: Gdb, crash: Crash, program: Path, library: Path) -> None:

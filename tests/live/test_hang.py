@@ -488,15 +488,7 @@ def test_a_tool_that_hangs_with_the_process_stopped(
     assert any("gave no answer within 1 s" in row["what"] for row in report["problems"])
 
 
-HANDLED = """
-import faulthandler, os, signal
-faulthandler.register(signal.SIGUSR1)
-reader, writer = os.pipe()
-def take():
-    print("ready", flush=True)
-    os.read(reader, 1)
-take()
-"""
+HANDLED = "import faulthandler, signal\nfaulthandler.register(signal.SIGUSR1)\n" + PIPE
 
 
 def test_a_signal_that_is_handled_and_one_that_would_kill(tmp_path: Path) -> None:

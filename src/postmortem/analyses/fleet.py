@@ -30,7 +30,7 @@ def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
         body=body(seen),
         problems=(*problems, *map(_problem, seen.part.troubles), *outcome.problems),
         skipped=outcome.skipped,
-        footer="--json for all of it",
+        more="--json for all of it",
         settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
     )
 

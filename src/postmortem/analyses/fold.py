@@ -1,41 +1,25 @@
 """``postmortem core --fold``: from many cores to the few crashes that they are."""
 
-from __future__ import annotations
-
+import contextlib
+import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.background import side_by_side
-from postmortem.diagnose.stacks.fold import FoldedCore, diagnosis_of, folded_core, folds, same_crash
+from postmortem.diagnose.stacks.fold import FoldedCore, folded_core, folds, same_crash
 from postmortem.errors import DebuggerError, EvidenceError
-from postmortem.facts.source import Problem, Source
-from postmortem.present.core.fold_blocks import bounded, fold_blocks, fold_highlights, no_core
-from postmortem.present.core.fold_body import fold_body
-from postmortem.present.headline.cores import headline
+from postmortem.facts.source import Problem
+from postmortem.present.core.fold_blocks import cores_report, no_core
 from postmortem.readers.corelist import find_cores
 from postmortem.readers.opening import Progress, is_packed, terminations_unwind
-from postmortem.records import record, replace
-from postmortem.report.model import Report, ordered
-from postmortem.text import counted
-
-if TYPE_CHECKING:
-    import threading
-
+from postmortem.records import replace
+from postmortem.report.model import Report
 
 _MOST_THREADS = 4
 _PROGRESS_SECONDS = 2.0
-
-
-@record
-class _Outcome:
-    """What became of one core: a row, or why there is none."""
-
-    core: FoldedCore | None = None
-    source: Source | None = None
-    problem: Problem | None = None
 
 
 def fold_cores(
@@ -47,67 +31,44 @@ def fold_cores(
     unpacked one at a time, so that the disk has to hold one.
     """
     found = find_cores(named)
-    problems = list(found.problems)
+    options = replace(options, shown=replace(options.shown, blocks=False))
     with terminations_unwind():
-        outcomes = _read_all(
-            found.paths, replace(options, shown=replace(options.shown, blocks=False)), progress
-        )
-    problems += [o.problem for o in outcomes if o.problem is not None]
-    kept, copies = same_crash([o.core for o in outcomes if o.core is not None])
-    if not kept:
+        read = _read_all(found.paths, options, progress)
+    cores = [one for one in read if isinstance(one, FoldedCore)]
+    problems = [*found.problems, *(one for one in read if isinstance(one, Problem))]
+    if not cores:
         raise no_core(named, problems)
-    unread = sum(o.core is None for o in outcomes)
-    problems += [
-        Problem(path, f"is the same crash as {original}: counted once")
-        for path, original in copies.items()
-    ]
-    crashes = folds(kept)
-    return Report(
-        kind="cores",
-        inputs=tuple(o.source for o in outcomes if o.source is not None),
-        verdict=headline(crashes),
-        failed=any(core.failed for core in kept),
-        diagnoses=ordered(diagnosis_of(fold) for fold in crashes if fold.example.diagnosis),
-        blocks=fold_blocks(crashes, verbose=options.shown.verbose),
-        body=fold_body(crashes, unread),
-        problems=bounded(problems),
-        footer=f"{counted(len(kept), 'core')} read",
-        highlights=fold_highlights(crashes),
-    )
+    kept, copies = same_crash(cores)
+    for path, original in copies.items():
+        problems.append(Problem(path, f"is the same crash as {original}: counted once"))
+    sources, unread = [core.source for core in cores], len(read) - len(cores)
+    return cores_report(folds(kept), sources, problems, unread, verbose=options.shown.verbose)
 
 
 def _read_all(
     paths: Sequence[Path], options: CoreOptions, progress: Progress | None
-) -> list[_Outcome]:
-    import threading
-    import time
-
-    unpacking = threading.Lock()
-    outcomes: list[_Outcome] = []
+) -> list[FoldedCore | Problem]:
+    read: list[FoldedCore | Problem] = []
     told = time.monotonic()
-    work = partial(_read, options=options, unpacking=unpacking)
-    for outcome in side_by_side(work, paths, most=_MOST_THREADS):
-        outcomes.append(outcome)
+    work = partial(_read, options=options, unpacking=threading.Lock())
+    for one in side_by_side(work, paths, most=_MOST_THREADS):
+        read.append(one)
         if progress is not None and time.monotonic() - told > _PROGRESS_SECONDS:
             told = time.monotonic()
-            progress(f"{len(outcomes):,} of {len(paths):,} cores read")
-    return outcomes
+            progress(f"{len(read):,} of {len(paths):,} cores read")
+    return read
 
 
-def _read(path: Path, options: CoreOptions, unpacking: threading.Lock) -> _Outcome:
+def _read(path: Path, options: CoreOptions, unpacking: threading.Lock) -> FoldedCore | Problem:
     try:
-        if is_packed(path):
-            with unpacking:
-                report = analyse(path, options)
-        else:
+        with unpacking if is_packed(path) else contextlib.nullcontext():
             report = analyse(path, options)
-        return _Outcome(folded_core(str(path), path.stat().st_mtime, report), report.inputs[0])
+        return folded_core(str(path), path.stat().st_mtime, report)
     except (EvidenceError, DebuggerError) as error:
-        what = getattr(error, "what", None) or str(error)
-        return _Outcome(problem=Problem(str(path), what, error.hint))
+        return Problem(str(path), error.what, error.hint)
     except OSError as error:
-        return _Outcome(problem=Problem(str(path), error.strerror or str(error)))
+        return Problem(str(path), error.strerror or str(error))
     except Exception as error:  # one core that we fail on must not take the others with it
         what = f"unexpected {type(error).__name__}: {error}"
         hint = "this is a bug of postmortem: please report it with this core"
-        return _Outcome(problem=Problem(str(path), what[:300], hint))
+        return Problem(str(path), what[:300], hint)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.analyses.masking import Masking
-from postmortem.analyses.places import with_source
+from postmortem.analyses.places import report_with_source
 from postmortem.diagnose import rule
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.present.gpu.body import gpu_body
@@ -45,7 +45,6 @@ def analyse_gpu(
             core = read_gpu_core(str(opened.path), named=str(path), memory_bytes=bytes_shown)
     outcome = rule.run(rule.load("gpu"), {GpuCore: core})
     diagnoses = ordered(outcome.diagnoses)
-    shown = gpu_highlights(core)
     source = replace(opened.source, truncated=opened.source.truncated or core.truncated)
     report = Report(
         kind="gpu_core",
@@ -57,10 +56,10 @@ def analyse_gpu(
         body=gpu_body(core),
         problems=(*opened.problems, *core.problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="native reader",
-        highlights=None if shown is None else with_source(shown, ran=core.written),
+        footer=("native reader",),
+        highlights=gpu_highlights(core),
     )
-    return Masking(redact=redact).report(report)
+    return Masking(redact=redact).report(report_with_source(report, ran=core.written))
 
 
 def _is_amd(path: Path) -> bool:

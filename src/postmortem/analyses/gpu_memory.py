@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from postmortem.analyses.masking import Masking
-from postmortem.analyses.places import with_source
+from postmortem.analyses.places import report_with_source
 from postmortem.diagnose import rule
 from postmortem.errors import EvidenceError
 from postmortem.facts.gpu_memory import GpuMemory
@@ -43,8 +43,7 @@ def analyse(paths: Sequence[str], *, verbose: bool = False, redact: bool = True)
         body=memory_body(memory),
         problems=(*problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="",
-        highlights=with_source(memory_highlights(memory)),
+        highlights=memory_highlights(memory),
         settled=None if failed else Outcome.UNKNOWN,
     )
-    return masking.report(report)
+    return masking.report(report_with_source(report))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from postmortem.analyses.live_job import HangOptions, read_job
 from postmortem.analyses.masking import Masking
-from postmortem.analyses.places import with_source
+from postmortem.analyses.places import report_with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.hang.holding import deadlocks, holder_up
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -65,6 +65,4 @@ def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         first = samples.problems[0]
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     report = hang_report(job, blame, diagnoses, outcome, samples.problems, verbose=options.verbose)
-    if report.highlights is not None:
-        report = replace(report, highlights=with_source(report.highlights))
-    return masking.report(report)
+    return masking.report(report_with_source(report))

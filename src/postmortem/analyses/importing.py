@@ -38,7 +38,7 @@ def report_on(seen: Importing) -> Report:
         body=fill(Body, seen),
         problems=outcome.problems,
         skipped=outcome.skipped,
-        footer=f"{seen.seconds:.2f} s in {seen.python}",
+        footer=(f"{seen.seconds:.2f} s in {seen.python}",),
         settled=None if failed else Outcome.HEALTHY,
         highlights=None if failed else _highlights(rows),
     )

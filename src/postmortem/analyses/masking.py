@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from postmortem.facts.core import CoreFacts
+from postmortem.facts.process import Process
 from postmortem.readers.present import words_in
 from postmortem.records import replace
 from postmortem.report.model import Report
@@ -16,16 +17,13 @@ class Masking:
     """Masks the facts and the report of one analysis; without `redact`, gives back what it gets."""
 
     def __init__(
-        self,
-        *,
-        redact: bool,
-        env: Iterable[tuple[str, str]] = (),
-        argv: Iterable[Sequence[str]] = (),
+        self, *, redact: bool, process: Process | None = None, argv: Iterable[Sequence[str]] = ()
     ) -> None:
-        """Learn the secrets in an environment and in command lines."""
+        """Learn the secrets in the environment of a process, and in its and other command lines."""
         self.redactor: Redactor | None = None
         if redact:
-            self.redactor = Redactor.from_process(env, (), (), words_in)
+            of = (process.env, process.initial_env, process.argv) if process else ((), (), ())
+            self.redactor = Redactor.from_process(*of, words_in)
             for words in argv:
                 self.redactor.learn_argv(words)
 

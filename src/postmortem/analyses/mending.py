@@ -36,15 +36,15 @@ def mend(machine: Machine) -> list[Step]:
     return [_done(*plan) for plan in _plans(machine)]
 
 
-def _plans(machine: Machine) -> Iterator[tuple[str, str, Callable[[], None]]]:
+def _plans(machine: Machine) -> Iterator[tuple[str, str, Callable[[], object]]]:
     shell = os.getppid()
     name = (text_or_none(f"/proc/{shell}/comm") or "").strip()
     whose = f"for {name} (pid {shell}) and what it starts" if name in _SHELLS else "for this run"
     pids = (os.getpid(), shell) if name in _SHELLS else (os.getpid(),)
     soft, hard = machine.core_limit_soft, machine.core_limit_hard
     if soft is not None and soft != hard:
-        words = f"soft limit {_limit(soft)} -> {_limit(hard)}, {whose}"
-        yield "core limit", words, lambda: _raise_limits(pids)
+        limits = " -> ".join("unlimited" if one is None else str(one) for one in (soft, hard))
+        yield "core limit", f"soft limit {limits}, {whose}", lambda: _raise_limits(pids)
     mask = machine.coredump_filter
     if mask is not None and mask & _FILTER != _FILTER:
         wanted = mask | _FILTER
@@ -56,10 +56,10 @@ def _plans(machine: Machine) -> Iterator[tuple[str, str, Callable[[], None]]]:
     if text is not None and (taker == "none" or shared):
         words = f"{text!r} -> {_PATTERN!r}, until the next boot; back: sysctl -w "
         words += f"kernel.core_pattern='{text}'"
-        yield "core_pattern", words, lambda: _set_pattern(_PATTERN)
+        yield "core_pattern", words, lambda: CORE_PATTERN.write_text(f"{_PATTERN}\n")
 
 
-def _done(name: str, what: str, change: Callable[[], None]) -> Step:
+def _done(name: str, what: str, change: Callable[[], object]) -> Step:
     try:
         change()
     except (OSError, ValueError) as error:
@@ -76,11 +76,3 @@ def _raise_limits(pids: tuple[int, ...]) -> None:
 def _set_filters(pids: tuple[int, ...], mask: int) -> None:
     for pid in pids:
         Path(f"/proc/{pid}/coredump_filter").write_text(f"{mask:#x}\n")
-
-
-def _set_pattern(text: str) -> None:
-    CORE_PATTERN.write_text(f"{text}\n")
-
-
-def _limit(count: int | None) -> str:
-    return "unlimited" if count is None else str(count)

@@ -29,7 +29,7 @@ def report_on(
         body=body(seen),
         problems=(*problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer="--json for all of it",
+        more="--json for all of it",
         settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
         highlights=None if diagnoses else net_highlights(seen),
     )

@@ -9,6 +9,7 @@ from postmortem.present.places import with_values_in_order
 from postmortem.readers.source_lines import find_source, read_lines
 from postmortem.records import replace
 from postmortem.report.card import Highlights, Place
+from postmortem.report.model import Report
 
 
 def with_source(
@@ -25,10 +26,20 @@ def with_source(
     )
 
 
-def with_source_of_core(
-    shown: Highlights, process: Process, binary: BinaryFacts | None, core: str
-) -> Highlights:
-    """Return the highlights of a core with the source as it was when the core was written."""
+def report_with_source(
+    report: Report, *, folders: Iterable[str] = (), ran: float | None = None
+) -> Report:
+    """Return a report with the source of the places on its card, if it has one."""
+    shown = report.highlights
+    if shown is None:
+        return report
+    return replace(report, highlights=with_source(shown, folders=folders, ran=ran))
+
+
+def core_with_source(
+    report: Report, process: Process, binary: BinaryFacts | None, core: str
+) -> Report:
+    """Return the report on a core with the source as it was when the core was written."""
     folders = [value for name, value in process.env if name == "PWD"]
     if binary is not None:
         folders.append(str(Path(binary.path).parent))
@@ -36,7 +47,7 @@ def with_source_of_core(
         written = Path(core).stat().st_mtime
     except OSError:
         written = None
-    return with_source(shown, folders=folders, ran=written)
+    return report_with_source(report, folders=folders, ran=written)
 
 
 def _with_source(place: Place, folders: tuple[str, ...], ran: float | None) -> Place:

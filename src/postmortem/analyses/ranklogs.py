@@ -1,10 +1,9 @@
 """``postmortem logs``: from the logs of many ranks to a report."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from postmortem.analyses.masking import Masking
-from postmortem.analyses.places import with_source
+from postmortem.analyses.places import report_with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
@@ -43,7 +42,7 @@ def analyse_and_split(
     names: Sequence[str], target: str, options: RankLogOptions
 ) -> tuple[Report, str]:
     """Return the report, and in one line what was written where."""
-    folder = own_folder(Path(target))
+    folder = own_folder(target)
     with seekable(find_rank_logs(names)) as found:
         read = read_rank_logs(found, world=options.world_size)
         count = split(read, found, folder, redact=options.redact)
@@ -52,16 +51,14 @@ def analyse_and_split(
 
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
-    sources, problems = list(read.sources), list(read.problems)
-    told = read.logs
-    pids = rank_pids(told.writers, told.exits, told.failures, told.remarks) if found.dumps else ()
+    sources, problems, logs = list(read.sources), list(read.problems), read.logs
+    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own}
     stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
-    recorders = read_recorders(found.recorders, sources, problems)
     logs = replace(
-        read.logs,
+        logs,
         stacks=classes(stacks, workers) if stacks else None,
-        recorders=tuple(recorders),
+        recorders=tuple(read_recorders(found.recorders, sources, problems)),
         flights=tuple(read_flights(found.flights, sources, problems)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)
@@ -75,20 +72,9 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     small = masking.facts(replace(read.logs, recorders=(), flights=()), commands=False)
     logs = replace(small, recorders=read.logs.recorders, flights=read.logs.flights)
     attempts = decide_attempts(logs)
-    of_attempt = logs.of_attempt(attempts.told)
-    facts: dict[type, object] = {
-        Attribution: attempts.blame,
-        RankLogs: of_attempt,
-        Attempts: attempts,
-        Versions: read.versions,
-    }
-    if logs.nccl is not None:
-        facts[Nccl] = logs.nccl
-    outcome = rule.run(rule.load("ranks"), facts)
-    view = ranks_view(logs, attempts, read.left_out)
-    report = ranks_report(
-        view, outcome, read.sources, read.problems, read.forms, verbose=options.verbose
-    )
-    if report.highlights is not None:
-        report = replace(report, highlights=with_source(report.highlights))
-    return masking.report(report)
+    told, blame = logs.of_attempt(attempts.told), attempts.blame
+    facts = {Attribution: blame, RankLogs: told, Attempts: attempts, Nccl: logs.nccl}
+    outcome = rule.run(rule.load("ranks"), facts | {Versions: read.versions})
+    view, verbose = ranks_view(logs, attempts, read.left_out), options.verbose
+    report = ranks_report(view, outcome, read.sources, read.problems, read.forms, verbose=verbose)
+    return masking.report(report_with_source(report))

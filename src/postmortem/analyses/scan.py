@@ -32,7 +32,7 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         skipped=outcome.skipped,
         settled=_settled(facts),
         highlights=scan_highlights(facts.tensors, found),
-        footer=f"{counted(len(facts.sources), 'file')}, {size(whole)}",
+        footer=(f"{counted(len(facts.sources), 'file')}, {size(whole)}",),
     )
 
 

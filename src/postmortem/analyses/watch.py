@@ -20,14 +20,14 @@ def of_ring(path: str) -> Report:
     seen, ended, problems = read_watch_ring(Path(path))
     notes = () if ended else ("the watch was cut off: it did not end by itself",)
     source = Source(path, Path(path).stat().st_size)
-    return report_on(seen, problems, notes, "", (source,))
+    return report_on(seen, problems, notes, (), (source,))
 
 
 def report_on(
     seen: Watching,
     problems: tuple[Problem, ...],
     notes: tuple[str, ...],
-    footer: str,
+    footer: tuple[str, ...],
     inputs: tuple[Source, ...] = (),
 ) -> Report:
     """Return what the watch says of its processes."""

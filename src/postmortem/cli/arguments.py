@@ -60,6 +60,15 @@ def signal_number(text: str) -> int:
     return signal.Signals[name].value
 
 
+def behind_dashes(args: argparse.Namespace) -> list[str]:
+    """Return the command that stands behind a ``--``; none is a usage error."""
+    words: list[str] = args.words
+    words = words[1:] if words[:1] == ["--"] else words
+    if not words:
+        args.parser.error(f"name a command: {args.parser.usage}")
+    return words
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Let SIGTERM end what runs as Ctrl-C does: whatever was started on the way is ended, too."""

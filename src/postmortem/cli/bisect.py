@@ -2,7 +2,7 @@
 
 import argparse
 
-from postmortem.cli.arguments import number, whole
+from postmortem.cli.arguments import behind_dashes, number, whole
 
 SUMMARY = "find the commit that brought a failure; other failures do not mislead it"
 EXAMPLES = """\
@@ -48,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bisect; or, as git's step, tell of one commit."""
-    command = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not command:
-        args.parser.error("name a command: postmortem bisect --good REV -- CMD [ARGS...]")
+    command = behind_dashes(args)
     from postmortem.run import bisecting
     from postmortem.run.options import RunOptions
 

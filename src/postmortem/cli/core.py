@@ -206,8 +206,8 @@ def _explain_gpu(
             blocks=not args.json or args.html is not None,
             progress=status,
         )
-    footer = f"{time.monotonic() - began:.2f} s · {report.footer} · -v, --json for more"
-    return emit(replace(report, problems=(*remarks, *report.problems), footer=footer), args)
+    report = replace(report, problems=(*remarks, *report.problems), more="-v, --json for more")
+    return emit(timed(report, began), args)
 
 
 def _fold(args: argparse.Namespace) -> int:
@@ -226,7 +226,7 @@ def _fold(args: argparse.Namespace) -> int:
     options = replace(_options(args), engine=args.engine or "native")
     with Status() as status:
         report = fold_cores(args.cores or [Path()], options, None if args.quiet else status)
-    footer = f"{report.footer} · postmortem core CORE explains one"
+    footer = (*report.footer, "postmortem core CORE explains one")
     return emit(timed(replace(report, footer=footer), began), args)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import number, signal_number, size_in_bytes, whole
@@ -35,8 +34,6 @@ ended it). What is changed is changed for it alone and ends with it, also when w
 this machine cannot do it the exit status is 3, and nothing was started.
 """
 
-_REFUSED = 3
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is left to the parsers of the kinds: all of it stands before a ``--``."""
@@ -63,16 +60,11 @@ def run(args: argparse.Namespace) -> int:
         parser.error(f"name a command: postmortem emulate {named.kind} ... -- CMD [ARGS...]")
     from postmortem.emulate.fault import CannotEmulate
     from postmortem.emulate.running import run_under
-    from postmortem.run.start import CommandError
 
     try:
-        return run_under(_FAULTS[named.kind](named), command)
+        return run_under(_fault(named), command)
     except CannotEmulate as error:
-        print(f"postmortem: emulate {named.kind}: {error}", file=sys.stderr)
-        return _REFUSED
-    except CommandError as error:
-        print(f"postmortem: {error}", file=sys.stderr)
-        return error.status
+        raise CannotEmulate(f"emulate {named.kind}: {error}") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,14 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     kill = kind("kill", "WHO [--after S] [--signal NAME]", "A rank that dies of a signal.")
-    kill.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
-    kill.add_argument(
-        "--after",
-        type=_seconds,
-        default=0.0,
-        metavar="S",
-        help="seconds from when it is seen first (default: 0)",
-    )
+    slow = kind("slow", "WHO [--factor X] [--after S]", "A rank that is slower than the others.")
+    for one in (kill, slow):
+        one.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
+        one.add_argument(
+            "--after",
+            type=_seconds,
+            default=0.0,
+            metavar="S",
+            help="seconds from when it is seen first (default: 0)",
+        )
     kill.add_argument(
         "--signal",
         type=signal_number,
@@ -150,21 +144,12 @@ def _parser() -> argparse.ArgumentParser:
         help="KILL, SEGV, TERM, ... (default: KILL)",
     )
 
-    slow = kind("slow", "WHO [--factor X] [--after S]", "A rank that is slower than the others.")
-    slow.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
     slow.add_argument(
         "--factor",
         type=number(1.1, 100, "a number from 1.1 to 100"),
         default=4.0,
         metavar="X",
         help="how many times slower (default: 4)",
-    )
-    slow.add_argument(
-        "--after",
-        type=_seconds,
-        default=0.0,
-        metavar="S",
-        help="seconds from when it is seen first (default: 0)",
     )
 
     net = kind(
@@ -207,82 +192,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _disk(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.disk import Disk
-    from postmortem.emulate.fault import CannotEmulate
+def _fault(named: argparse.Namespace) -> Fault:
+    """Return the fault that is asked for; raises CannotEmulate where it is none that can be."""
+    from postmortem.emulate import clock, descriptors, disk, gpu, kill, memory, nan, net, shm, slow
 
-    if named.slow:
-        raise CannotEmulate(
-            "--slow: writes go to memory first, and what limits a device (io.max of a control "
-            "group, dm-delay) needs the device's own rights; nothing here slows one folder honestly"
-        )
-    return Disk(named.path, named.leave, read_only=named.read_only, empty=named.empty)
-
-
-def _shm(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.shm import Shm
-
-    return Shm(named.size)
-
-
-def _memory(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.memory import Memory
-
-    return Memory(named.size, addresses=named.addresses)
-
-
-def _fd(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.descriptors import Descriptors
-
-    return Descriptors(named.count)
-
-
-def _kill(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.kill import Kill
-
-    return Kill(named.who, named.after, named.signal)
-
-
-def _slow(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.slow import Slow
-
-    return Slow(named.who, named.factor, named.after)
-
-
-def _net(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.net import Net
-
-    return Net(
-        delay_ms=named.delay,
-        loss=named.loss,
-        rate=named.rate,
-        cut_after=named.cut_after,
-        to_port=named.to_port,
-    )
-
-
-def _nan(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.nan import Nan
-
-    return Nan(named.module, named.step, named.rank)
-
-
-def _clock(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.clock import Clock
-
-    return Clock(named.offset, realtime=named.realtime)
-
-
-def _gpu(named: argparse.Namespace) -> Fault:
-    from postmortem.emulate.gpu import refuse
-
-    raise refuse()
-
-
-_FAULTS = {
-    "disk": _disk, "shm": _shm, "memory": _memory, "fd": _fd, "kill": _kill, "slow": _slow,
-    "net": _net, "nan": _nan, "clock": _clock, "gpu": _gpu,
-}  # fmt: skip
+    match named.kind:
+        case "disk":
+            how = {"read_only": named.read_only, "empty": named.empty, "slow": named.slow}
+            return disk.Disk(named.path, named.leave, **how)
+        case "shm":
+            return shm.Shm(named.size)
+        case "memory":
+            return memory.Memory(named.size, addresses=named.addresses)
+        case "fd":
+            return descriptors.Descriptors(named.count)
+        case "kill":
+            return kill.Kill(named.who, named.after, named.signal)
+        case "slow":
+            return slow.Slow(named.who, named.factor, named.after)
+        case "net":
+            quality = {"delay_ms": named.delay, "loss": named.loss, "rate": named.rate}
+            return net.Net(**quality, cut_after=named.cut_after, to_port=named.to_port)
+        case "nan":
+            return nan.Nan(named.module, named.step, named.rank)
+        case "clock":
+            return clock.Clock(named.offset, realtime=named.realtime)
+    raise gpu.refuse()
 
 
 _count = whole(0, 1_000_000_000, "a number")

@@ -6,12 +6,12 @@ import argparse
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
+from postmortem.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,6 @@ srun (under SLURM), clush (ClusterShell), ssh or kubectl exec starts it; each no
 JSON, and equal answers are one. collect folds the cores of all nodes and fetches one slim core of
 each crash. Nodes that do not answer in time, or answer rubbish, are named.
 """
-
-_REFUSED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,28 +94,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask all nodes, and write the report."""
     from postmortem.analyses.fleet import report_on
-    from postmortem.facts.host_names import NoHosts
     from postmortem.fleet import commands
-    from postmortem.fleet.engines import NoEngine
 
     try:
         engine = _engine(args)
         folder = _folder(args)
-    except (NoHosts, NoEngine, ValueError) as error:
-        return _refused(error)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
     with interruptible():
-        try:
-            seen, problems = commands.run(engine, args.what, args.words, folder)
-        except NoEngine as error:
-            return _refused(error)
+        seen, problems = commands.run(engine, args.what, args.words, folder)
     return emit(report_on(seen, problems), args)
-
-
-def _refused(error: Exception) -> int:
-    from postmortem.render.safe import line
-
-    print(f"postmortem fleet: {line(str(error))}", file=sys.stderr)
-    return _REFUSED
 
 
 def _engine(args: argparse.Namespace) -> Engine:

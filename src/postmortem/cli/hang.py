@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, pid, seconds, signal_number, whole
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Status
-
-if TYPE_CHECKING:
-    pass
 
 SUMMARY = "tell which rank of a live job is stuck, and what it waits for"
 EXAMPLES = """\

@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from postmortem import underway
 from postmortem.cli.commands import COMMANDS, LIVE, command_of, in_full
-from postmortem.cli.output import OutputError, check_target
+from postmortem.cli.output import check_target
 from postmortem.cli.parser import USAGE_ERROR, HelpFormatter, Parser, Version
 from postmortem.entry import is_alone
-from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.errors import DebuggerError, EvidenceError, Refusal
 
 _MODULES = {"import": "importing", "install-handler": "install_handler"}
 """Modules of this package that are called otherwise than their command.
@@ -95,7 +95,10 @@ def _run(words: list[str], *, contained: bool) -> int:
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except BrokenPipeError:  # the reader has seen enough
         return 0
-    except (EvidenceError, DebuggerError, OutputError) as error:
+    except Refusal as error:
+        complain(str(error), error.hint, words)
+        return error.status
+    except (EvidenceError, DebuggerError) as error:
         complain(str(error), error.hint, words)
     except OSError as error:
         what = error.strerror or str(error)

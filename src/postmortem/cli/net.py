@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
+from postmortem.errors import Refusal
 
 if TYPE_CHECKING:
     from postmortem.net.place import Place
@@ -25,8 +26,6 @@ Names, interfaces, the port of the first node, all pairs both ways with small an
 throughput, then an all-reduce of PyTorch with gloo where it is installed. Node 0 has the report;
 the others exit with its status. A node that does not reach node 0 says itself why.
 """
-
-_REFUSED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     with interruptible():
         if args.what is not None:
             return _check(args)
-        from postmortem.net.place import Unplaced, find_place
+        from postmortem.net.place import find_place
 
         try:
             place = find_place(args.node, args.nodes, args.master, args.token)
-        except (Unplaced, ValueError) as error:
-            return _refuse(str(error))
+        except ValueError as error:
+            raise Refusal(str(error)) from None
         return _alone(args) if place is None or place.world == 1 else _meet(args, place)
 
 
@@ -93,14 +92,13 @@ def _check(args: argparse.Namespace) -> int:
     from postmortem.net.running import check_port
 
     if args.place is None:
-        print("postmortem net check: give HOST:PORT", file=sys.stderr)
-        return 2
+        args.parser.error("check: give HOST:PORT")
     try:
         host, port = split_place(args.place)
     except ValueError as error:
-        return _refuse(str(error))
+        raise Refusal(str(error)) from None
     if port is None:
-        return _refuse(f"{args.place!r} has no port; give HOST:PORT")
+        raise Refusal(f"{args.place!r} has no port; give HOST:PORT")
     token = args.token or "check"
     return emit(report_on(check_port(host, port, token, args.timeout, args.wait or 10.0)), args)
 
@@ -138,9 +136,8 @@ def _meet(args: argparse.Namespace, place: Place) -> int:
     try:
         ended = meet(meeting, options, _say if sys.stderr.isatty() else _quiet, judge)
     except Refused as error:
-        return _refuse(
-            f"node 0 at {place.host}:{place.port} does not take node {place.number}: {error}"
-        )
+        what = f"node 0 at {place.host}:{place.port} does not take node {place.number}: {error}"
+        raise Refusal(what) from None
     if reports:
         return emit(reports[0], args)
     if ended.code is None:
@@ -157,10 +154,3 @@ def _say(words: str) -> None:
 
 def _quiet(words: str) -> None:
     """Say nothing: the report has it."""
-
-
-def _refuse(words: str) -> int:
-    from postmortem.render.safe import line
-
-    print(f"postmortem net: {line(words)}", file=sys.stderr)
-    return _REFUSED

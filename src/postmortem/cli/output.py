@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO, TypedDict
 
 from postmortem import underway
 from postmortem.cli.arguments import whole
+from postmortem.errors import Refusal
 from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
@@ -27,12 +28,11 @@ WIDEST = 160
 """A wider terminal is not filled: rows get too long to follow."""
 
 
-class OutputError(Exception):
+class OutputError(Refusal):
     """A report cannot be written where it was asked for."""
 
     def __init__(self, where: str, what: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{where}: {what}")
-        self.hint = hint
+        super().__init__(f"{where}: {what}", hint=hint)
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,7 @@ def timed(report: Report, began: float) -> Report:
     """Return the report with the seconds since `began`, of the monotonic clock, in its footer."""
     from postmortem.records import replace
 
-    return replace(report, footer=f"{time.monotonic() - began:.2f} s · {report.footer}")
+    return replace(report, footer=(f"{time.monotonic() - began:.2f} s", *report.footer))
 
 
 def emit(report: Report, args: argparse.Namespace) -> int:

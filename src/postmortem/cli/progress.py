@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Self, TextIO
 
 WORTH_BYTES = 200 << 20
 """A smaller input is read before anybody has looked at the bar."""
@@ -18,11 +18,50 @@ ERASE = "\r\x1b[K"
 """Takes the line away on a terminal that obeys."""
 
 
-class Progress:
-    """Shows a bar while files are read, by where their descriptors stand; a context.
+class Line:
+    """One line of a terminal that is written again, and is gone at the end; a context.
 
-    Nothing is shown when standard error is no terminal, or one that obeys nothing (``TERM=dumb``),
-    or while the files are small or of unknown size.
+    Nothing is shown elsewhere, nor on a terminal that obeys nothing (``TERM=dumb``).
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self.obeyed = obeys(self._stream, environ)
+        self._shown = False
+
+    def show(self, words: str) -> None:
+        """Write it anew, as much of it as the terminal is wide."""
+        if self.obeyed:
+            self._shown = True
+            self.write(ERASE + words[: _columns(self._stream) - 1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self.write(ERASE)
+            self._shown = False
+
+    def write(self, text: str) -> None:
+        """Write as it is; the terminal may be gone, which is no reason to lose the report."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self.obeyed = False
+
+
+class Progress(Line):
+    """Shows a bar while files are read, by where their descriptors stand.
+
+    Nothing is shown while the files are small or of unknown size.
     """
 
     def __init__(
@@ -32,8 +71,7 @@ class Progress:
         *,
         worth: int = WORTH_BYTES,
     ) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = obeys(self._stream, environ)
+        super().__init__(stream, environ)
         self._worth = worth
         self._files: list[tuple[int, int]] = []
         self._lock = threading.Lock()
@@ -43,88 +81,57 @@ class Progress:
 
     def opened(self, descriptor: int, size: int | None) -> None:
         """Watch one more file; called by the reader."""
-        if not self._shown or size is None:
+        if not self.obeyed or size is None:
             return
         with self._lock:
             # A descriptor of its own shares the offset, and stays when the reader closes its one.
             self._files.append((os.dup(descriptor), size))
         if self._thread is None and sum(size for _, size in self._files) >= self._worth:
-            self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+            self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
             self._thread.start()
 
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Erase the bar."""
+    def clear(self) -> None:
+        """Take the bar away, and let go of the files."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-            self._write(ERASE)
             self._thread = None
+        super().clear()
         for descriptor, _ in self._files:
             os.close(descriptor)
         self._files.clear()
 
-    def _show(self) -> None:
-        while not self._stop.wait(_EVERY_SECONDS):
+    def _follow(self) -> None:
+        while self.obeyed and not self._stop.wait(_EVERY_SECONDS):
             with self._lock:
                 total = sum(size for _, size in self._files)
                 done = sum(min(_offset(number), size) for number, size in self._files)
-            self._write(ERASE + bar(done, total, time.monotonic() - self._began))
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone
-            self._stop.set()
+            self.show(bar(done, total, time.monotonic() - self._began))
 
 
-class Status:
-    """Says in words what takes long; a context, at whose end the words are gone from a terminal.
+class Status(Line):
+    """Says in words what takes long.
 
-    One line that is written again on a terminal. Elsewhere (a log, a pipe) a line of its own, each
-    after twice the time of the one before, so that a long wait does not fill a page.
+    On a terminal in a line that is written again. Elsewhere (a log, a pipe) a line of its own,
+    each after twice the time of the one before, so that a long wait does not fill a page.
     """
 
     def __init__(
         self, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
     ) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._again = obeys(self._stream, environ)
-        self._shown = False
+        super().__init__(stream, environ)
         self._next = 0.0
         self._wait = 1.0
 
     def __call__(self, words: str) -> None:
         """Show what is being done."""
         now = time.monotonic()
-        if self._again:
-            self._write(ERASE + f"postmortem: {words}"[: _columns(self._stream) - 1])
-            self._shown = True
+        if self.obeyed:
+            self.show(f"postmortem: {words}")
         elif now >= self._next:
-            self._write(f"postmortem: {words}\n")
+            self.write(f"postmortem: {words}\n")
             self._wait *= 2
             self._next = now + self._wait
-
-    def __enter__(self) -> Status:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._shown:
-            self._write(ERASE)
-
-    def _write(self, text: str) -> None:
-        # The terminal may be gone, which is no reason to lose the report.
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):
-            return
 
 
 def obeys(stream: TextIO | None, environ: Mapping[str, str]) -> bool:

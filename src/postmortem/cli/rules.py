@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import page_width, write_text
-from postmortem.text import counted
+from postmortem.text import counted, first_sentence
 
 if TYPE_CHECKING:
     from postmortem.diagnose.rule import Rule
@@ -149,8 +149,7 @@ def _spoken(family: str) -> str:
 
 def _gist(item: Signature) -> str:
     """Return the first sentence of what a line means."""
-    head, stop, _ = item.cause.partition(". ")
-    return head + stop.strip()
+    return f"{first_sentence(item.cause)}."
 
 
 def _first_line(item: Rule) -> str:

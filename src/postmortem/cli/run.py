@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import number, size_in_bytes, whole
+from postmortem.cli.arguments import behind_dashes, number, size_in_bytes, whole
 from postmortem.cli.output import OutputError
+from postmortem.errors import Refusal
 
 if TYPE_CHECKING:
-    from postmortem.run.memory import MemoryLimit
     from postmortem.run.options import RunOptions
 
 SUMMARY = "run a command so that a failure leaves evidence, and explain it"
@@ -25,8 +24,6 @@ examples:
 The command's input, output, terminal, signals and exit status are its own (128 + N where signal N
 ended it). Nothing is left of a command that does not fail.
 """
-
-_REFUSED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,10 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return its status."""
-    command = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not command:
-        print("postmortem run: name a command: postmortem run -- CMD [ARGS...]", file=sys.stderr)
-        return 2
+    command = behind_dashes(args)
     from postmortem.run.options import RunOptions
 
     options = RunOptions(
@@ -121,19 +115,12 @@ def run(args: argparse.Namespace) -> int:
     )
     refusal = _refusal(options)
     if refusal is not None:
-        print(f"postmortem: {refusal}", file=sys.stderr)
-        return _REFUSED
+        raise Refusal(refusal)
+    from postmortem.run.memory import MemoryLimit, NoLimit, limit_memory
     from postmortem.run.nested import become_if_nested
+    from postmortem.run.several import run_all
 
     become_if_nested(options)
-    return _run(options)
-
-
-def _run(options: RunOptions) -> int:
-    from postmortem.run.memory import NoLimit, limit_memory
-    from postmortem.run.several import run_all
-    from postmortem.run.start import CommandError
-
     limit: MemoryLimit | None = None
     try:
         if options.memory is not None:
@@ -141,9 +128,6 @@ def _run(options: RunOptions) -> int:
         return run_all(options, limit)
     except NoLimit as error:
         raise OutputError("--memory", f"this machine offers no way to limit it ({error})") from None
-    except CommandError as error:
-        print(f"postmortem: {error}", file=sys.stderr)
-        return error.status
     finally:
         if limit is not None:
             limit.remove()

@@ -2,13 +2,10 @@
 
 import argparse
 import gc
-import os
-import sys
 import time
-from shutil import get_terminal_size
 
 from postmortem.cli.output import add_report_options, emit, timed
-from postmortem.cli.progress import ERASE, bar, obeys
+from postmortem.cli.progress import Line, bar
 
 SUMMARY = "scan checkpoints for NaN, Inf and extremes, without loading them"
 EXAMPLES = """\
@@ -40,30 +37,30 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.scan import analyse
 
     began = time.monotonic()
-    line = _Line() if obeys(sys.stderr, os.environ) and not args.quiet else None
+    line = _Bar()
+    show = line.tell if line.obeyed and not args.quiet else None
     # Of 100,000 tensors nothing goes away before the end: to look for it is a third of the time.
     collects = gc.isenabled()
     gc.disable()
     try:
-        report = analyse(args.files, verbose=args.verbose, progress=line.show if line else None)
+        with line:
+            report = analyse(args.files, verbose=args.verbose, progress=show)
     finally:
         if collects:
             gc.enable()
-        if line is not None:
-            line.clear()
     return emit(timed(report, began), args)
 
 
-class _Line:
-    """How far the scan of a file has come: one line of the terminal that goes away at the end."""
+class _Bar(Line):
+    """How far the scan of a file has come."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._path = ""
         self._began = time.monotonic()
         self._next = self._began + _FIRST_WORD_SECONDS
-        self._shown = False
 
-    def show(self, path: str, done: int, whole: int) -> None:
+    def tell(self, path: str, done: int, whole: int) -> None:
         """Draw the line anew, a few times a second at most."""
         now = time.monotonic()
         if path != self._path:
@@ -71,15 +68,5 @@ class _Line:
         if now < self._next or not whole:
             return
         self._next = now + 0.1
-        self._shown = True
         name = "".join(c if c.isprintable() else "?" for c in path.rpartition("/")[2])
-        text = f"{bar(done, whole, now - self._began)}  {name}"
-        width = get_terminal_size().columns - 1
-        sys.stderr.write(ERASE + text[:width])
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            sys.stderr.write(ERASE)
-            sys.stderr.flush()
+        self.show(f"{bar(done, whole, now - self._began)}  {name}")

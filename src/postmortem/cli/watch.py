@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         notes.append(counted(len(watch.left_out), "more process", "more processes"))
     share = 100 * cost / max(seen.seconds, 0.001)
     footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core"
-    return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)
+    return emit(report_on(seen, tuple(watch.problems), tuple(notes), (footer,)), args)
 
 
 def _read(args: argparse.Namespace) -> Report:

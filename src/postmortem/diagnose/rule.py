@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from postmortem import underway
+from postmortem.diagnose.names import clip
 from postmortem.facts.source import Problem
 from postmortem.records import record, replace
 from postmortem.report.model import (
@@ -33,6 +34,7 @@ class Finding:
     """What a rule concludes; the engine adds the rule's id, role and references."""
 
     title: str
+    """Cut where it is longer than a title may be."""
     cause: str
     confidence: Confidence
     next_steps: tuple[str, ...]
@@ -56,6 +58,8 @@ class Finding:
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings this case explains: they yield to it as `yields_as` says."""
 
+
+TITLE_LETTERS = 100
 
 ANY_REASON = ("*",)
 """What a rule yields to that only says how the process ended, not why."""
@@ -89,10 +93,9 @@ class Rule:
         module = sys.modules[self.function.__module__]
         return inspect.cleandoc(self.function.__doc__ or module.__doc__ or "")
 
-    def needs(self) -> dict[str, tuple[type, bool]]:
+    def needs(self) -> Mapping[str, tuple[type, bool]]:
         """Return the facts that it takes: parameter name to (type, required)."""
-        hints = typing.get_type_hints(self.function)
-        return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
+        return _taken(self.function)
 
 
 def rule(
@@ -120,14 +123,15 @@ KINDS = "core tensors strace ranks hang watch net gpu gpu_memory fleet importing
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Each of `KINDS` has a folder of its own, so that none pays for the others.
+    Each of `KINDS` has a folder of its own, so that none pays for the others. A rule is a
+    function of a module, or one of its `RULES`, which it makes of the rows of a table.
     """
     name = f"postmortem.diagnose.{evidence}"
     package = importlib.import_module(name)
     found: dict[str, Rule] = {}
     for module_name in _modules_below(package.__path__[0], name):
         module = importlib.import_module(module_name)
-        for value in vars(module).values():
+        for value in (*vars(module).values(), *getattr(module, "RULES", ())):
             if isinstance(value, Rule) and value.function.__module__ == module_name:
                 if value.id in found:
                     raise RuntimeError(f"two rules have the id {value.id!r}")
@@ -221,7 +225,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         role = finding.role or item.role
         diagnosis = Diagnosis(
             id=item.id,
-            title=finding.title,
+            title=clip(finding.title, TITLE_LETTERS),
             role=role,
             confidence=finding.confidence,
             cause=finding.cause,
@@ -236,6 +240,12 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         )
         answers = role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
         yield _Found(item, diagnosis, answers, finding)
+
+
+@functools.cache
+def _taken(function: RuleFunction) -> Mapping[str, tuple[type, bool]]:
+    hints = typing.get_type_hints(function)
+    return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
 
 
 def _optional(hint: object) -> tuple[type, bool]:

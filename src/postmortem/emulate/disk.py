@@ -26,12 +26,13 @@ class Disk(Fault):
     gone when the command is over. `empty` hides what is there, and needs no overlay.
     """
 
-    def __init__(self, path: str, leave: int, *, read_only: bool, empty: bool) -> None:
+    def __init__(self, path: str, leave: int, *, read_only: bool, empty: bool, slow: bool) -> None:
         self._path = os.path.realpath(path)
         self._shown = path
         self._leave = leave
         self._read_only = read_only
         self._empty = empty
+        self._slow = slow
         what = "read-only" if read_only else "full" if not leave else f"full after {leave} bytes"
         self.happened = f"{path} was {what}" + (
             "" if read_only else "; what was written there is gone"
@@ -54,6 +55,11 @@ class Disk(Fault):
             ) from None
 
     def _check(self) -> None:
+        if self._slow:
+            raise CannotEmulate(
+                "--slow: writes go to memory first, and what limits a device (io.max of a control "
+                "group, dm-delay) needs its own rights; nothing here slows one folder honestly"
+            )
         if not os.path.isdir(self._path):  # noqa: PTH112
             raise CannotEmulate(f"{self._shown}: is not a folder")
         if self._path == "/":

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from postmortem.errors import Refusal
 
-class CannotEmulate(Exception):
+
+class CannotEmulate(Refusal):
     """This machine, or this user, has no way to make the fault; the command was not started."""
 
 

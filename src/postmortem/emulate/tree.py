@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from postmortem.emulate.namespaces import links
 from postmortem.readers.launcher import find_placement
-from postmortem.readers.live.status import all_pids, children, read_environment, stat_fields
+from postmortem.readers.live.status import all_pids, descendants, read_environment, stat_fields
 
 MARK = "POSTMORTEM_EMULATE"
 _END_SECONDS = 10.0
@@ -21,15 +21,8 @@ def name(who: int | None) -> str:
 
 def below(roots: Iterable[int]) -> list[int]:
     """Return processes and all that descend from them, parents first."""
-    family = children()
-    found: dict[int, None] = {}
-    rest = list(roots)
-    while rest:
-        pid = rest.pop(0)
-        if pid not in found:
-            found[pid] = None
-            rest += family.get(pid, ())
-    return list(found)
+    roots = dict.fromkeys(roots)
+    return [*roots, *descendants(roots)]
 
 
 def find(command: int, who: int | None) -> int | None:

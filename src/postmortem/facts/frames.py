@@ -5,7 +5,7 @@ them need not know which. They are plain slotted classes: a training step makes 
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 from postmortem.records import record
@@ -29,6 +29,28 @@ class Phase(IntEnum):
     OPTIMIZER = 3
     BATCH = 4
     """What came into the model from outside."""
+
+
+class Note(StrEnum):
+    """What is known of a cell beside its numbers, in the words that flight files have for it."""
+
+    MASK = "-inf mask"
+    ONLY_NEGATIVE = "-inf only"
+    """An output: log of 0 gives that, and so does a mask that the module makes itself."""
+    READ_OUTSIDE = "read outside of its module"
+    """A weight or buffer that explains a frame before it: nobody called its module."""
+    BESIDE = "bad beside it"
+    """It is bad too, and may be the cause or a consequence."""
+    BEFORE_SUM = "before the sum"
+    """The gradient of what the model gave on this rank, which no other rank had a part in."""
+    IN_PLACE = "written in place, and given back"
+    """A bad input whose memory the output has: the module may have made it bad itself."""
+    INNER = "values"
+    """Of a sparse or nested tensor only what it holds was read."""
+    SHARD = "shard"
+    """Of a distributed tensor this rank's part was read; which one stands behind it."""
+    UNREAD = "no values:"
+    """A tensor that nothing could be read of; why stands behind it."""
 
 
 class Numbers(Protocol):
@@ -90,12 +112,18 @@ class Cell:
     name: str
     """``weight``, ``input[0]``, ``input[attention_mask]``, ``output[1][0]``."""
     numbers: Numbers | None
-    note: str = ""
-    """Why there are no numbers (``None``, ``not a tensor``), or what is known beside them."""
+    note: Note | None = None
+    detail: str = ""
+    """What stands behind the note, or in the tensor's place: ``None``, ``not a tensor``."""
     masked: bool = False
     """Whether its infinities are those of a mask, and no fault."""
     saturated: int | None = None
     """Of fp8: how many values are the largest that there is."""
+
+    @property
+    def remark(self) -> str:
+        """The note with its detail, as flight files and people read it."""
+        return " ".join(filter(None, (self.note, self.detail)))
 
 
 @dataclass(slots=True, eq=False)

@@ -2,10 +2,13 @@
 
 import re
 
+from postmortem.errors import Refusal
+from postmortem.facts.rank_sets import intervals
+
 MOST = 100_000
 
 
-class NoHosts(Exception):
+class NoHosts(Refusal):
     """A list of hosts that is none, as one line."""
 
 
@@ -69,19 +72,10 @@ def short(names: tuple[str, ...] | list[str], most: int = 6) -> str:
             groups.setdefault((match[1], len(match[2]), match[3]), []).append(int(match[2]))
     rows = plain
     for (before, width, after), numbers in groups.items():
-        ranges = [f"{a:0{width}d}" + (f"-{b:0{width}d}" if b > a else "") for a, b in runs(numbers)]
+        ranges = [
+            f"{a:0{width}d}" + (f"-{b:0{width}d}" if b > a else "") for a, b in intervals(numbers)
+        ]
         shown = ranges[:most] + ([f"… {len(ranges) - most} more"] if len(ranges) > most else [])
         inside = ",".join(shown)
         rows.append(f"{before}[{inside}]{after}" if len(numbers) > 1 else before + inside + after)
     return ", ".join(rows[:most]) + (f" and {len(rows) - most} more" if len(rows) > most else "")
-
-
-def runs(numbers: list[int] | tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return numbers as runs, first and last of each."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = found[-1][0], number
-        else:
-            found.append((number, number))
-    return found

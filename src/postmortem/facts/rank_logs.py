@@ -126,6 +126,8 @@ class LogFailure:
     """Which start of the job it is of, from 0, where its launcher starts it again."""
     matches: tuple[Match, ...] = ()
     """Known messages of its first line, where that is no traceback."""
+    shown: bool = False
+    """Whoever reads the report has its lines before them."""
 
     def match(self, *ids: str) -> Match | None:
         """Return the first of these messages that its first line holds, if there is one."""

@@ -114,6 +114,9 @@ class Blocked:
     """The stamp of the line on which it began."""
     awaited: tuple[Awaited, ...] = ()
     futex: FutexUse | None = None
+    arguments: tuple[str, ...] = ()
+    """Each as strace wrote it."""
+    returned: int | None = None
 
 
 @record
@@ -245,6 +248,10 @@ class Match:
     """Of an EMFILE: what the process had open, and how often, the most first."""
     seconds: float | None = None
     """How long the call took, from -T or the stamps of its two lines."""
+    arguments: tuple[str, ...] = ()
+    """Each as strace wrote it."""
+    returned: int | None = None
+    """None where it did not return, or nobody saw it."""
 
 
 @record

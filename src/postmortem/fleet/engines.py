@@ -13,6 +13,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from postmortem.errors import Refusal
 from postmortem.records import record
 
 MOST_BYTES = 64 << 20
@@ -22,7 +23,7 @@ GRACE = 15.0
 """Seconds beyond a node's own deadline: for connecting, and for what it has said to arrive."""
 
 
-class NoEngine(Exception):
+class NoEngine(Refusal):
     """No engine can be used, as one line."""
 
 

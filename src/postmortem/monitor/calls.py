@@ -42,6 +42,6 @@ def frame_of(call: Call | Frame) -> Frame:
 
 def _cells(kind: CellKind, pairs: list[Any]) -> list[Cell]:
     return [
-        Cell(kind, name, None, what) if isinstance(what, str) else Cell(kind, name, what)
+        Cell(kind, name, None, detail=what) if isinstance(what, str) else Cell(kind, name, what)
         for name, what in zip(pairs[::2], pairs[1::2], strict=True)
     ]

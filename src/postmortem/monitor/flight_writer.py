@@ -116,7 +116,7 @@ class FlightWriter:
             at = self._records_at + self._written % _RECORDS * layout.RECORD_BYTES
             self._written += 1
             r = cell.numbers
-            label = self._name(_label(cell.name, cell.note))
+            label = self._name(_label(cell.name, cell.remark))
             front = (self._written, now, frame.batch, frame.number, module, label, cell.kind)
             if r is None:
                 values = (0, flags | layout.NO_NUMBERS, 0, 0, 0, 0, 0, 0, -1, 0.0, 0.0, 0.0, 0.0)

@@ -6,8 +6,8 @@ memory, nobody can tell any more whether it came so or was spoiled in place.
 
 import torch
 
-from postmortem.diagnose.numerics.first_bad import IN_PLACE, is_bad
-from postmortem.facts.frames import Cell, CellKind
+from postmortem.diagnose.numerics.first_bad import is_bad
+from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.walk import Leaf
 
 
@@ -32,7 +32,7 @@ def mark_given_back(cells: list[Cell], names: frozenset[str]) -> None:
     """Note of bad inputs with these names that the module may have made them bad."""
     for cell in cells:
         if cell.kind is CellKind.INPUT and cell.name in names and is_bad(cell) and not cell.note:
-            cell.note = IN_PLACE
+            cell.note = Note.IN_PLACE
 
 
 def _address(tensor: torch.Tensor) -> int:

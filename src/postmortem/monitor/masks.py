@@ -8,11 +8,9 @@ would be left of it.
 
 import torch
 
-from postmortem.diagnose.numerics.first_bad import ONLY_NEGATIVE, looks_like_mask
-from postmortem.facts.frames import Cell, CellKind, Numbers
+from postmortem.diagnose.numerics.first_bad import looks_like_mask
+from postmortem.facts.frames import Cell, CellKind, Note, Numbers
 from postmortem.monitor.walk import Leaf
-
-_NOTE = "-inf mask"
 
 
 class Masks:
@@ -50,12 +48,12 @@ class Masks:
             if expected or looks_like_mask("", cell.numbers):
                 self._mark(cell)
             else:
-                cell.note = cell.note or ONLY_NEGATIVE
+                cell.note = cell.note or Note.ONLY_NEGATIVE
 
     def _mark(self, cell: Cell) -> None:
         assert cell.numbers is not None
         cell.masked = True
-        cell.note = _NOTE
+        cell.note = Note.MASK
         self._masks[id(cell.numbers)] = cell.numbers  # kept, so that the id stays its own
 
     def _negative(self, cell: Cell, tensors: dict[str, torch.Tensor]) -> bool | None:

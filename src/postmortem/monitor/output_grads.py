@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from postmortem.diagnose.numerics.first_bad import BEFORE_SUM
-from postmortem.facts.frames import Cell, CellKind
+from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.scans import Scans
 from postmortem.monitor.walk import tensors_in
 
@@ -47,7 +46,7 @@ class Entering:
             if numbers is None or cell.note or (numbers.ready and numbers.is_finite):
                 continue
             if len(self._unsummed) < _MOST_UNSUMMED:
-                self._unsummed.append(Cell(cell.kind, name, numbers, BEFORE_SUM))
+                self._unsummed.append(Cell(cell.kind, name, numbers, Note.BEFORE_SUM))
 
     def summed(self) -> None:
         """Take it that what came so far is in the sum that a weight got now."""

@@ -12,9 +12,10 @@ import torch
 
 from postmortem.diagnose.numerics.first_bad import looks_like_mask
 from postmortem.facts.dtypes import RANGES
-from postmortem.facts.frames import Cell, CellKind
+from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.walk import Leaf
 from postmortem.scan import CallScans, ScanResult, fastscan
+from postmortem.scan.tensor_adapters import Unreadable
 
 _MOST_KNOWN = 4096
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -59,7 +60,7 @@ class Scans:
         """Add the cells of tensors, or of what stood in their places."""
         for name, leaf in leaves:
             if isinstance(leaf, str):
-                into.append(Cell(kind, name, None, leaf))
+                into.append(Cell(kind, name, None, detail=leaf))
                 continue
             numbers = self.numbers(leaf)
             if isinstance(numbers, str):
@@ -67,7 +68,8 @@ class Scans:
                 continue
             cell = Cell(kind, name, numbers)
             if type(leaf) not in _PLAIN:
-                cell.note = _shard(leaf)
+                cell.detail = _shard(leaf)
+                cell.note = Note.SHARD if cell.detail else None
             if leaf.dtype.itemsize == 1:
                 cell.saturated = saturated(leaf, numbers)
             into.append(cell)
@@ -109,15 +111,15 @@ class Scans:
         """Return the cells of the tensors that a tensor is made of, else one that says why not."""
         inner = _inner(leaf)
         if not inner:
-            return [Cell(kind, name, None, why)]
+            return [Cell(kind, name, None, Note.UNREAD, why)]
         cells: list[Cell] = []
         for part, tensor in inner:
             numbers = self.numbers(tensor)
             place = f"{name}.{part}" if part else name
             if isinstance(numbers, str):
-                cells.append(Cell(kind, place, None, numbers))
+                cells.append(Cell(kind, place, None, Note.UNREAD, numbers))
             else:
-                cells.append(Cell(kind, place, numbers, "" if part else "values"))
+                cells.append(Cell(kind, place, numbers, None if part else Note.INNER))
         return cells
 
 
@@ -142,13 +144,14 @@ def _same(entry: tuple[Any, ...], tensor: torch.Tensor, version: int, address: i
 
 
 def scan_any(tensor: torch.Tensor) -> ScanResult | str:
-    """Return the scan of a tensor of any kind, or ``no values`` and why; never raises."""
+    """Return the scan of a tensor of any kind, or why it has no values; never raises."""
     try:
         result: ScanResult = fastscan(tensor)
         return result
+    except Unreadable as error:
+        return error.what
     except (TypeError, RuntimeError, NotImplementedError) as error:
-        said = str(error).removeprefix("fastscan cannot read ")
-        return f"no values: {said.split(':')[0]}"
+        return str(error).split(":")[0]
 
 
 def _inner(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
@@ -175,12 +178,12 @@ def _inner(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
 
 
 def _shard(tensor: torch.Tensor) -> str:
-    """Return ``shard 1/4`` for a part of a distributed tensor."""
+    """Return which part of a distributed tensor it is: ``1/4``."""
     mesh = getattr(tensor, "device_mesh", None)
     placements = getattr(tensor, "placements", ())
     if mesh is None or not any(p.is_shard() for p in placements):
         return ""
-    return f"shard {mesh.get_rank()}/{mesh.size()}"
+    return f"{mesh.get_rank()}/{mesh.size()}"
 
 
 def saturated(tensor: torch.Tensor, numbers: ScanResult) -> int | None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from postmortem.diagnose.numerics.first_bad import BESIDE, FirstBad, Origin
-from postmortem.facts.frames import Cell, CellKind
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
+from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.scans import is_mask_kept, scan_any
 from postmortem.monitor.walk import is_container, tensors_in
 
@@ -76,5 +76,5 @@ def _bad(named: list[tuple[str, torch.Tensor]]) -> Cell | None:
         numbers = scan_any(tensor)
         if isinstance(numbers, str) or numbers.is_finite or is_mask_kept(name, tensor, numbers):
             continue
-        return Cell(CellKind.INPUT, name, numbers, BESIDE)
+        return Cell(CellKind.INPUT, name, numbers, Note.BESIDE)
     return None

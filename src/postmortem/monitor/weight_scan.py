@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
-from postmortem.diagnose.numerics.first_bad import READ_OUTSIDE, FirstBad, Origin
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.facts.confidence import Confidence
-from postmortem.facts.frames import Cell, CellKind
+from postmortem.facts.frames import Cell, CellKind, Note
 from postmortem.monitor.scans import is_mask_kept, scan_any
 
 
@@ -34,7 +34,7 @@ def bad_tensor(
                 continue
             is_weight = own in owner._parameters
             sure = is_near and is_weight and (owner is module or _reads_its_parts(module))
-            cell = Cell(CellKind.WEIGHT, own, numbers, READ_OUTSIDE)
+            cell = Cell(CellKind.WEIGHT, own, numbers, Note.READ_OUTSIDE)
             return name, owner, cell, Confidence.CERTAIN if sure else Confidence.LIKELY
     return None
 

@@ -157,4 +157,4 @@ def _is_simple(cell: Cell) -> bool:
 def _renamed(cell: Cell, name: str) -> Cell:
     if cell.name.startswith(name) and cell.name:
         return cell
-    return Cell(cell.kind, name, cell.numbers, cell.note, cell.masked, cell.saturated)
+    return Cell(cell.kind, name, cell.numbers, cell.note, cell.detail, cell.masked, cell.saturated)

@@ -5,6 +5,7 @@ import os
 import time
 from typing import Any
 
+from postmortem.errors import Refusal
 from postmortem.facts import net
 from postmortem.net import collective
 from postmortem.net.attempt import NoConnection, Streams, close, connect
@@ -33,7 +34,7 @@ _MOST_NAMES = 8
 _NAME_SECONDS = 3.0
 
 
-class Refused(Exception):
+class Refused(Refusal):
     """Node 0 does not take us: another token, another number of nodes, or a number twice."""
 
 

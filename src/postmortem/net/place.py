@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Mapping
 
+from postmortem.errors import Refusal
 from postmortem.readers.launcher import find_placement
 from postmortem.records import record
 
 DEFAULT_PORT = 29_500
 
 
-class Unplaced(Exception):
+class Unplaced(Refusal):
     """What is missing, as one line."""
 
 

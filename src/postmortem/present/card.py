@@ -1,6 +1,5 @@
 """A report's conclusion as a card: the one place where it is decided what the first screen says."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -136,8 +135,7 @@ def _rest(report: Report, shown: Highlights, headline: str) -> str:
 
 
 def _footer(report: Report) -> tuple[str, ...]:
-    parts = list(filter(None, re.split(r" · ", report.footer or "")))
-    parts = [part for part in parts if "-v" not in part and not part.startswith("--")]
+    parts = list(report.footer)
     if report.problems:
         parts.append(counted(len(report.problems), "problem"))
     parts.append("-v shows all")

@@ -32,6 +32,14 @@ class Fold:
 
 
 @record
+class _Label:
+    """What stands for frames: a text, behind their number where that `counts` them."""
+
+    text: str
+    counts: bool = False
+
+
+@record
 class Repeat:
     """Recursion: `count` times the `period` frames from `start` on."""
 
@@ -53,7 +61,7 @@ def folded(
     are always folded, and CPython's way from one call to the next; other boilerplate when the
     stack is long, then the middle; never a frame in `keep`.
     """
-    labels: list[str | None] = [None] * len(keys)
+    labels: list[_Label | None] = [None] * len(keys)
     for repeat in repeats(keys):
         end = repeat.start + repeat.period * repeat.count
         cycle = " -> ".join(reversed(names[repeat.start : repeat.start + min(repeat.period, 4)]))
@@ -62,8 +70,9 @@ def folded(
             f"{counted(repeat.count - 1, 'more repeat')} of "
             f"{counted(repeat.period, 'frame')}: {cycle}{more}"
         )
+        label = _Label(text)
         for index in range(repeat.start + repeat.period, end):
-            labels[index] = text
+            labels[index] = label
     _label_start_up(labels, boilerplate)
     for index in keep:
         labels[index] = None
@@ -108,7 +117,7 @@ def _repeat_at(runs: list[list[int]], index: int) -> Repeat | None:
     return None
 
 
-def _label_start_up(labels: list[str | None], boilerplate: Sequence[str | None]) -> None:
+def _label_start_up(labels: list[_Label | None], boilerplate: Sequence[str | None]) -> None:
     kinds: Counter[str] = Counter()
     first = scan = len(labels)
     while scan > 0 and (name := boilerplate[scan - 1]) is not None:
@@ -120,12 +129,12 @@ def _label_start_up(labels: list[str | None], boilerplate: Sequence[str | None])
             break
     if first == 0 or len(labels) - first < 2 or any(labels[first:]):
         return
-    text = f"frames of {kinds.most_common(1)[0][0]}"
-    labels[first:] = [text] * (len(labels) - first)
+    label = _Label(f"frames of {kinds.most_common(1)[0][0]}", counts=True)
+    labels[first:] = [label] * (len(labels) - first)
 
 
 def _label_boilerplate(
-    labels: list[str | None],
+    labels: list[_Label | None],
     boilerplate: Sequence[str | None],
     keep: Collection[int],
     only: Collection[str] | None,
@@ -144,27 +153,27 @@ def _label_boilerplate(
         ):
             end += 1
         if end - start >= 2:
-            labels[start:end] = [f"frames of {name}"] * (end - start)
+            labels[start:end] = [_Label(f"frames of {name}", counts=True)] * (end - start)
         start = max(end, start + 1)
 
 
-def _lines(labels: Sequence[str | None]) -> int:
+def _lines(labels: Sequence[_Label | None]) -> int:
     return sum(1 for _ in _entries(labels))
 
 
-def _entries(labels: Sequence[str | None]) -> Iterator[int | Fold]:
+def _entries(labels: Sequence[_Label | None]) -> Iterator[int | Fold]:
     index = 0
     while index < len(labels):
-        text = labels[index]
-        if text is None:
+        label = labels[index]
+        if label is None:
             yield index
             index += 1
             continue
         end = index
-        while end < len(labels) and labels[end] == text:
+        while end < len(labels) and labels[end] == label:
             end += 1
-        shown = f"{end - index:,} {text}" if text.startswith("frames of") else text
-        yield Fold(index, end - index, shown)
+        count = f"{end - index:,} " if label.counts else ""
+        yield Fold(index, end - index, count + label.text)
         index = end
 
 

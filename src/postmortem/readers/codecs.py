@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import BinaryIO, Protocol
 
 from postmortem.errors import EvidenceError
-from postmortem.readers.formats import compression_of, is_skippable
+from postmortem.readers.formats import HEAD_BYTES, compression_of, is_skippable
 
 READ_BYTES = 128 << 10
 OUTPUT_BYTES = 1 << 20
@@ -171,6 +171,19 @@ def compression_of_stream(stream: BinaryIO, head: bytes) -> str | None:
         stream.seek(offset)
         head = stream.read(8)
     return None
+
+
+def beginning(stream: BinaryIO) -> tuple[bytes, str | None]:
+    """Return the first `HEAD_BYTES` of what a file holds, unpacked, and how it is packed.
+
+    Raises OSError, StreamError, and EvidenceError as `decoded` does.
+    """
+    head = stream.read(HEAD_BYTES)
+    compression = compression_of_stream(stream, head)
+    if compression is not None:
+        stream.seek(0)
+        head = next(decoded(stream, compression), b"")[:HEAD_BYTES]
+    return head, compression
 
 
 def decoded(stream: Readable, compression: str) -> Iterator[bytes]:

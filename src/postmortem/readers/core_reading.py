@@ -54,6 +54,14 @@ class CoreReading:
         source = replace(source, truncated=source.truncated or facts.core.truncated)
         return replace(facts, problems=(*self.problems, *facts.problems)), source
 
+    def java_beside(self, pid: int, language: str) -> str | None:
+        """Return where the frames of a language are that the core does not tell: Java's alone."""
+        if language != "Java":
+            return None
+        from postmortem.readers.java_report import java_frames_beside
+
+        return java_frames_beside(self.path, pid)
+
 
 def _cut_too_early(path: str, core: CoreFile) -> EvidenceError:
     what = (

@@ -30,13 +30,16 @@ def stacks_and_binary(
     facts: CoreFacts,
     extension: Module | None,
     options: GdbOptions,
-    gdb: Background[Gdb],
+    gdb: Background[Gdb] | None,
     progress: Progress | None,
 ) -> tuple[MergedThreads, BinaryFacts | None]:
     """Ask gdb and lief at once: both take about half a second, one of them elsewhere.
 
-    `extension` is the module that the crash is in, if it is nobody's that is known well.
+    `extension` is the module that the crash is in, if it is nobody's that is known well. Without a
+    `gdb` neither is asked.
     """
+    if gdb is None:
+        return MergedThreads(facts.threads, "native stacks"), None
     from postmortem.readers.gdb.with_gdb import with_gdb  # not paid for by --engine native
 
     usable = extension is not None and extension.status != "mismatch"

@@ -14,7 +14,16 @@ from zlib import crc32
 
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
-from postmortem.facts.frames import Cell, CellKind, Flight, FlightRecorder, Frame, Phase, Reading
+from postmortem.facts.frames import (
+    Cell,
+    CellKind,
+    Flight,
+    FlightRecorder,
+    Frame,
+    Note,
+    Phase,
+    Reading,
+)
 from postmortem.facts.source import Problem
 from postmortem.readers.regular import open_regular
 
@@ -162,7 +171,7 @@ def _cell(row: tuple[Any, ...], names: list[str]) -> Cell | None:
         return None
     name, _, note = _name(names, label).partition(layout.SEPARATOR)
     if flags & layout.NO_NUMBERS:
-        return Cell(CellKind(kind), name, None, note)
+        return Cell(CellKind(kind), name, None, *_noted(note))
     numel, nans, infs, zeros, subnormals, first = row[10:16]
     known = layout.DTYPES[dtype] if dtype < len(layout.DTYPES) else ""
     reading = Reading(
@@ -177,7 +186,15 @@ def _cell(row: tuple[Any, ...], names: list[str]) -> Cell | None:
     )
     masked = bool(flags & layout.MASKED)
     count = saturated if flags & layout.HAS_SATURATED else None
-    return Cell(CellKind(kind), name, reading, note, masked, count)
+    return Cell(CellKind(kind), name, reading, *_noted(note), masked, count)
+
+
+def _noted(text: str) -> tuple[Note | None, str]:
+    """Return the note that a text begins with, and what stands behind it."""
+    for note in Note:
+        if text == note or text.startswith(f"{note} "):
+            return note, text[len(note) + 1 :]
+    return None, text
 
 
 def _phase(code: int) -> Phase | None:

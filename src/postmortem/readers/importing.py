@@ -19,7 +19,9 @@ from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.importing import Cost, Importing, Raised, Shadow
+from postmortem.knowledge.messages import briefs
 from postmortem.readers.siginfo import signal_name
+from postmortem.readers.signatures import Signatures
 
 _MOST_BYTES = 16 << 20
 _MOST_LINE = 1 << 20
@@ -28,7 +30,7 @@ _LOOK_SECONDS = 0.1
 _MOST_COSTS = 40
 _TIME = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \|\s*(\S+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (\S{1,200})', re.MULTILINE)
-_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
+_NOT_OPENED = "ld-not-opened"
 
 
 def import_in_child(name: str, *, python: str | None = None, seconds: float) -> Importing:
@@ -160,13 +162,14 @@ def _alike(raised: Raised | None, installed: list[str]) -> tuple[str, ...]:
 
 def _found_at(raised: Raised | None, path: list[str]) -> tuple[str, ...]:
     """Return where the library lies that was not found: wheels bring theirs in such folders."""
-    match = _LIBRARY.search(raised.message) if raised is not None else None
-    if match is None or "/" in match[1]:
+    known = Signatures([briefs()[_NOT_OPENED]])
+    match = next(iter(known.matches([raised.message])[0]), None) if raised is not None else None
+    if match is None or "/" in match["what"]:
         return ()
     found: list[str] = []
     for folder in path:
         for pattern in ("nvidia/*/lib", "*/lib", "*.libs"):
-            found += (str(one / match[1]) for one in Path(folder).glob(pattern))
+            found += (str(one / match["what"]) for one in Path(folder).glob(pattern))
     return tuple(one for one in found if os.path.exists(one))[:4]  # noqa: PTH110
 
 

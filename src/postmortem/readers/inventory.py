@@ -13,8 +13,8 @@ from postmortem.facts.inventory import Inventory, Item, Kind
 from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
 from postmortem.readers.below import files_below
-from postmortem.readers.codecs import StreamError, decoded
-from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.codecs import StreamError, beginning
+from postmortem.readers.formats import elf_head
 from postmortem.readers.health.recorded import is_health
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
@@ -68,16 +68,11 @@ def _item(path: str, problems: list[Problem]) -> Item:
     with stream:
         status = os.fstat(stream.fileno())
         try:
-            head = stream.read(HEAD_BYTES)
+            head, packed = beginning(stream)
         except OSError as error:
             return Item(path, Kind.OTHER, status.st_size, f"cannot be read: {error.strerror}")
-        packed = compression_of(head)
-        if packed is not None:
-            stream.seek(0)
-            try:
-                head = next(decoded(stream, packed), b"")[:HEAD_BYTES]
-            except (OSError, StreamError):
-                return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
+        except StreamError:
+            return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
     kind = _kind(path, head, packed)
     why = "is of no known kind" if kind is Kind.OTHER else None
     return Item(path, kind, status.st_size, why)

@@ -8,7 +8,7 @@ import errno
 import os
 from typing import BinaryIO
 
-from postmortem.readers.codecs import decoded
+from postmortem.readers.codecs import beginning
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.regular import open_regular
 
@@ -36,12 +36,8 @@ def text_head(path: str) -> bytes:
     Of a packed file it is what it unpacks to; of what is no text some bytes of it.
     """
     with open_regular(path) as stream:
-        head = stream.read(HEAD_BYTES)
-        packed = compression_of(head)
-        if packed is not None:
-            stream.seek(0)
-            head = next(decoded(stream, packed), b"")[:HEAD_BYTES]
-        elif head and not head.strip(b"\0"):
+        head, packed = beginning(stream)
+        if packed is None and head and not head.strip(b"\0"):
             head = _behind_zeros(stream)
     return head if looks_like_binary(head) else head.replace(b"\0", b"")
 

@@ -22,10 +22,11 @@ from postmortem.readers.codecs import (
     OUTPUT_BYTES,
     Readable,
     StreamError,
+    beginning,
     compression_of_stream,
     decoded,
 )
-from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
+from postmortem.readers.formats import HEAD_BYTES, elf_head, require_core
 from postmortem.readers.regular import KINDS, open_regular
 from postmortem.records import record
 from postmortem.text import shell_word
@@ -91,13 +92,10 @@ def is_gpu_core(path: Path) -> bool:
         if not path.is_file():
             return False
         with open_regular(path) as stream:
-            head = stream.read(ELF_HEADER_BYTES)
-            if (compression := compression_of_stream(stream, head)) is not None:
-                stream.seek(0)
-                head = next(decoded(stream, compression), b"")
+            head, _ = beginning(stream)
     except (OSError, StreamError):
         return False
-    elf = elf_head(head[:HEAD_BYTES])
+    elf = elf_head(head)
     return elf is not None and elf.is_gpu_core
 
 

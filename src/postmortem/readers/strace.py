@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
@@ -15,7 +16,7 @@ from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
 from postmortem.readers.strace_sweep import beginning, lines_without
-from postmortem.readers.stracefind import LogGroup, is_ltrace, likeness
+from postmortem.readers.stracefind import LogGroup, find_logs, is_ltrace, likeness
 from postmortem.readers.stracerows import calls_of
 from postmortem.records import record, replace
 
@@ -74,6 +75,21 @@ class Beside:
 NOTHING = Beside()
 
 
+def read_recordings(
+    names: Sequence[str], question: Question, beside: Beside = NOTHING
+) -> list[StraceFacts]:
+    """Return the facts of each recording; raises EvidenceError when one is not an strace log.
+
+    Where there are several, what is exported says of which one it is.
+    """
+    groups = find_logs(names)
+    labels = [Path(group.name).name if len(groups) > 1 else beside.label for group in groups]
+    return [
+        read_strace(group, question, replace(beside, label=label))
+        for group, label in zip(groups, labels, strict=True)
+    ]
+
+
 def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -> StraceFacts:
     """Return the facts of one recording; raises EvidenceError when it is not an strace log."""
     with contextlib.ExitStack() as stack:
@@ -81,7 +97,7 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
         if all(log.is_hole for log in opened):
             raise EvidenceError(group.name, "is not an strace log: nothing was ever written to it")
         threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
-        lines = _lines_without(question, opened, threads)
+        lines = None if beside.exports else _lines_without(question, opened, threads)
         pulls = [log.source if lines is None else beginning(log) for log in opened]
         try:
             raw = _native.read_strace(

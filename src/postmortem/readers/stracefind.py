@@ -6,8 +6,9 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError, decoded
-from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.codecs import StreamError, beginning
+from postmortem.readers.formats import elf_head
+from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
 from postmortem.text import counted
@@ -26,7 +27,7 @@ _FOREIGN = (
     (b"%PDF", "a PDF document"),
     (b"\x93NUMPY", "a NumPy array"),
     (b"\x89HDF", "an HDF5 file"),
-    (b"Traceback (most recent call last)", "a Python traceback: postmortem logs reads those"),
+    (TRACEBACK, "a Python traceback: postmortem logs reads those"),
     (b"{", "JSON"),
     (b"<?xml", "XML"),
     (b"#!", "a script"),
@@ -153,12 +154,7 @@ def _head(path: Path) -> bytes:
     """Return the beginning of a file, unpacked; nothing if it cannot be read."""
     try:
         with open_regular(path) as stream:
-            head = stream.read(HEAD_BYTES)
-            compression = compression_of(head)
-            if compression is None:
-                return head
-            stream.seek(0)
-            return next(decoded(stream, compression), b"")
+            return beginning(stream)[0]
     except (OSError, StreamError, EvidenceError):
         return b""
 
@@ -181,7 +177,7 @@ def likeness(head: bytes) -> str:
     for pattern, what in _FOREIGN_LINES:
         if pattern.search(text):
             return what
-    if b"Traceback (most recent call last)" in head:
+    if TRACEBACK in head:
         return "a log of a program: postmortem logs reads those"
     if b"\0" in head:
         return f"binary data that start with {head[:8].hex(' ')}"

@@ -194,8 +194,8 @@ def _ending(report: Report, verbose: bool) -> list[str]:
         parts.append(
             "**Rules that lacked a fact**\n\n" + "\n".join(_skipped(s) for s in report.skipped)
         )
-    if report.footer:
-        parts.append(f"<sub>{inline(report.footer)}</sub>")
+    if report.footer_line:
+        parts.append(f"<sub>{inline(report.footer_line)}</sub>")
     return parts
 
 

@@ -73,8 +73,8 @@ def _report_lines(page: Page, report: Report) -> list[Line]:
         lines += _trouble(page, problems)
     if page.verbose and report.skipped:
         lines += [(), *_skipped(page, report.skipped)]
-    if report.footer:
-        lines += [(), *hanging(page, page.clean(report.footer), indent=0, style="quiet")]
+    if report.footer_line:
+        lines += [(), *hanging(page, page.clean(report.footer_line), indent=0, style="quiet")]
     if len(lines) > _SCREEN:  # the first line has scrolled away
         lines += [((row, "title"),) for row in wrapped(page.clean(report.verdict), page.measure)]
     return lines

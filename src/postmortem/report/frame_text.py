@@ -17,13 +17,13 @@ def row(cell: Cell) -> str:
     """Return one line: the extremes of |x|, NaN in both where there is a NaN, and the name."""
     numbers = cell.numbers
     if numbers is None:
-        return f"{cell.note:>17} {cell.name}"
+        return f"{cell.remark:>17} {cell.name}"
     if not numbers.numel:
         return f"{'empty':>17} {cell.name}"
     least, largest = numbers.abs_min, numbers.abs_max
     if numbers.nan_count:  # as min() and max() of PyTorch have it
         least = largest = math.nan
-    beside = f" ({cell.note})" if cell.note else ""
+    beside = f" ({cell.remark})" if cell.note else ""
     return f"{least:8.2e} {largest:8.2e} {cell.name}{beside}"
 
 

@@ -20,6 +20,8 @@ class Evidence:
 
     where: str
     what: str
+    frame: tuple[int, int] | None = None
+    """The thread and the place of its frame, where it is one."""
 
 
 @record
@@ -85,13 +87,21 @@ class Report:
     """The fields of this kind in the JSON schema, as plain JSON values."""
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    footer: str | None = None
+    footer: tuple[str, ...] = ()
+    """What was read, how and how long it took, in parts that are shown in one line."""
+    more: str = ""
+    """The options that show more of it."""
     masked: bool = False
     """Whether secrets were masked; nothing is written of one that was not, unless asked to."""
     settled: Outcome | None = None
     """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
     highlights: Highlights | None = None
     """What only this kind can say on the card."""
+
+    @property
+    def footer_line(self) -> str:
+        """The footer with the options that show more."""
+        return " · ".join(filter(None, (*self.footer, self.more)))
 
     @property
     def outcome(self) -> Outcome:

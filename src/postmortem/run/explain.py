@@ -66,7 +66,7 @@ def explain(
             one: _Found | Explanation | None = step(folder, facts, cores)
             if isinstance(one, _Found):
                 report = one.report if redactor is None else redactor.report(one.report)
-                one = _explanation(report, found=one.found)
+                one = explanation_of(report, found=one.found)
         except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
             continue
@@ -154,9 +154,11 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
         if one.rank is not None
     )
     times = {str(folder / "logs" / log): when for log, when in facts.log_times.items()}
+    raised = _first_raise(facts)
+    # Of a single program the traceback stands right above the card.
+    shown = raised is not None and not facts.ranks
     failures = tuple(
-        replace(one, time=times[one.file]) if one.file in times else one
-        for one in read.logs.failures
+        replace(one, time=times.get(one.file, one.time), shown=shown) for one in read.logs.failures
     )
     world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
@@ -167,7 +169,6 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
     )
     report = report_on(replace(read, logs=logs), RankLogOptions())
-    raised = _first_raise(facts)
     if raised is None:
         return _Found(report, found=report.failed)
     if not facts.ranks:
@@ -210,8 +211,6 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
         sure = Confidence.LIKELY
     told = (one.next_steps for one in report.diagnoses if one.id == "rank_raised")
-    # The traceback stands right above the card.
-    steps = (s for s in next(told, ()) if not s.startswith("read its traceback"))
     lead = f"{whose} raised "
     diagnosis = Diagnosis(
         id="raised",
@@ -221,7 +220,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         confidence=sure,
         cause=cause,
         next_steps=(
-            *steps,
+            *next(told, ()),
             f"look at the values of its frames: raises/{raised.file} has all of them",
         ),
         evidence=(Evidence(f"raises/{raised.file}", what),),
@@ -266,7 +265,8 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
     return names
 
 
-def _explanation(report: Report, *, found: bool) -> Explanation:
+def explanation_of(report: Report, *, found: bool) -> Explanation:
+    """Return what a report says, in all the forms that are kept of it."""
     from postmortem.render import json as as_json
     from postmortem.render import terminal
 
@@ -274,10 +274,10 @@ def _explanation(report: Report, *, found: bool) -> Explanation:
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
     said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
-    return Explanation(*said, card_text(report))
+    return Explanation(*said, _card_text(report))
 
 
-def card_text(report: Report) -> str:
+def _card_text(report: Report) -> str:
     """Return a report's card, as the standard error of the command gets it."""
     from postmortem.present.card import card_of, filled
     from postmortem.render import card

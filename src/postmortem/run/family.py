@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from postmortem.readers.launcher import find_placement
-from postmortem.readers.live.status import children, read_environment, stat_fields
+from postmortem.readers.live.status import children, descendants, read_environment, stat_fields
 from postmortem.readers.siginfo import signal_name
 
 _MOST = 8192
@@ -145,13 +145,8 @@ class Family:
         """Find new members, and return those that ended unseen."""
         began = time.perf_counter()
         below = children()
-        alive: dict[int, int] = {}
-        rest = [(pid, self._own) for pid in below.get(self._own, ()) if pid not in self.others]
-        while rest:
-            pid, parent = rest.pop()
-            if pid not in alive:
-                alive[pid] = parent
-                rest += [(child, pid) for child in below.get(pid, ())]
+        below[self._own] = [pid for pid in below.get(self._own, ()) if pid not in self.others]
+        alive = descendants([self._own], below)
         self._zombies &= set(alive)
         for pid, parent in alive.items():
             known = self.members.get(pid)

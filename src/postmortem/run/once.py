@@ -8,7 +8,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +53,23 @@ class Output:
     number: int
     path: str
     start: int
+
+
+@record
+class Failure:
+    """A run that failed, with all that its explanation needs."""
+
+    options: RunOptions
+    outcome: Outcome
+    scratch: Scratch
+    variables: Variables
+    env: Mapping[str, str]
+    """What it ran with."""
+    outputs: tuple[Output, ...]
+    kills: int
+    """How many processes the kernel ended for want of memory meanwhile."""
+    folder: Path | None
+    """Where the evidence goes; None if no folder could be made."""
 
 
 def run_once(
@@ -107,7 +124,12 @@ def run_once(
         if not outcome.failed:
             _remove_cores(outcome, scratch)
             return Finished(outcome)
-        return _explained(options, outcome, scratch, variables, env, outputs, kills)
+        from postmortem.run.folder import make_folder
+
+        folder = make_folder(options.into, outcome.pid)
+        return _explained(
+            Failure(options, outcome, scratch, variables, env, outputs, kills, folder)
+        )
     finally:
         if scratch is not None:
             scratch.remove()
@@ -150,15 +172,7 @@ def _outputs() -> tuple[Output, ...]:
     return tuple(found.values())
 
 
-def _explained(
-    options: RunOptions,
-    outcome: Outcome,
-    scratch: Scratch,
-    variables: Variables,
-    env: Mapping[str, str],
-    outputs: Sequence[Output],
-    kills: int,
-) -> Finished:
+def _explained(failure: Failure) -> Finished:
     """Explain a failure in a child: whatever becomes of it, the command's status is the answer.
 
     What it reads was written by the command: a file that is its end is left out by the next one.
@@ -166,9 +180,8 @@ def _explained(
     from postmortem.readers.child import MOST_TRIES, fork, leave_out
     from postmortem.readers.child_limits import limit, limits_for
     from postmortem.render.safe import line
-    from postmortem.run.folder import make_folder
 
-    folder, limits = make_folder(options.into, outcome.pid), limits_for((), complain)
+    limits = limits_for((), complain)
     page = mmap(-1, underway.PAGE_BYTES)
     until = time.monotonic() + _EXPLAIN_SECONDS
     for _ in range(MOST_TRIES):
@@ -176,7 +189,7 @@ def _explained(
         child = fork(page)
         if child is None:
             limit(limits)
-            _work(end, options, outcome, scratch, variables, env, outputs, kills, folder)
+            _work(end, failure)
             os._exit(0)
         os.close(end)
         heard, ending = _heard(pipe, child, until)
@@ -189,11 +202,11 @@ def _explained(
     except ValueError:
         why = f"{ending.path or 'the analysis'} {ending.why}" if ending.why else _DEBUG
         complain(f"the failure could not be explained: {line(why)}")
-        if folder is not None:
-            complain(f"what was collected: {folder}/")
-        return Finished(outcome)
+        if failure.folder is not None:
+            complain(f"what was collected: {failure.folder}/")
+        return Finished(failure.outcome)
     return Finished(
-        outcome,
+        failure.outcome,
         verdict=told["verdict"],
         signature=told["signature"],
         text=told["text"],
@@ -230,23 +243,12 @@ def _heard(pipe: int, child: Child, until: float) -> tuple[bytes, Ending]:
     return heard, ending
 
 
-def _work(
-    pipe: int,
-    options: RunOptions,
-    outcome: Outcome,
-    scratch: Scratch,
-    variables: Variables,
-    env: Mapping[str, str],
-    outputs: Sequence[Output],
-    kills: int,
-    folder: Path | None,
-) -> None:
+def _work(pipe: int, failure: Failure) -> None:
     """Explain, and tell the parent."""
     try:
         from postmortem.run.report import make_report
 
-        told = make_report(options, outcome, scratch, variables, env, outputs, kills, folder)
-        data = json.dumps(told).encode()
+        data = json.dumps(make_report(failure)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     except MemoryError:

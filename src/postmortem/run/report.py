@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,38 +13,29 @@ from postmortem import underway
 from postmortem.readers.corefind import find_core_of
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
 from postmortem.readers.regular import open_regular
-from postmortem.run.environment import Variables
-from postmortem.run.explain import Explanation, card_text, explain
+from postmortem.run.explain import Explanation, explain, explanation_of
 from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
 from postmortem.run.folder import Evidence, collect, pack, redactor_of, write_manifest, write_rerun
-from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch
+from postmortem.text import without_numbers
 
 if TYPE_CHECKING:
-    from postmortem.run.once import Output
+    from postmortem.run.once import Failure, Output
 
 _MOST_CORES = 16
 _OUTPUT_BYTES = 64 << 20
-_CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
-def make_report(
-    options: RunOptions,
-    outcome: Outcome,
-    scratch: Scratch,
-    variables: Variables,
-    env: Mapping[str, str],
-    outputs: Sequence[Output],
-    kills: int,
-    folder: Path | None,
-) -> dict[str, object]:
+def make_report(failure: Failure) -> dict[str, object]:
     """Return verdict, text and folder of a failed run, as plain values."""
-    facts = facts_of(outcome, scratch.path, memory_kills=kills, memory_limit=options.memory)
-    redactor = redactor_of(env, facts.processes) if options.redact else None
+    options, outcome, folder = failure.options, failure.outcome, failure.folder
+    scratch, variables = failure.scratch, failure.variables
+    facts = facts_of(outcome, scratch.path, memory_kills=failure.kills, memory_limit=options.memory)
+    redactor = redactor_of(failure.env, facts.processes) if options.redact else None
     evidence = Evidence(folder if folder is not None else scratch.path / "folder", redactor)
     evidence.path.mkdir(exist_ok=True)  # without a folder only the verdict is kept
-    copies = [copy for one in outputs if (copy := _copied(one, scratch)) is not None]
+    copies = [copy for one in failure.outputs if (copy := _copied(one, scratch)) is not None]
     collect(evidence, scratch.path, facts, copies)
     cores = cores_of(facts)
     explanations = explain(evidence.path, facts, cores, redactor)
@@ -61,7 +51,7 @@ def make_report(
     verdict = redactor.text(best.verdict) if redactor is not None else best.verdict
     others = [one for one in explanations[1:] if one.text.strip()]
     evidence.text("report.txt", "\n\n".join([best.text, *(one.text for one in others), *notes]))
-    write_rerun(evidence, options.command, env, variables)
+    write_rerun(evidence, options.command, failure.env, variables)
     about: dict[str, object] = {
         "variables": {"set": dict(variables.added), "kept": list(variables.kept)},
         "cores": {
@@ -125,7 +115,7 @@ def signature_of(facts: RunFacts, best: Explanation) -> str:
     """
     words = best.verdict
     first = facts.first_failure
-    key = f"{best.kind}|{_CHANGING.sub('#', words)}|{first.signal if first is not None else ''}"
+    key = f"{best.kind}|{without_numbers(words)}|{first.signal if first is not None else ''}"
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
 
 
@@ -171,13 +161,9 @@ def _copied(output: Output, scratch: Scratch) -> Path | None:
 
 def _of_strace(folder: Path, query: str, facts: RunFacts) -> list[Explanation]:
     """Return what the recorded system calls say."""
-    import io
-
     from postmortem.analyses.strace import StraceOptions, analyse
     from postmortem.errors import EvidenceError
     from postmortem.facts.call_query import parse
-    from postmortem.render import json as as_json
-    from postmortem.render import terminal
 
     options = StraceOptions(queries=(parse(query),) if query else ())
     try:
@@ -185,11 +171,7 @@ def _of_strace(folder: Path, query: str, facts: RunFacts) -> list[Explanation]:
     except (EvidenceError, OSError) as error:
         facts.problems.append(f"strace: {error}")
         return []
-    text, document = io.StringIO(), io.StringIO()
-    terminal.render(report, text)
-    as_json.render(report, document)
-    said = ("strace", report.verdict, text.getvalue(), document.getvalue(), True)
-    return [Explanation(*said, card_text(report))]
+    return [explanation_of(report, found=True)]
 
 
 def _traceback(folder: Path) -> list[str]:

@@ -7,6 +7,8 @@ import signal
 import struct
 from collections.abc import Mapping, Sequence
 
+from postmortem.errors import Refusal
+
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
@@ -14,7 +16,7 @@ _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them, and what is ignored stays so in programs that it starts."""
 
 
-class CommandError(Exception):
+class CommandError(Refusal):
     """The command cannot be started; `status` is what a shell would exit with."""
 
     def __init__(self, what: str, status: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from postmortem.facts.crash import CRASH_SIGNALS
+from postmortem.records import record
 from postmortem.run import own_process
 from postmortem.run.channel import Channel
 from postmortem.run.error_file import write_error_file
@@ -30,6 +31,16 @@ _KILL_SECONDS = 10.0
 """How long a command that ran out of time has after SIGTERM."""
 _STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _FATAL = frozenset(signal.Signals[name] for name in CRASH_SIGNALS | {"SIGKILL"})
+
+
+@record
+class _First:
+    """Who failed first on this host."""
+
+    pid: int
+    who: str
+    what: str
+    when: float
 
 
 class Supervisor:
@@ -63,7 +74,7 @@ class Supervisor:
         self._cgroup = cgroup
         self._poll = select.epoll()
         self._events: list[Event] = []
-        self._first: tuple[int, str, float] | None = None
+        self._first: _First | None = None
         self._status: int | None = None
         self._stopped_by: int | None = None
         self._timed_out = False
@@ -311,10 +322,10 @@ class Supervisor:
     def _note_first(self, member: Member | None, what: str, *, crashed: bool = False) -> None:
         now = time.time()
         # The peers of a process that crashes raise before its parent, and we, hear of its end.
-        if self._first is not None and crashed and now - self._first[2] < CRASH_LEAD_SECONDS:
+        if self._first is not None and crashed and now - self._first.when < CRASH_LEAD_SECONDS:
             self._first = None
         if self._first is None and member is not None:
-            self._first = (member.pid, f"{self._named(member)} {what}", now)
+            self._first = _First(member.pid, self._named(member), what, now)
 
     # --- what processes tell
 
@@ -353,10 +364,11 @@ class Supervisor:
         """Return what a process says in torchrun's summary: that it was first, or who was."""
         if self._first is None:
             return ""
-        first, words, when = self._first
-        if first == pid:
-            return f"{words.partition(' raised ')[0]} failed first on this host"
-        return f"{words} {max(0.0, time.time() - when):.2f} s ago, and failed first on this host"
+        first = self._first
+        if first.pid == pid:
+            return f"{first.who} failed first on this host"
+        ago = max(0.0, time.time() - first.when)
+        return f"{first.who} {first.what} {ago:.2f} s ago, and failed first on this host"
 
     # --- time
 

@@ -25,6 +25,15 @@ _NO_TENSORS = (str, bytes, bytearray, memoryview)
 _trusted: dict[type, bool] = {}
 
 
+class Unreadable(TypeError):
+    """A value that fastscan cannot read."""
+
+    def __init__(self, what: str, why: str = "") -> None:
+        """Say what it is, and why or what to do instead."""
+        super().__init__(f"fastscan cannot read {what}" + (f": {why}" if why else ""))
+        self.what = what
+
+
 def install() -> None:
     """Have the native scan ask here for all that it does not know."""
     _scan.on_other(scan_other)
@@ -63,11 +72,11 @@ def _scan_torch(torch: Any, tensor: Any) -> ScanResult:
         plain = _plain(torch, tensor)
         freed = _is_freed(plain)
     except (NotImplementedError, RuntimeError, ValueError) as error:  # of a subclass's own code
-        raise TypeError(f"fastscan cannot read {_named(tensor)}: {error}") from error
+        raise Unreadable(_named(tensor), str(error)) from error
     if freed:
-        raise TypeError(
-            "fastscan cannot read a tensor whose memory was freed, as FSDP does with parameters "
-            "between their uses: scan it where it is gathered"
+        raise Unreadable(
+            "a tensor whose memory was freed, as FSDP does with parameters between their uses",
+            "scan it where it is gathered",
         )
     if plain.device.type != "cpu":
         from postmortem.scan.cuda import scan_on_device
@@ -87,7 +96,7 @@ def _plain(torch: Any, tensor: Any) -> Any:
         tensor = local
     refused = _refused(torch, tensor)
     if refused is not None:
-        raise TypeError(f"fastscan cannot read {refused}")
+        raise Unreadable(*refused)
     return tensor.detach()
 
 
@@ -99,36 +108,35 @@ def _is_freed(tensor: Any) -> bool:
     return bool(tensor.data_ptr() == offset)
 
 
-def _refused(torch: Any, tensor: Any) -> str | None:
-    """Say why a tensor has no values that could be read, if so."""
+def _refused(torch: Any, tensor: Any) -> tuple[str, str] | None:
+    """Say what a tensor is that has no values to be read, and why or what to scan instead."""
     name = _named(tensor)
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
-        return f"{name}: it gets its shape and values with the first batch"
+        return name, "it gets its shape and values with the first batch"
     if name == "torch.masked.maskedtensor.core.MaskedTensor":
-        return "a masked tensor: scan tensor.get_data()[tensor.get_mask()]"
+        return "a masked tensor", "scan tensor.get_data()[tensor.get_mask()]"
     if tensor.device.type == "meta":
         fake = "FakeTensor" in type(tensor).__name__
-        return (
-            f"{name}: it has a shape and no values" if fake else "a meta tensor: it has no values"
-        )
+        none = "it has a shape and no values"
+        return (name, none) if fake else ("a meta tensor", "it has no values")
     if "FakeTensor" in type(tensor).__name__:
-        return f"{name}: it has a shape and no values"
+        return name, "it has a shape and no values"
     if tensor.is_nested:
-        return "a nested tensor: scan its parts, tensor.unbind()"
+        return "a nested tensor", "scan its parts, tensor.unbind()"
     kind = _LAYOUTS.get(str(tensor.layout))
     if kind is not None:
         how = "tensor.values()" if kind == "sparse" else "tensor.to_dense()"
         if tensor.layout is torch.sparse_coo:
             how = "tensor.coalesce().values()"
-        return f"a {kind} tensor: scan {how}"
+        return f"a {kind} tensor", f"scan {how}"
     if tensor.is_quantized:
-        return "a quantised tensor: scan tensor.int_repr() or tensor.dequantize()"
+        return "a quantised tensor", "scan tensor.int_repr() or tensor.dequantize()"
     functorch = getattr(torch._C, "_functorch", None)
     if functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
-        return "a tensor inside torch.func (vmap, grad): scan what the function returns"
+        return "a tensor inside torch.func (vmap, grad)", "scan what the function returns"
     if hasattr(type(tensor), "__tensor_flatten__"):
         parts, _ = tensor.__tensor_flatten__()
-        return f"{name}: scan its parts ({', '.join(map(str, parts))})"
+        return name, f"scan its parts ({', '.join(map(str, parts))})"
     return None
 
 
@@ -144,20 +152,20 @@ def _scan_pointer(tensor: Any) -> ScanResult:
             strides=None if tensor.is_contiguous() else tuple(tensor.stride()),
         )
     except ValueError as error:
-        raise TypeError(f"fastscan cannot read {dtype} tensors: {error}") from None
+        raise Unreadable(f"{dtype} tensors", str(error)) from None
     except RuntimeError as error:  # a tensor without storage
-        raise TypeError(f"fastscan cannot read {_named(tensor)}: {error}") from None
+        raise Unreadable(_named(tensor), str(error)) from None
 
 
 def _scan_numpy(numpy: Any, array: Any) -> ScanResult:
     """Scan an array or a scalar of NumPy."""
     if isinstance(array, numpy.ma.MaskedArray):
-        raise TypeError("fastscan cannot read a masked array: scan array.compressed()")
+        raise Unreadable("a masked array", "scan array.compressed()")
     array = numpy.asarray(array)  # a subclass may say what it likes of its shape
     dtype = array.dtype
     name = str(dtype.name)
     if name == "float128" or dtype.kind not in "biufcV":
-        raise TypeError(f"fastscan cannot read NumPy arrays of {dtype}")
+        raise Unreadable(f"NumPy arrays of {dtype}")
     if not dtype.isnative and dtype.names is None:
         array = array.astype(dtype.newbyteorder("="))
     elif any(stride % dtype.itemsize for stride in array.strides):
@@ -170,17 +178,17 @@ def _scan_numpy(numpy: Any, array: Any) -> ScanResult:
             strides=tuple(stride // dtype.itemsize for stride in array.strides),
         )
     except ValueError as error:
-        raise TypeError(f"fastscan cannot read NumPy arrays of {dtype}: {error}") from None
+        raise Unreadable(f"NumPy arrays of {dtype}", str(error)) from None
 
 
 def _scan_dlpack(value: Any) -> ScanResult:
     try:
         capsule = value.__dlpack__()
     except BufferError as error:  # what DLPack asks for where an array cannot be given
-        raise TypeError(f"fastscan cannot read {_named(value)} through DLPack: {error}") from error
+        raise Unreadable(f"{_named(value)} through DLPack", str(error)) from error
     result = _scan.scan_capsule(capsule)
     if result is None:
-        raise TypeError(f"fastscan cannot read {_named(value)} through DLPack: no known data type")
+        raise Unreadable(f"{_named(value)} through DLPack", "no known data type")
     return result
 
 

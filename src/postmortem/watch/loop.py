@@ -9,7 +9,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.watch import MIB, Ceiling, Sample, Watched, Watching
 from postmortem.facts.watch_format import OF_A_CEILING
 from postmortem.readers.live.job_processes import Members, members_of, members_of_job
-from postmortem.readers.live.status import children, read_status
+from postmortem.readers.live.status import descendants, read_status
 from postmortem.watch.gpu import Gpus
 from postmortem.watch.growers import Growers
 from postmortem.watch.limits import limits_of
@@ -168,13 +168,9 @@ class Watch:
             with contextlib.suppress(EvidenceError):  # all of them have ended
                 self._add(members_of_job(self._job))
         else:
-            below = children()
-            rest = [*before, *self._pids]
-            while rest:
-                for pid in below.get(rest.pop(), ()):
-                    if pid not in self._live:
-                        self._open(pid, None)
-                        rest.append(pid)
+            for pid in descendants([*before, *self._pids]):
+                if pid not in self._live:
+                    self._open(pid, None)
         if now >= self._next_scan:
             spent = time.process_time() - began
             self._next_scan = now + max(2 * _TREE_SECONDS, spent * _DEAR)

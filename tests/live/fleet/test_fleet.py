@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import crash_in
 from builders.networks import POSTMORTEM, Network, network, why_not
 from builders.schema import validate
 
@@ -154,17 +155,9 @@ def test_net_between_all_nodes(net: Network) -> None:
 @pytest.mark.cores
 def test_collect_fetches_one_slim_core_of_each_crash(net: Network, tmp_path: Path) -> None:
     there, here = tmp_path / "cores", tmp_path / "here"
-    there.mkdir()
     here.mkdir()
-    name = there / "core.1"
-    program = "import ctypes, os, resource; resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)); "
-    program += f"os.chdir({str(there)!r}); ctypes.string_at(8)"
-    subprocess.run([sys.executable, "-c", program], capture_output=True)
-    made = list(there.glob("*core*"))
-    if not made:
-        pytest.skip("the kernel leaves no core in the current folder")
-    if made[0] != name:
-        made[0].rename(name)
+    made = crash_in(there, [sys.executable, "-c", "import ctypes; ctypes.string_at(8)"])
+    name = made.rename(there / "core.1")
     found = fleet(net, 1, "-w", "h[0-2]", "-d", here, "collect", there)
     assert len(found["crashes"]) == 1
     assert found["crashes"][0]["nodes"] == ["h0", "h1", "h2"]

@@ -189,34 +189,20 @@ def test_the_reader_may_leave(form: str) -> None:
     assert done.stdout.count("\n") == 1
 
 
-def test_a_reader_that_is_gone_before_the_help() -> None:
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [([*POSTMORTEM, "--help"], 0, b""), ([*SAMPLE, "sample", "report", "--json"], 1, b"ready\n")],
+)
+def test_a_reader_that_is_gone_does_not_change_the_finding(
+    command: list[str], code: int, said: bytes
+) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [*POSTMORTEM, "--help"],
-        env=environment(),
-        stdout=write,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        check=False,
+        command, env=environment(), stdout=write, stderr=subprocess.PIPE, timeout=60, check=False
     )
     os.close(write)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_reader_that_is_gone_does_not_change_the_finding() -> None:
-    read, write = os.pipe()
-    os.close(read)
-    done = subprocess.run(
-        [*SAMPLE, "sample", "report", "--json"],
-        env=environment(),
-        stdout=write,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        check=False,
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (1, b"ready\n")
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 def test_interrupted() -> None:

@@ -18,8 +18,9 @@ from postmortem.knowledge.threads import (
 TABLES = [
     path
     for path in sorted(Path(postmortem.knowledge.__file__).parent.glob("*.toml"))
-    # of numbers, of whole languages, of forms: not of names
-    if path.stem not in ("xid", "cuda_exceptions", "runtimes", "secret_forms", "health")
+    # of numbers, of whole languages, of forms, of rules: not of names
+    if path.stem
+    not in ("xid", "cuda_exceptions", "runtimes", "secret_forms", "health", "failed_calls")
 ]
 
 

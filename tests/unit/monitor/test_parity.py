@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import importlib.util
 import io
 from collections.abc import Callable
 from typing import Any
@@ -11,18 +12,33 @@ import pytest
 import postmortem
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers", reason="ours is compared with its class")
-theirs = pytest.importorskip("transformers.debug_utils")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+# Imported by the tests that need it: each worker collects this file, and it takes a second.
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("transformers") is None, reason="no transformers to compare with"
+    ),
+]
+
+
+@pytest.fixture
+def theirs() -> Any:
+    """transformers' module of what we compare with."""
+    return importlib.import_module("transformers.debug_utils")
 
 
 def gpt2(dtype: Any) -> Any:
+    import transformers
+
     torch.manual_seed(0)
     config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=64, n_positions=32)
     return transformers.GPT2LMHeadModel(config).to(dtype)
 
 
 def t5(dtype: Any) -> Any:
+    import transformers
+
     torch.manual_seed(0)
     config = transformers.T5Config(
         num_layers=2, d_model=32, d_ff=48, d_kv=16, num_heads=2, vocab_size=64,
@@ -63,7 +79,9 @@ def rows(text: str) -> list[str]:
 
 @pytest.mark.parametrize("make", [gpt2, t5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_traced_batches_are_the_same_cell_by_cell(make: Callable[[Any], Any], dtype: Any) -> None:
+def test_traced_batches_are_the_same_cell_by_cell(
+    make: Callable[[Any], Any], dtype: Any, theirs: Any
+) -> None:
     model = make(dtype)
     want, want_said = output_of(
         lambda m: theirs.DebugUnderflowOverflow(
@@ -91,7 +109,7 @@ def test_traced_batches_are_the_same_cell_by_cell(make: Callable[[Any], Any], dt
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("fault", [float("inf"), float("nan")])
-def test_a_report_is_the_same_cell_by_cell(dtype: Any, fault: float) -> None:
+def test_a_report_is_the_same_cell_by_cell(dtype: Any, fault: float, theirs: Any) -> None:
     model = gpt2(dtype)
     with torch.no_grad():
         model.transformer.h[1].mlp.c_fc.bias[3] = fault
@@ -105,7 +123,9 @@ def test_a_report_is_the_same_cell_by_cell(dtype: Any, fault: float) -> None:
 
 
 @pytest.mark.parametrize("fault", [float("inf"), float("nan"), 1.0])
-def test_detect_overflow_says_the_same(fault: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detect_overflow_says_the_same(
+    fault: float, theirs: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     tensor = torch.tensor([1.0, fault])
     want = theirs.detect_overflow(tensor, "after layer_norm")
     said = capsys.readouterr().out

@@ -4,7 +4,6 @@ import os
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from builders import elf
+from builders.commands import crash_in
 from postmortem import _native
 from postmortem.errors import EvidenceError
 
@@ -131,19 +131,7 @@ def real_core(tmp_path_factory) -> Path:
         "for _ in range(2): threading.Thread(target=time.sleep,args=(60,),daemon=True).start()\n"
         "os.abort()"
     )
-
-    def unlimited() -> None:
-        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, preexec_fn=unlimited, check=False
-    )
-    assert done.returncode == -signal.SIGABRT
-    found = sorted(folder.glob("core*"))
-    if not found:
-        pytest.skip("the kernel left no core in the working folder (core_pattern, ulimit -c)")
-    return found[0]
+    return crash_in(folder, [sys.executable, "-c", code])
 
 
 @pytest.mark.cores

@@ -1,7 +1,9 @@
 """Errors that other errors carry, that are cut off, or that a process survives again and again."""
 
 from pathlib import Path
+from typing import Any
 
+from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Outcome, Report
 
@@ -27,7 +29,7 @@ def test_spawn_tells_the_error_of_its_child_whatever_it_raises_itself(tmp_path: 
         f"Traceback (most recent call last):\n{spawn}Exception: \n\n"
         "-- Process 1 terminated with the following error:\n" + _raised("ValueError: no shard 7")
     )
-    assert _report(tmp_path, text).verdict.startswith("rank 1 failed first: ValueError: no shard 7")
+    assert raised_first(_report(tmp_path, text)) == (1, "ValueError: no shard 7")
 
 
 def test_a_cell_that_a_program_runs_tells_its_own_error(tmp_path: Path) -> None:
@@ -36,7 +38,7 @@ def test_a_cell_that_a_program_runs_tells_its_own_error(tmp_path: Path) -> None:
         "----------\nrows[5]\n----------\n\nIndexError         Traceback (most recent call last)\n"
     )
     text += "Cell In[3], line 2\n----> 2 rows[5]\n\nIndexError: list index out of range\n"
-    assert _report(tmp_path, text).verdict.startswith("IndexError: list index out of range")
+    assert raised_first(_report(tmp_path, text)) == (None, "IndexError: list index out of range")
 
 
 def test_an_error_of_ray_inside_another_one_is_told(tmp_path: Path) -> None:
@@ -44,16 +46,16 @@ def test_an_error_of_ray_inside_another_one_is_told(tmp_path: Path) -> None:
     frame = _FRAME.format(line=5, function="run")
     text = _raised(ray.format(name="Driver.run", pid=4711).strip()) + frame
     text += ray.format(name="Trainer.step", pid=4712) + frame + "ValueError: no shard 7\n"
-    verdict = _report(tmp_path, text).verdict
-    assert verdict.startswith("Trainer pid=4712")
-    assert "ValueError: no shard 7" in verdict
+    first: Any = _report(tmp_path, text).body["first_failure"]
+    assert first["label"].startswith("Trainer pid=4712")
+    assert first["what"] == "ValueError: no shard 7"
 
 
 def test_a_chain_that_is_cut_keeps_its_first_error(tmp_path: Path) -> None:
     text = _raised("ValueError: no shard 7") + "\nDuring handling of the above exception, anoth"
     report = _report(tmp_path, text)
     assert [one.id for one in report.diagnoses] == ["rank_raised"]
-    assert report.verdict.startswith("ValueError: no shard 7")
+    assert raised_first(report) == (None, "ValueError: no shard 7")
 
 
 def test_an_error_is_survived_by_work_with_empty_lines_in_any_script(tmp_path: Path) -> None:

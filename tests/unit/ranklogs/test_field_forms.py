@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from builders.ranklogs import place_of, raised_first
 from postmortem import _native
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.known_lines import keep_literals
@@ -18,6 +19,7 @@ RAISED = [
     '    return {"tokens": [1]}["input_ids"]',
     "KeyError: 'input_ids'",
 ]
+RAISED_AT = ("KeyError: 'input_ids'", ("train.py", 26, "load_batch"))
 RANKS = [(rank, text) for text in STEPS for rank in range(4)] + [(2, text) for text in RAISED]
 
 
@@ -48,7 +50,7 @@ def report_of(tmp_path: Path, lines: list[str], name: str = "job.log") -> tuple[
 def test_the_rank_is_told(tmp_path: Path, form: str, label: str | None) -> None:
     lines = [form.format(rank=rank, host=rank // 2 + 1, text=text) for rank, text in RANKS]
     report, first = report_of(tmp_path, lines)
-    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    assert (first["what"], place_of(report)) == RAISED_AT
     assert label in (None, first["label"], first["host"])
     assert first["ranks"] in ([2], [])
 
@@ -67,7 +69,7 @@ def test_a_logger_says_its_rank_once_a_record(tmp_path: Path, head: str) -> None
     lines += [head.format(rank=3) + "still here", "and so is this line of nobody"]
     report, first = report_of(tmp_path, lines)
     assert first["ranks"] == [2]
-    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    assert (first["what"], place_of(report)) == RAISED_AT
     written = {w["label"]: w["lines"] for w in report.body["ranks"]}  # type: ignore[index]
     assert written["2"] == len(STEPS) + len(RAISED)
 
@@ -97,7 +99,7 @@ def test_tail_shows_the_ends_of_many_files(tmp_path: Path) -> None:
     lines += ["==> logs/rank_0.log <==", "bye"]
     report, first = report_of(tmp_path, lines)
     assert first["ranks"] == [2]
-    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    assert (first["what"], place_of(report)) == RAISED_AT
     lines = [line.replace("rank_", "part-") for line in lines]
     report, first = report_of(tmp_path, lines)
     assert first["label"] == "part-2.log"
@@ -110,7 +112,7 @@ def test_open_mpi_has_a_folder_for_each_rank(tmp_path: Path) -> None:
         (folder / "stdout").write_text("\n".join(STEPS) + "\n")
         (folder / "stderr").write_text("\n".join(RAISED if rank == 2 else ["ready"]) + "\n")
     report = analyse([str(tmp_path / "out")], RankLogOptions())
-    assert report.verdict.startswith("rank 2 failed first: KeyError")
+    assert raised_first(report) == (2, RAISED_AT[0])
     assert any(e.where == "rank.2/stderr:4" for d in report.diagnoses for e in d.evidence)
 
 
@@ -122,7 +124,7 @@ def test_docker_writes_json(tmp_path: Path) -> None:
     ]
     report, first = report_of(tmp_path, lines, "4f2a-json.log")
     assert first is not None
-    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    assert (first["what"], place_of(report)) == RAISED_AT
     cut = [line[: len(line) // 2] for line in lines]  # a disk that was full
     assert report_of(tmp_path, cut)[1] is None
 
@@ -140,7 +142,7 @@ def test_ray_tells_which_worker_raised(tmp_path: Path) -> None:
     ]
     report, first = report_of(tmp_path, lines)
     assert first["ranks"] == [3]
-    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    assert (first["what"], place_of(report)) == RAISED_AT
 
 
 @pytest.mark.parametrize("rank", ["", "[rank1]: "])
@@ -204,7 +206,7 @@ def test_output_that_mpirun_forwards_late_is_no_work_that_goes_on(tmp_path: Path
     late = [tagged(rank, "stdout", STEPS[3]) for rank in (2, 1, 3)]
     report, first = report_of(tmp_path, [*before, *raised, *late])
     assert first["ranks"] == [2]
-    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    assert (first["what"], place_of(report)) == RAISED_AT
     same = [tagged(2, "stderr", STEPS[3])]
     of_one = [line.replace("stdout", "stderr") for line in before]
     assert report_of(tmp_path, [*of_one, *raised, *same])[1] is None
@@ -247,7 +249,7 @@ def test_what_stands_before_all_frames_is_a_prefix(
     tmp_path: Path, head: str, rank: int | None
 ) -> None:
     report, first = report_of(tmp_path, [head.format(rank=r) + text for r, text in RANKS])
-    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    assert (first["what"], place_of(report)) == RAISED_AT
     assert first["rank"] == rank
     assert first["line"] == len(RANKS)
 

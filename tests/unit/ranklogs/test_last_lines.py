@@ -48,6 +48,13 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "[2026-01-02 03:04:05,6 E 7 9] pool.cc:3: none\n", Outcome.UNKNOWN, True),
         (STEPS + "[2026-01-02 03:04:05,6 I 7 9] pool.cc:3: none\n", Outcome.UNKNOWN, False),
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
+        (STEPS + "shard 3 is lost\nclosing readers\nfreeing buffers\n", Outcome.UNKNOWN, True),
+        (STEPS + "shard 3 is lost\nclosing readers\nDone.\n", Outcome.UNKNOWN, False),
+        (STEPS + "shard 3 is lost\nshard 4 is lost\nshard 5 is lost\n", Outcome.UNKNOWN, False),
+        (STEPS + "der Auftrag wurde abgebrochen\n", Outcome.UNKNOWN, True),
+        (STEPS + "Training complete, 3 workers crashed\n", Outcome.UNKNOWN, True),
+        (STEPS + "Training complete, 0 failed\n", Outcome.HEALTHY, False),
+        ("shard 3 is lost\n" + STEPS, Outcome.UNKNOWN, False),
     ],
 )
 def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.later_runs import last_run
 from postmortem.report.model import Outcome, Report
@@ -29,7 +30,7 @@ def _report(folder: Path, text: str) -> Report:
 def test_the_last_run_is_judged_with_the_lines_of_the_file(tmp_path: Path) -> None:
     text = _run(3, _raised("ValueError: first")) + _run(4, _raised("KeyError: 'second'"))
     report = _report(tmp_path, text)
-    assert report.verdict.startswith("KeyError: 'second'")
+    assert raised_first(report) == (None, "KeyError: 'second'")
     assert report.diagnoses[0].evidence[0].where == f"job.log:{text.count(chr(10))}"
     assert ["from line 27 on" in problem.what for problem in report.problems] == [True]
 
@@ -89,7 +90,7 @@ def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
     first = _run(3, "") + _program("prepare.py", "ValueError: first")
     text = first + "rm: cannot remove 'x'\n" + _program("train.py", "KeyError: 'second'")
     report = _report(tmp_path, text)
-    assert report.verdict.startswith("KeyError: 'second'")
+    assert raised_first(report) == (None, "KeyError: 'second'")
     assert "ValueError: first" in report.problems[0].what
 
 
@@ -97,7 +98,7 @@ def test_who_raises_because_its_program_failed_is_no_later_run(tmp_path: Path) -
     command = "subprocess.CalledProcessError: Command 'train.py' returned non-zero exit status 1."
     text = _run(3, "") + _program("train.py", "ValueError: first") + _program("go.py", command)
     report = _report(tmp_path, text)
-    assert report.verdict.startswith("ValueError: first")
+    assert raised_first(report) == (None, "ValueError: first")
 
 
 def test_a_program_that_worked_to_its_end_outlived_what_another_one_raised(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_programs_that_wrote_with_a_hole_between_are_several(tmp_path: Path) -> 
         for words in ("ValueError: 1", "KeyError: 2")
     )
     holes = _report(tmp_path, f"{first}{chr(0) * 70}{last}")
-    assert holes.verdict.startswith("KeyError: 2")
+    assert raised_first(holes) == (None, "KeyError: 2")
     assert not any(
         "several" in problem.what for problem in _report(tmp_path, first + last).problems
     )
@@ -208,7 +209,7 @@ def test_a_login_to_the_tracker_behind_an_end_begins_a_run(tmp_path: Path) -> No
     first, last = (
         f"{login}step 1 loss 2\n{_raised(end)}" for end in ("ValueError: 1", "KeyError: 2")
     )
-    assert _report(tmp_path, first + last).verdict.startswith("KeyError: 2")
+    assert raised_first(_report(tmp_path, first + last)) == (None, "KeyError: 2")
 
 
 def test_what_another_program_wrote_is_not_called_earlier(tmp_path: Path) -> None:

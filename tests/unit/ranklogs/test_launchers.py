@@ -94,7 +94,9 @@ def test_an_end_without_a_rank_is_undecided(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(text)
     report = analyse([str(tmp_path)], RankLogOptions())
     assert report.failed
-    assert report.verdict.startswith("undecided: process 28001 on vm was killed by SIGSEGV")
+    assert [one.id for one in report.diagnoses] == ["unnamed_process_ended"]
+    exits: Any = report.body["exits"]
+    assert [(one["pid"], one["signal"]) for one in exits] == [(28001, "SIGSEGV")]
 
 
 @pytest.mark.parametrize(

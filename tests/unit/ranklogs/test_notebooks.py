@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from builders.ranklogs import place_of, raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Outcome, Report
 
@@ -52,7 +53,8 @@ def test_the_error_of_the_cell_that_ran_last_is_the_failure(tmp_path: Path) -> N
         lines = [f"epoch {n} loss 2.1" for n in range(60)]
         below = _cell(3, _printed(*lines))
         report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *frames)), below)
-        assert report.verdict == "ValueError: bad batch (train.py:31 in fit)"
+        assert raised_first(report) == (None, "ValueError: bad batch")
+        assert place_of(report) == ("train.py", 31, "fit")
         where = report.diagnoses[0].evidence[0].where
         cited = (
             (tmp_path / "train.ipynb").read_text().split("\n")[int(where.rpartition(":")[2]) - 1]
@@ -70,7 +72,7 @@ def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(tmp_pat
 def test_numbers_of_several_kernels_order_nothing(tmp_path: Path) -> None:
     before = [_cell(n, _printed(f"loss {n}.0")) for n in (39, 40, 5, 6)]
     failed = _cell(6, _error("ValueError", "bad batch", *_NEW))
-    assert _report(tmp_path, *before, failed).verdict.startswith("ValueError: bad batch")
+    assert raised_first(_report(tmp_path, *before, failed)) == (None, "ValueError: bad batch")
     assert not _report(tmp_path, failed, *before).failed
     assert not _report(tmp_path, *before[:3], failed).failed  # one kernel: 40 came later
 
@@ -87,7 +89,8 @@ def test_source_is_no_output(tmp_path: Path) -> None:
 
 def test_a_notebook_in_one_line_is_read_too(tmp_path: Path) -> None:
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), indent=None)
-    assert report.verdict == "ValueError: bad batch (train.py:31 in fit)"
+    assert raised_first(report) == (None, "ValueError: bad batch")
+    assert place_of(report) == ("train.py", 31, "fit")
 
 
 def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.facts.batch_jobs import JobState
 from postmortem.readers.ranklogs.user_logs import UserLog
@@ -76,7 +77,7 @@ def test_what_stands_between_events_is_read_with_its_own_line_numbers(tmp_path: 
         'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\nKeyError: 7\n'
     )
     report = _report(tmp_path, _event(0, 3, _SUBMITTED) + raised + _event(5, 3, _BADLY))
-    assert report.verdict.startswith("KeyError: 7")
+    assert raised_first(report) == (None, "KeyError: 7")
     assert report.diagnoses[0].evidence[0].where == "job.log:6"
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Outcome, Report
 
@@ -268,7 +269,7 @@ Example: lumen --no-plugins install <package>
 
 def test_a_traceback_that_a_report_indents_ends_where_it_ends(tmp_path: Path) -> None:
     report = _report(tmp_path, INDENTED)
-    assert report.verdict.startswith("ModuleNotFoundError: No module named 'lumen'")
+    assert raised_first(report) == (None, "ModuleNotFoundError: No module named 'lumen'")
 
 
 def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:

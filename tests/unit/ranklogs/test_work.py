@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
@@ -79,14 +80,15 @@ def test_an_end_explains_no_error_that_came_after_it_and_after_work(tmp_path: Pa
     killed = "[1]+  4711 Killed                  python train.py\n"
     steps = _each("Schritt {} von 900", *range(60))
     report = _report(tmp_path, steps + killed + steps + _LAST)
-    assert report.verdict.startswith("TimeoutError: the mirror did not answer")
+    assert raised_first(report) == (None, "TimeoutError: the mirror did not answer")
 
 
 def test_of_two_programs_that_raised_the_last_one_is_told(tmp_path: Path) -> None:
     first = _LAST.replace("TimeoutError: the mirror did not answer", "KeyError: 'shard'")
-    assert _report(tmp_path, first + _LAST).verdict.startswith("TimeoutError")
+    last = (None, "TimeoutError: the mirror did not answer")
+    assert raised_first(_report(tmp_path, first + _LAST)) == last
     parent = _LAST.replace("TimeoutError: the mirror did not answer", _CALLED)
-    assert _report(tmp_path, first + parent).verdict.startswith("KeyError")
+    assert raised_first(_report(tmp_path, first + parent)) == (None, "KeyError: 'shard'")
 
 
 _CALLED = "subprocess.CalledProcessError: Command '['a']' returned non-zero exit status 1."

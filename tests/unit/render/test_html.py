@@ -99,7 +99,7 @@ def hostile(words: str) -> Report:
         "evidence": [{"where": words, "what": words}],
     }
     body = {"chain": [step], "roots": [{"id": 0}]}
-    return Report("triage", (), words, True, (diagnosis,), blocks, body, footer=words)
+    return Report("triage", (), words, True, (diagnosis,), blocks, body, footer=(words,))
 
 
 def test_a_full_report_is_one_whole_page() -> None:

@@ -104,7 +104,7 @@ def test_hostile_evidence_reaches_the_page_as_text() -> None:
             Note(HOSTILE),
         ),
         problems=(Problem(HOSTILE, HOSTILE, HOSTILE),),
-        footer=HOSTILE,
+        footer=(HOSTILE,),
     )
     text = drawn(report, color=False)
     assert all(c == "\n" or c.isprintable() for c in text)

@@ -316,7 +316,7 @@ def planted(secret: str, place: int) -> Report:
     text = f"a {secret} b"
     plants: list[dict[str, Any]] = [
         {"verdict": text},
-        {"footer": text},
+        {"footer": (text,)},
         {"inputs": (Source(text, 1),)},
         {"problems": (Problem(text, text, text),)},
         {"skipped": (Skipped("rule", text, text),)},

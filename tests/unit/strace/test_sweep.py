@@ -118,13 +118,13 @@ def test_a_log_without_the_word_is_searched_and_says_so(tmp_path: Path) -> None:
     path.write_bytes(HEALTHY * 500)
     report = answer(path, "ESTALE")
     assert "not in the log" in report.verdict
-    assert report.footer == "1,000 lines searched · recorded with -f"
+    assert report.footer_line == "1,000 lines searched · recorded with -f"
     assert not report.failed
     whole = answer(path, "ESTALE", body=True)
-    assert whole.footer == "1,000 lines, 0 unread · recorded with -f"
+    assert whole.footer_line == "1,000 lines, 0 unread · recorded with -f"
     assert whole.verdict == report.verdict
     assert whole.body["processes"]
-    assert "unread" in answer(path, "ESTALE", verbose=True).footer
+    assert "unread" in answer(path, "ESTALE", verbose=True).footer_line
 
 
 @pytest.mark.usefixtures("eager")
@@ -142,7 +142,7 @@ def test_a_hit_among_a_thousand_lines_is_told_as_ever(
     path = tmp_path / "log"
     path.write_bytes(HEALTHY * 500 + line + HEALTHY * 500)
     report = answer(path, query)
-    assert "unread" in report.footer
+    assert "unread" in report.footer_line
     assert report.failed
 
 

@@ -65,7 +65,7 @@ class CoreCase:
         facts, crashed = self.facts, self.threads.crashed
         values = (
             self.kind,
-            self.signal and Crash(self.kind, self.signal, self.fault, self.threads),
+            self.signal and Crash(self.kind, self.signal, self.fault, self.threads, facts.process),
             facts.core,
             facts.process,
             self.threads,
@@ -107,6 +107,19 @@ class CoreCase:
         return next(flying, None)
 
 
+def core_case(
+    facts: CoreFacts,
+    threads: Threads,
+    signal: Signal | None,
+    fault: Fault | None,
+    binary: BinaryFacts | None,
+) -> CoreCase:
+    """Return the case of a core; `threads` are those of the end, `signal` is the failure."""
+    then = at_failure(threads, signal, facts.caught)
+    kind = classify(signal, fault, then, facts.core, facts.process)
+    return CoreCase(facts, then, kind, signal, fault, binary)
+
+
 def crashed_extension(
     facts: CoreFacts, signal: Signal | None, fault: Fault | None
 ) -> Module | None:
@@ -115,10 +128,10 @@ def crashed_extension(
     None for signals that no instruction caused: what ended the process is told then by words
     (an exception, a message of the C library), and how a library was linked explains nothing.
     """
-    threads = at_failure(facts.threads, signal, facts.caught)
-    crashed = threads.crashed
-    if not classify(signal, fault, threads, facts.core, facts.process).is_fault:
+    case = core_case(facts, facts.threads, signal, fault, None)
+    if not case.kind.is_fault:
         return None
+    crashed = case.threads.crashed
     for frame in crashed.frames if crashed is not None else ():
         module = None if frame.pc is None else facts.modules.at(frame.pc)
         if module is None:

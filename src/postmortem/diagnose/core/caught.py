@@ -12,7 +12,6 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.records import replace
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
-_SIGNAL_FRAMES = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
 
 
 def failure(
@@ -65,9 +64,7 @@ def beyond_handler(threads: Threads) -> Threads:
     """Return the threads, the crashed one without the frames of its signal handler."""
     items = []
     for thread in threads:
-        index = next(
-            (i for i, frame in enumerate(thread.frames) if frame.function in _SIGNAL_FRAMES), None
-        )
+        index = handler_index(thread)
         if thread.crashed and index is not None and index + 1 < len(thread.frames):
             thread = replace(thread, frames=thread.frames[index + 1 :], left_out=index + 1)
         items.append(thread)
@@ -87,11 +84,11 @@ def aftermath(signal: Signal) -> str:
     return f"; a handler in the process caught it and ended the process with {last.name}"
 
 
-def fault_elsewhere(threads: Threads | None) -> tuple[Thread, int, str] | None:
+def fault_elsewhere(threads: Threads) -> tuple[Thread, int, str] | None:
     """Return a thread that was handling a fault and is not the crashed one, with the frame of the
     fault and words for it: such a process did fail by itself, whatever ended it then.
     """
-    for thread in threads or ():
+    for thread in threads:
         index = handler_index(thread)
         if thread.crashed or thread.handles is None or index is None:
             continue

@@ -7,6 +7,7 @@ from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.records import replace
 from postmortem.report.model import Confidence, Evidence
 
 TEXT_LIMIT = 600
@@ -15,9 +16,9 @@ TEXT_LIMIT = 600
 
 def cite_frame(thread: Thread, index: int) -> Evidence:
     """Return a frame with its place."""
-    return Evidence(
-        f"thread {thread.tid} frame {index + thread.left_out}", frame_words(thread.frames[index])
-    )
+    place = index + thread.left_out
+    words = frame_words(thread.frames[index])
+    return Evidence(f"thread {thread.tid} frame {place}", words, (thread.tid, place))
 
 
 def frame_words(frame: Frame) -> str:
@@ -36,12 +37,12 @@ def cite_python(thread: Thread, threads: Threads | None = None) -> tuple[Evidenc
     index = python_index(thread)
     if index is not None:
         return (cite_frame(thread, index),)
-    waiting = behalf(threads)
+    waiting = behalf(threads) if threads is not None else None
     index = python_index(waiting) if waiting is not None else None
     if waiting is None or index is None:
         return ()
     seen = cite_frame(waiting, index)
-    return (Evidence(seen.where, f"{seen.what}, which waits for the crashed worker"),)
+    return (replace(seen, what=f"{seen.what}, which waits for the crashed worker"),)
 
 
 def cite_exception(exception: CppException) -> Evidence:

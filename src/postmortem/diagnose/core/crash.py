@@ -3,7 +3,10 @@
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.stacks import caller
+from postmortem.diagnose.names import short
 from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.records import record
 from postmortem.report.model import Evidence
@@ -16,17 +19,23 @@ class Crash:
     kind: FaultKind
     signal: Signal
     fault: Fault | None
-    threads: Threads | None
+    threads: Threads
+    process: Process
 
     @property
-    def crashed(self) -> Thread | None:
-        """The thread that the signal hit, if its stack is known."""
-        return self.threads.crashed if self.threads is not None else None
+    def crashed(self) -> Thread:
+        """The thread that the signal hit; one without frames where none is known."""
+        return self.threads.crashed or Thread(0)
+
+    @property
+    def caller(self) -> int | None:
+        """The index of its innermost frame outside the C and C++ libraries."""
+        return caller(self.crashed)
 
     @property
     def words(self) -> str:
         """What the signal and its addresses say, in a sentence or two."""
-        return explain(self.kind, self.signal, self.fault, self.threads)
+        return explain(self.kind, self.signal, self.fault, self.threads, self.process)
 
     @property
     def cited(self) -> Evidence:
@@ -34,9 +43,15 @@ class Crash:
         code = f" {self.signal.code}" if self.signal.code else ""
         return Evidence(f"signal {self.signal.name}{code}", self.words)
 
-    def frame(self, index: int = 0) -> tuple[Evidence, ...]:
+    def frame(self, index: int | None = 0) -> tuple[Evidence, ...]:
         """Return a frame of the crashed thread and its Python line; nothing where it is not."""
         thread = self.crashed
-        if thread is None or index >= len(thread.frames):
+        if index is None or index >= len(thread.frames):
             return ()
         return (cite_frame(thread, index), *cite_python(thread, self.threads))
+
+    def named(self, word: str, index: int | None, limit: int = 48) -> str:
+        """Return ``" in f"`` of a frame of that thread; nothing where it has no name."""
+        if index is None or self.crashed.frames[index].function == "??":
+            return ""
+        return f" {word} {short(self.crashed.frames[index].function, limit)}"

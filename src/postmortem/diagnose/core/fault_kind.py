@@ -115,20 +115,16 @@ _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
 def classify(
-    signal: Signal | None,
-    fault: Fault | None,
-    threads: Threads | None,
-    core: CoreFile | None,
-    process: Process | None,
+    signal: Signal | None, fault: Fault | None, threads: Threads, core: CoreFile, process: Process
 ) -> FaultKind:
     """Return how the process ended, as far as the evidence defines it."""
-    if core is not None and core.origin != "kernel" and not _saved_by_debugger(signal):
+    if core.origin != "kernel" and not _saved_by_debugger(signal):
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
     if signal.name in _OF_LIMITS and _is_from(signal, process) and signal.code == "SI_USER":
         return FaultKind.RESOURCE_LIMIT  # send_sig(SIGXFSZ, current, 0) in mm/filemap.c
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if _is_forged(signal, crashed):
         return FaultKind.RERAISED
     if signal.code in _SENT_CODES:
@@ -138,8 +134,7 @@ def classify(
     if _is_notice(signal):
         return FaultKind.UNKNOWN
     if signal.name == "SIGSEGV":
-        machine = process.machine if process is not None else "x86_64"
-        return _segmentation_fault(signal, fault, threads, machine)
+        return _segmentation_fault(signal, fault, threads, process.machine)
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
     simple = {
@@ -152,7 +147,7 @@ def classify(
     }
     if signal.name == "SIGTRAP" and fault is not None and _jumped_to_data(fault.pc):
         return FaultKind.BAD_CALL  # bytes of 0xcc: int3
-    if signal.name == "SIGTRAP" and process is not None and process.machine == "aarch64":
+    if signal.name == "SIGTRAP" and process.machine == "aarch64":
         return _break_of_aarch64(fault)
     if signal.name in simple:
         return simple[signal.name]
@@ -194,14 +189,12 @@ def _saved_by_debugger(signal: Signal | None) -> bool:
     return signal.name in _DUMPING or (signal.name, signal.code) == ("SIGTRAP", "SI_KERNEL")
 
 
-def _is_from(signal: Signal, process: Process | None) -> bool:
-    return process is not None and signal.sender_pid in (0, process.pid)
+def _is_from(signal: Signal, process: Process) -> bool:
+    return signal.sender_pid in (0, process.pid)
 
 
-def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> FaultKind:
-    own = {process.pid} if process is not None else set()
-    if threads is not None:
-        own |= {thread.tid for thread in threads}
+def _sent(signal: Signal, threads: Threads, process: Process) -> FaultKind:
+    own = {process.pid, *(thread.tid for thread in threads)}
     from_itself = signal.sender_pid is None or signal.sender_pid in own
     if signal.code == "SI_TKILL" and signal.sender_pid == 0:
         from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
@@ -215,13 +208,13 @@ def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> F
     return FaultKind.SENT_BY_ITSELF
 
 
-def _is_elsewhere(threads: Threads | None) -> bool:
+def _is_elsewhere(threads: Threads) -> bool:
     """Whether the crashed stack shows that the thread was not raising a signal itself.
 
     abort() ends in raise() on its own thread; a thread in the middle of something else got the
     signal from another one. Nameless frames could be anything.
     """
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if crashed is None or not crashed.frames or crashed.frames[0].function == "??":
         return False
     if is_sending(crashed):
@@ -230,7 +223,7 @@ def _is_elsewhere(threads: Threads | None) -> bool:
 
 
 def _segmentation_fault(
-    signal: Signal, fault: Fault | None, threads: Threads | None, machine: str
+    signal: Signal, fault: Fault | None, threads: Threads, machine: str
 ) -> FaultKind:
     if fault is not None and is_stack_overflow(signal, fault, threads):
         return FaultKind.STACK_OVERFLOW
@@ -291,7 +284,7 @@ def _is_bad_call(signal: Signal, fault: Fault) -> bool:
     return not fault.pc.mapped or "x" not in (fault.pc.permissions or "x")
 
 
-def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
+def _bus_error(signal: Signal, fault: Fault | None, threads: Threads) -> FaultKind:
     if signal.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
         return FaultKind.HARDWARE_MEMORY
     if signal.code == "BUS_ADRALN":  # aarch64 refuses a program counter that is no multiple of 4

@@ -21,11 +21,7 @@ from postmortem.facts.threads import Threads
 
 
 def explain(
-    kind: FaultKind,
-    signal: Signal | None,
-    fault: Fault | None = None,
-    threads: Threads | None = None,
-    process: Process | None = None,
+    kind: FaultKind, signal: Signal | None, fault: Fault | None, threads: Threads, process: Process
 ) -> str:
     """Return one or two sentences for a reader who does not know siginfo by heart."""
     text = _explain(kind, signal, fault, threads, process)
@@ -33,11 +29,7 @@ def explain(
 
 
 def _explain(
-    kind: FaultKind,
-    signal: Signal | None,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
+    kind: FaultKind, signal: Signal | None, fault: Fault | None, threads: Threads, process: Process
 ) -> str:
     if kind is FaultKind.SNAPSHOT:
         return "a snapshot of a live process, as gcore makes it: not a crash"
@@ -65,7 +57,7 @@ _FILE_KINDS = frozenset(
 
 
 def _segmentation_fault(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads
 ) -> str:
     if kind is FaultKind.STACK_OVERFLOW:
         return _stack_overflow(signal, fault, threads)
@@ -193,7 +185,7 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
     return _with_hint(f"{word} to {pc:#x}{where}: no code is there", pc)
 
 
-def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads | None) -> str:
+def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads) -> str:
     text = "stack overflow"
     above = fault.sp.above_start if fault is not None else None
     far = 0 if fault is None or above is None else above - fault.sp.value
@@ -213,7 +205,7 @@ def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads | None
         text += f": the stack pointer {fault.sp.value:#x} is past the end of the stack"
     if fault is not None and fault.stack_limit and fault.stack_limit < 1 << 62:
         text += f"; the limit was {size_words(fault.stack_limit)}"
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     cycle = recursion(crashed.frames) if crashed is not None else None
     if cycle is not None:
         text += f"; at least {cycle.frames} frames of the same recursion"

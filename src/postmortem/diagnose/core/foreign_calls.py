@@ -25,7 +25,7 @@ def spoken(name: str) -> str:
 
 
 def cut_pointer(
-    kind: FaultKind, signal: Signal | None, fault: Fault | None, threads: Threads | None
+    kind: FaultKind, signal: Signal | None, fault: Fault | None, threads: Threads
 ) -> int | None:
     """Return the address that was once 64 bits long and went through a C int, under ctypes.
 
@@ -33,7 +33,7 @@ def cut_pointer(
     is lost and the sign fills it (-1 in the upper half for half of all addresses). Other halves
     look like ordinary small addresses and cannot be told.
     """
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if crashed is None or signal is None or kind is not FaultKind.UNMAPPED:
         return None
     address = signal.address
@@ -44,13 +44,13 @@ def cut_pointer(
     return None if ctypes_index(crashed, _WITHIN) is None else address
 
 
-def dead_callback(kind: FaultKind, threads: Threads | None) -> int | None:
+def dead_callback(kind: FaultKind, threads: Threads) -> int | None:
     """Return the index of the native frame that called a callback which libffi no longer has.
 
     A call from Python to C has ctypes' own frames outside libffi's; here native code stands there.
     """
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or not kind.is_memory_fault or not has_python(threads or ()):
+    crashed = threads.crashed
+    if crashed is None or not kind.is_memory_fault or not has_python(threads):
         return None
     start = index = fault_start(crashed, kind)
     while index < len(crashed.frames) and _of_closure(crashed.frames[index]):

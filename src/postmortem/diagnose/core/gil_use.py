@@ -17,14 +17,14 @@ def needs_no_gil(function: str) -> bool:
     return _NEEDS_NO_GIL.search(function) is not None
 
 
-def api_without_gil(threads: Threads | None) -> int | None:
+def api_without_gil(threads: Threads) -> int | None:
     """Return the frame of the Python C API that the crashed thread was in without the GIL.
 
     None where it held the GIL or there is none, where the API does not need it, or where the
     interpreter's state could not be read, so that nobody's holding is known.
     """
-    crashed = threads.crashed if threads is not None else None
-    if crashed is None or threads is None or crashed.holds_gil or not threads.gil:
+    crashed = threads.crashed
+    if crashed is None or crashed.holds_gil or not threads.gil:
         return None
     if not any(t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads):
         return None

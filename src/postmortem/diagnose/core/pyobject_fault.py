@@ -66,14 +66,14 @@ _USE = Pattern(
 
 
 def object_fault(
-    kind: FaultKind, signal: Signal | None, threads: Threads | None, fault: Fault | None = None
+    kind: FaultKind, signal: Signal | None, threads: Threads, fault: Fault | None = None
 ) -> ObjectFault | None:
     """Return what CPython was doing with an object when it failed on it, or None.
 
     None where other code failed, where the GIL was not held, and where the functions touch more
     than objects, so that a buffer could be what was bad.
     """
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if crashed is None or api_without_gil(threads) is not None:
         return None
     again = kind is FaultKind.RERAISED and fault_start(crashed, kind) > 0 and _is_segv(signal)

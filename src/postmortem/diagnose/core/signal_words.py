@@ -2,6 +2,7 @@
 
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import access_words, place_words
+from postmortem.diagnose.core.stacks import is_signal_frame
 from postmortem.facts.crash import Fault, Instruction, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
@@ -26,121 +27,113 @@ _LIMITS = {
 }
 
 
+_ENDS = {
+    FaultKind.PRIVILEGED_INSTRUCTION: "privileged instruction{at}{code}: only the kernel may "
+    "execute it, so this is code for another world (a driver, a bare-metal routine), a trap that a "
+    "library chose, or data that was executed",
+    FaultKind.TIMER: "{signal} came from a timer of the process itself (timer_create(2)): a "
+    "watchdog or time limit that ran out; no instruction failed",
+    FaultKind.COMPILER_TRAP: "the program stopped itself{at} with a trap instruction, which "
+    "compilers put where code must never get to (a failed check, __builtin_trap, unreachable code)",
+    FaultKind.BREAKPOINT: "a breakpoint or trap instruction was executed{at} with no debugger "
+    "attached",
+    FaultKind.ABORT: "the process aborted itself (abort() in its own code or a library)",
+    FaultKind.SENT_BY_ITSELF: "the process sent {signal} to itself ({call}), from this thread or "
+    "another: no instruction failed",
+    FaultKind.TERMINAL_QUIT: "SIGQUIT came from the kernel: Ctrl-\\ on the terminal",
+    FaultKind.KILLED_BY_KERNEL: "the kernel sent {signal}",
+}
+"""Ends that take one sentence, whatever else is known of them."""
+
+
 def signal_words(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    process: Process | None,
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads, process: Process
 ) -> str:
     """Return the end of a process in a sentence."""
     instruction = fault.instruction if fault is not None else None
     at = f" at {fault.pc.value:#x}" if fault is not None else ""
+    if kind in _ENDS:
+        call = _SENT_BY.get(signal.code or "", "kill(2)")
+        return _ENDS[kind].format(at=at, code=_shown(instruction), signal=signal.name, call=call)
     match kind:
         case FaultKind.HARDWARE_MEMORY:
             place = f" at {signal.address:#x}" if signal.address is not None else ""
             return f"the memory hardware reported an uncorrectable error{place} ({signal.code})"
         case FaultKind.MISALIGNED:
-            address = signal.address
-            if address is None and fault is not None and fault.operand is not None:
-                address = fault.operand.value
-            if address == 0 and signal.code == "BUS_ADRALN":
-                # x86 names no address for #AC; it comes only where the flag AC is set.
-                return (
-                    f"misaligned access{at}: alignment checking is switched on in this thread "
-                    "(the flag AC of the processor)"
-                )
-            what = f" {address:#x}" if address is not None else " an address"
-            return (
-                f"misaligned access: {access_words(fault)}{what}, which the instruction{at} refuses"
-            )
+            return _misaligned(signal, fault, at)
         case FaultKind.BUS_OTHER:
             return _bus_other(signal, fault)
         case FaultKind.ILLEGAL_INSTRUCTION:
             return f"illegal instruction{at}: {_instruction_words(instruction)}"
-        case FaultKind.PRIVILEGED_INSTRUCTION:
-            shown = _shown(instruction)
-            return (
-                f"privileged instruction{at}{shown}: only the kernel may execute it, so this is "
-                "code for another world (a driver, a bare-metal routine), a trap that a library "
-                "chose, or data that was executed"
-            )
-        case FaultKind.TIMER:
-            return (
-                f"{signal.name} came from a timer of the process itself (timer_create(2)): a "
-                "watchdog or time limit that ran out; no instruction failed"
-            )
-        case FaultKind.COMPILER_TRAP:
-            return (
-                f"the program stopped itself{at} with a trap instruction, which compilers put "
-                "where code must never get to (a failed check, __builtin_trap, unreachable code)"
-            )
         case FaultKind.ARITHMETIC:
-            words = _ARITHMETIC.get(signal.code or "", "an arithmetic operation was trapped")
-            divisor = instruction.divisor if instruction is not None else None
-            if signal.code == "FPE_INTDIV" and divisor is None:
-                words += ", or the smallest integer by -1"
-            elif signal.code == "FPE_INTDIV" and divisor != 0:
-                words = f"the result of an integer division by {divisor} does not fit"
-            return f"{words}{at}"
-        case FaultKind.BREAKPOINT:
-            return f"a breakpoint or trap instruction was executed{at} with no debugger attached"
+            return _arithmetic(signal, instruction) + at
         case FaultKind.SECCOMP:
-            call = "a system call was made"
-            if signal.system_call is not None:
-                machine = process.machine if process is not None else "x86_64"
-                from postmortem.knowledge.syscalls import numbering  # few reports need it
-
-                numbers = numbering(machine, signal.call_machine)
-                call = f"system call {signal.system_call} ({numbers} numbering) was made"
-            if signal.code == "SYS_USER_DISPATCH":
-                return f"{call} while the process had switched its own dispatch of them on (prctl)"
-            return f"{call} that the seccomp filter of the process forbids"
-        case FaultKind.ABORT:
-            return "the process aborted itself (abort() in its own code or a library)"
-        case FaultKind.RERAISED if not _shows_handler(threads):
-            return (
-                f"the process sent {signal.name} to itself, on purpose or from a handler whose "
-                "frame cannot be read: no instruction of this stack failed as far as it shows"
-            )
+            return _forbidden(signal, process)
         case FaultKind.RERAISED:
-            return (
-                f"a handler inside the process caught {signal.name} and sent it again, so the "
-                "address of the fault is lost; the frames beyond the signal handler show where "
-                "it happened"
-            )
-        case FaultKind.SENT_BY_ITSELF:
-            how = _SENT_BY.get(signal.code or "", "kill(2)")
-            return (
-                f"the process sent {signal.name} to itself ({how}), from this thread or another: "
-                "no instruction failed"
-            )
+            return _sent_again(signal, threads)
         case FaultKind.RESOURCE_LIMIT:
             return _LIMITS.get(signal.name, "a resource limit of the process was reached")
-        case _:
-            return _sent(kind, signal)
-
-
-def _sent(kind: FaultKind, signal: Signal) -> str:
-    if kind is FaultKind.KILLED_BY_PROCESS:
-        sender = f"process {signal.sender_pid}"
-        if signal.sender_pid == 0:
-            sender = "a process outside this container (its pid is not visible here)"
-        uid = f" (user id {signal.sender_uid})" if signal.sender_uid is not None else ""
-        return f"{sender}{uid} sent {signal.name}: the process did not fail by itself"
-    if kind is FaultKind.TERMINAL_QUIT:
-        return "SIGQUIT came from the kernel: Ctrl-\\ on the terminal"
-    if kind is FaultKind.KILLED_BY_KERNEL:
-        return f"the kernel sent {signal.name}"
+        case FaultKind.KILLED_BY_PROCESS:
+            return _killed(signal)
     code = f" ({signal.code})" if signal.code else ""
     return f"the process ended by {signal.name}{code}; the core does not say more"
 
 
-def _shows_handler(threads: Threads | None) -> bool:
-    """Return whether a signal frame is on the crashed stack, as gdb or the symbols name it."""
-    crashed = threads.crashed if threads is not None else None
-    names = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
-    return crashed is None or any(frame.function in names for frame in crashed.frames)
+def _misaligned(signal: Signal, fault: Fault | None, at: str) -> str:
+    address = signal.address
+    if address is None and fault is not None and fault.operand is not None:
+        address = fault.operand.value
+    if address == 0 and signal.code == "BUS_ADRALN":
+        # x86 names no address for #AC; it comes only where the flag AC is set.
+        return (
+            f"misaligned access{at}: alignment checking is switched on in this thread (the flag AC "
+            "of the processor)"
+        )
+    what = f" {address:#x}" if address is not None else " an address"
+    return f"misaligned access: {access_words(fault)}{what}, which the instruction{at} refuses"
+
+
+def _arithmetic(signal: Signal, instruction: Instruction | None) -> str:
+    words = _ARITHMETIC.get(signal.code or "", "an arithmetic operation was trapped")
+    divisor = instruction.divisor if instruction is not None else None
+    if signal.code != "FPE_INTDIV" or divisor == 0:
+        return words
+    if divisor is None:
+        return f"{words}, or the smallest integer by -1"
+    return f"the result of an integer division by {divisor} does not fit"
+
+
+def _forbidden(signal: Signal, process: Process) -> str:
+    call = "a system call was made"
+    if signal.system_call is not None:
+        from postmortem.knowledge.syscalls import numbering  # few reports need it
+
+        numbers = numbering(process.machine, signal.call_machine)
+        call = f"system call {signal.system_call} ({numbers} numbering) was made"
+    if signal.code == "SYS_USER_DISPATCH":
+        return f"{call} while the process had switched its own dispatch of them on (prctl)"
+    return f"{call} that the seccomp filter of the process forbids"
+
+
+def _sent_again(signal: Signal, threads: Threads) -> str:
+    crashed = threads.crashed
+    if crashed is not None and not any(map(is_signal_frame, crashed.frames)):
+        return (
+            f"the process sent {signal.name} to itself, on purpose or from a handler whose frame "
+            "cannot be read: no instruction of this stack failed as far as it shows"
+        )
+    return (
+        f"a handler inside the process caught {signal.name} and sent it again, so the address of "
+        "the fault is lost; the frames beyond the signal handler show where it happened"
+    )
+
+
+def _killed(signal: Signal) -> str:
+    sender = f"process {signal.sender_pid}"
+    if signal.sender_pid == 0:
+        sender = "a process outside this container (its pid is not visible here)"
+    uid = f" (user id {signal.sender_uid})" if signal.sender_uid is not None else ""
+    return f"{sender}{uid} sent {signal.name}: the process did not fail by itself"
 
 
 def _bus_other(signal: Signal, fault: Fault | None) -> str:

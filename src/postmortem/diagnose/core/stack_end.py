@@ -11,7 +11,7 @@ STACK_REACH = 16 * 1024 * 1024
 """How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
 
 
-def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> bool:
+def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     """Return whether a SIGSEGV or SIGBUS came where a stack ends."""
     sp = fault.sp
     if signal.code == "SI_KERNEL":
@@ -95,6 +95,6 @@ def _is_guard(address: Address) -> bool:
     return address.mapped and address.permissions is not None and address.permissions[:3] == "---"
 
 
-def _recurses(threads: Threads | None) -> bool:
-    crashed = threads.crashed if threads is not None else None
+def _recurses(threads: Threads) -> bool:
+    crashed = threads.crashed
     return crashed is not None and recursion(crashed.frames) is not None

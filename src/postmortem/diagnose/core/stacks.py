@@ -306,12 +306,12 @@ def _name(frame: Frame) -> str:
     return frame_name(frame)
 
 
-def thrown(exception: CppException | None, threads: Threads | None) -> CppException | None:
+def thrown(exception: CppException | None, threads: Threads) -> CppException | None:
     """Return the C++ exception if it is the crashed thread's own, else None.
 
     Other threads may hold exceptions that they are handling in good order.
     """
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if exception is None or (crashed is not None and exception.tid != crashed.tid):
         return None
     return exception

@@ -23,13 +23,13 @@ _TEAMS = (
 )
 
 
-def behalf(threads: Threads | None) -> Thread | None:
+def behalf(threads: Threads) -> Thread | None:
     """Return the one thread with Python frames that waits for the crashed worker, or None.
 
     None where the crashed thread has Python frames itself, or where several threads could be meant.
     """
-    crashed = threads.crashed if threads is not None else None
-    if threads is None or crashed is None or _has_python(crashed):
+    crashed = threads.crashed
+    if crashed is None or _has_python(crashed):
         return None
     names = [_name(frame) for frame in crashed.frames[-_OUTERMOST:]]
     for start, wait in _TEAMS:

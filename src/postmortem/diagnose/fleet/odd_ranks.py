@@ -12,8 +12,9 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet, Standing
-from postmortem.facts.host_names import runs, short
-from postmortem.text import counted, some
+from postmortem.facts.host_names import short
+from postmortem.facts.rank_sets import rank_words
+from postmortem.text import counted
 
 _MOST = 6
 
@@ -51,8 +52,7 @@ def _who(one: Standing) -> str:
         return f"{counted(one.count, 'process', 'processes')} on {short(one.nodes)} stand"
     if len(one.ranks) == 1:
         return f"rank {one.ranks[0]} on {one.nodes[0]} stands"
-    rows = [f"{a}-{b}" if b > a else str(a) for a, b in runs(one.ranks)]
-    return f"ranks {some(rows, 6)} stand"
+    return f"ranks {rank_words(one.ranks, most=6)} stand"
 
 
 def _place(one: Standing) -> str:

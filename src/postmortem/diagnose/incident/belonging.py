@@ -100,7 +100,8 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
     if above and not job.ranks_of(event.pid):
         name = str(process.get("executable") or "").rpartition("/")[2]
         role = event.role or f"child {name}".rstrip()
-        return replace(event, belongs=True, ranks=above, role=role), None
+        child = event.role is None or event.child
+        return replace(event, belongs=True, ranks=above, role=role, child=child), None
     if event.pid in job.pids or (parent and parent in job.pids):
         return replace(event, belongs=True, ranks=event.ranks or job.ranks_of(event.pid)), None
     recorded = {row["pid"] for row in document.get("processes") or ()}
@@ -128,7 +129,7 @@ def _of_kernel(event: Event, job: Job, above: tuple[int, ...]) -> Event:
     if event.pid is None or event.type not in (EventType.KILLED_FOR_MEMORY, EventType.CRASHED):
         return event
     if above:
-        return replace(event, belongs=True, ranks=above, role="child")
+        return replace(event, belongs=True, ranks=above, role="child", child=True)
     crashed = event.type is EventType.CRASHED
     foreign = crashed and bool(job.recorded) and event.pid not in job.recorded | job.pids
     return replace(event, ranks=(), belongs=False if foreign else None)

@@ -60,6 +60,8 @@ class Event:
     """Processes that it says it lost: DataLoader workers."""
     role: str | None = None
     """Of a child or a launcher: ``"DataLoader worker"``."""
+    child: bool = False
+    """Of a child of a rank that no more is known of: what it says does not name the rank."""
     signal: str | None = None
     path: str | None = None
     errnos: tuple[str, ...] = ()

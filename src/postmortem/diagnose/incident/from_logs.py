@@ -174,6 +174,7 @@ def _kernel(document: Document) -> Iterator[Event]:
             host=row["host"],
             pid=row["pid"],
             role="child" if child else None,
+            child=child,
             signal="SIGKILL" if row["kind"] == "oom kill" else row["signal"],
             confidence=Confidence.CERTAIN if joined else Confidence.LIKELY,
             evidence=(Evidence(where, str(row["text"])),),

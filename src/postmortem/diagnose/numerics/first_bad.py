@@ -6,22 +6,11 @@ from enum import StrEnum
 from postmortem.diagnose.numerics.last_clean import clean_batch, weight_hint
 from postmortem.diagnose.numerics.near_edge import near_the_edge
 from postmortem.facts.confidence import Confidence
-from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Note, Numbers, Phase
 from postmortem.records import record, replace
 
 _MASK_WORDS = ("mask", "bias")
-ONLY_NEGATIVE = "-inf only"
-"""Note of an output: log of 0 gives that, and so does a mask that the module makes itself."""
 LOOK_AT_DATA = "look at the data of this batch"
-READ_OUTSIDE = "read outside of its module"
-"""Note of a weight or buffer that explains a frame before it: nobody called its module."""
-BESIDE = "bad beside it"
-"""Note of a tensor that is bad too, and may be the cause or a consequence."""
-BEFORE_SUM = "before the sum"
-"""Note of the gradient of what the model gave on this rank, which no other rank had a part in."""
-IN_PLACE = "written in place, and given back"
-"""Note of a bad input whose memory the output has: the module may have made it bad itself."""
-_SHARD = "shard "
 _MASKED_ROW = "a row that is masked altogether gives NaN in softmax"
 
 
@@ -154,8 +143,8 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
         tuple(_hints(origin, frame, cell, before)),
         rank,
         unseen=_only_outputs(frame),
-        in_place=origin is Origin.BETWEEN and cell.note == IN_PLACE,
-        summed=origin is Origin.GRADIENT and cell.note.startswith(_SHARD),
+        in_place=origin is Origin.BETWEEN and cell.note is Note.IN_PLACE,
+        summed=origin is Origin.GRADIENT and cell.note is Note.SHARD,
     )
 
 
@@ -259,17 +248,17 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, Confidence]:
         return (
             Origin.BETWEEN,
             cell,
-            Confidence.POSSIBLE if cell.note == IN_PLACE else Confidence.LIKELY,
+            Confidence.POSSIBLE if cell.note is Note.IN_PLACE else Confidence.LIKELY,
         )
-    unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
+    unread = any(cell.note is Note.UNREAD for cell in frame.cells)
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
-    unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
+    unsure = unread or masked or _has_shards(frame) or bad[0].note is Note.ONLY_NEGATIVE
     return Origin.PRODUCER, bad[0], Confidence.LIKELY if unsure else Confidence.CERTAIN
 
 
 def _has_shards(frame: Frame) -> bool:
     """Return whether of a weight only one rank's part was read."""
-    return any(c.kind is CellKind.WEIGHT and c.note.startswith(_SHARD) for c in frame.cells)
+    return any(c.kind is CellKind.WEIGHT and c.note is Note.SHARD for c in frame.cells)
 
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
@@ -282,7 +271,7 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
     if origin is Origin.PRODUCER:
         if cell.numbers.nan_count and any(c.masked for c in frame.cells):
             yield f"an input holds the -inf of a mask: {_MASKED_ROW}"
-        if cell.note == ONLY_NEGATIVE:
+        if cell.note is Note.ONLY_NEGATIVE:
             yield (
                 "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
                 "it is meant, fill with torch.finfo(dtype).min, which no monitor takes for a fault"
@@ -299,7 +288,7 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)
         after = f", after {last.module or 'the model'} ({last.class_name})" if last else ""
         module = frame.module or "the model"
-        if cell.note == IN_PLACE:
+        if cell.note is Note.IN_PLACE:
             yield f"{module} gives back the memory that it was given: look at what it writes there"
         yield f"look at the code that calls {module}{after}"
         if not cell.numbers.nan_count and "softmax" in frame.class_name.lower():

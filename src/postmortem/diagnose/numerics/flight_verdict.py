@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.numerics.first_bad import (
-    BEFORE_SUM,
-    BESIDE,
-    READ_OUTSIDE,
     FirstBad,
     Origin,
     before_sum,
@@ -16,7 +13,7 @@ from postmortem.diagnose.numerics.first_bad import (
     with_beside,
 )
 from postmortem.facts.confidence import Confidence
-from postmortem.facts.frames import Flight, Frame, Phase
+from postmortem.facts.frames import Flight, Frame, Note, Phase
 from postmortem.records import replace
 
 
@@ -99,7 +96,7 @@ def _before_sum(found: FirstBad, frames: Sequence[Frame]) -> FirstBad:
     for frame in frames:
         if found.summed and frame.number > found.frame and frame.batch == found.batch:
             for cell in frame.cells:
-                if cell.note == BEFORE_SUM and is_bad(cell):
+                if cell.note is Note.BEFORE_SUM and is_bad(cell):
                     return before_sum(found, frame.class_name, cell)
     return found
 
@@ -115,9 +112,9 @@ def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | No
             if told is not None:
                 return replace(told, frame=found.frame)
             for cell in frame.cells:
-                if cell.note == READ_OUTSIDE and is_bad(cell):
+                if cell.note is Note.READ_OUTSIDE and is_bad(cell):
                     at = (frame.module, frame.class_name, cell)
                     return read_outside(found, *at, Confidence.LIKELY, frames)
-                if cell.note == BESIDE and is_bad(cell):
+                if cell.note is Note.BESIDE and is_bad(cell):
                     return with_beside(found, frame.module, frame.class_name, cell)
     return found

@@ -107,3 +107,4 @@ class Stop(StrEnum):
     MEMORY = "memory"
     NODE = "node"
     REQUEUED = "requeued"
+    TASK = "task"

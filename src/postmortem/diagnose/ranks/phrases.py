@@ -98,8 +98,8 @@ def victims_words(blame: Attribution) -> str:
     who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
     verb = "is a victim" if count == 1 else "are victims"
     why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
-    if who.startswith("rank"):  # a label stays as it is
-        who = f"R{who[1:]}"
+    if all(one.rank is not None for one in blame.victims):  # a label stays as it is
+        who = f"{who[:1].upper()}{who[1:]}"
     return f" {who} {verb}{why}."
 
 
@@ -127,10 +127,14 @@ def advice(failure: LogFailure | None) -> tuple[str, ...]:
     return ()
 
 
-def look_at(blame: Attribution) -> str:
-    """Return the next step that shows the culprit's own lines."""
+def look_at(blame: Attribution) -> tuple[str, ...]:
+    """Return the next step that shows the culprit's own lines; nothing where they are shown."""
     failure = blame.first[0].failure if blame.first else None
     if failure is None:
-        return "read the culprit's last lines: postmortem logs --split DIR writes one file per rank"
+        return (
+            "read the culprit's last lines: postmortem logs --split DIR writes one file per rank",
+        )
+    if failure.shown:
+        return ()
     where = "standard input" if failure.file == "-" else clip(failure.file, 160)
-    return f"read its traceback: {where} line {failure.begin_line or failure.line}"
+    return (f"read its traceback: {where} line {failure.begin_line or failure.line}",)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from postmortem.facts.source import Source
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 
@@ -11,7 +12,7 @@ from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Rol
 class FoldedCore:
     """One core among many: who it was, and what its report says in one line."""
 
-    path: str
+    source: Source
     time: float
     """When the file was last written, in seconds since the epoch: about when the process died."""
     verdict: str
@@ -21,8 +22,6 @@ class FoldedCore:
     summary: str = ""
     calls: tuple[str, ...] = ()
     """What the signature is made of, innermost first."""
-    size_bytes: int = 0
-    truncated: bool = False
     slim: bool = False
     signal: str | None = None
     pid: int | None = None
@@ -35,6 +34,16 @@ class FoldedCore:
     """Program counter and stack pointer at the failure."""
     diagnosis: Diagnosis | None = None
     """The best one."""
+
+    @property
+    def path(self) -> str:
+        """Of its file."""
+        return self.source.path
+
+    @property
+    def truncated(self) -> bool:
+        """Whether its file is cut."""
+        return self.source.truncated
 
 
 @record
@@ -129,7 +138,9 @@ def same_crash(cores: Sequence[FoldedCore]) -> tuple[tuple[FoldedCore, ...], dic
     """
     kept: dict[object, FoldedCore] = {}
     copies: dict[str, str] = {}
-    for core in sorted(cores, key=lambda core: (core.slim, core.truncated, -core.size_bytes)):
+    for core in sorted(
+        cores, key=lambda core: (core.slim, core.truncated, -core.source.size_bytes)
+    ):
         key: object = core.path
         if core.stood_at is not None:
             key = (core.pid, core.crashed_thread, core.stood_at)
@@ -153,15 +164,13 @@ def folded_core(path: str, written: float, report: Report) -> FoldedCore:
         summary = f"{name or 'snapshot'}, no frame could be read"
         signature = {"hash": None, "summary": summary, "calls": ()}
     return FoldedCore(
-        path=path,
+        source=replace(report.inputs[0], path=path),
         time=written,
         verdict=report.verdict,
         failed=report.failed,
         hash=signature["hash"],
         summary=signature["summary"],
         calls=tuple(signature["calls"]),
-        size_bytes=report.inputs[0].size_bytes,
-        truncated=report.inputs[0].truncated,
         slim=body["core"]["slim"] is not None,
         signal=name,
         pid=process["pid"],

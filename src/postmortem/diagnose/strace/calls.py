@@ -1,11 +1,11 @@
 """Failed calls as a diagnosis cites them."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.report.model import Evidence, Subject
 from postmortem.text import shell_word
@@ -14,13 +14,28 @@ TEXT_LIMIT = 200
 _SHOWN = 3
 
 
-def where(match: Match) -> str:
-    """Return the name of the log and the line of a call."""
-    return _line(match.file, match.line)
+class OfLog(Protocol):
+    """A fact that stands on a line of a log."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def line(self) -> int: ...
 
 
-def _line(file: str, line: int) -> str:
+def where(fact: OfLog) -> str:
+    """Return the name of the log and the line of a call, an end or whatever stands there."""
+    return place(fact.file, fact.line)
+
+
+def place(file: str, line: int) -> str:
+    """Return the name of a log and a line of it."""
     return f"{file.rpartition('/')[2]}:{line}"
+
+
+def cite(match: Match) -> Evidence:
+    """Return a call as the log has it."""
+    return Evidence(where(match), clip(f"{who(match.pid)} {match.text}", TEXT_LIMIT))
 
 
 def subject(group: FailedCalls) -> Subject:
@@ -31,10 +46,7 @@ def subject(group: FailedCalls) -> Subject:
 
 def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
     """Return the first failures of a group, and how its file came to be open."""
-    rows = [
-        Evidence(where(match), clip(f"{who(match.pid)} {match.text}", TEXT_LIMIT))
-        for match in group.matches[:_SHOWN]
-    ]
+    rows = [cite(match) for match in group.matches[:_SHOWN]]
     if len(group.matches) > _SHOWN:
         rows.append(
             Evidence(where(group.matches[-1]), f"the last of {len(group.matches):,} such failures")
@@ -43,18 +55,14 @@ def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
     if opened is not None:
         flags = f" {group.target.flags}" if group.target.flags else ""
         rows.append(
-            Evidence(
-                _line(opened.file, opened.line),
-                f"opened by {who(opened.pid)} with {opened.syscall}{flags}",
-            )
+            Evidence(where(opened), f"opened by {who(opened.pid)} with {opened.syscall}{flags}")
         )
     return tuple(rows)
 
 
 def named(target: Target, most: int = 60) -> str:
-    """Return what to call a target in a title: the end of a long path says more than its start."""
-    words = target.words
-    return words if len(words) <= most else "…" + words[-(most - 1) :]
+    """Return what to call a target in a title."""
+    return shortened(target.words, most)
 
 
 def folder_of(target: Target) -> str:
@@ -88,11 +96,6 @@ def times(logs: Logs, group: FailedCalls) -> str:
     )
     count = max(len(group.matches), counted)
     return f"{count:,} {'/'.join(group.syscalls[:3])} {'call' if count == 1 else 'calls'}"
-
-
-def place_of(row: ErrorCount) -> str:
-    """Return the name of the log and the line of the first of counted failures."""
-    return _line(row.file, row.line)
 
 
 def shortened(words: str, most: int) -> str:

@@ -1,7 +1,6 @@
 """What processes asked name servers, and what these answered (RFC 1035)."""
 
-from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.calls import cite, where
 from postmortem.diagnose.strace.peers import name_servers
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -41,12 +40,7 @@ def asked_servers(logs: Logs) -> list[AskedServer]:
     one socket, without connect().
     """
     found = [
-        AskedServer(
-            match.task.thread_of or match.pid,
-            match.target.words,
-            match.line,
-            Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200)),
-        )
+        AskedServer(match.task.thread_of or match.pid, match.target.words, match.line, cite(match))
         for match in name_servers(logs)
     ]
     for log in logs.logs:
@@ -63,10 +57,7 @@ def asked_servers(logs: Logs) -> list[AskedServer]:
                     leaders.get(message.pid, message.pid),
                     message.peer,
                     message.line,
-                    Evidence(
-                        f"{message.file.rpartition('/')[2]}:{message.line}",
-                        f"{who(message.pid)} asked {message.peer} for {name}",
-                    ),
+                    Evidence(where(message), f"{who(message.pid)} asked {message.peer} for {name}"),
                 )
             )
     return sorted(found, key=lambda one: one.line)

@@ -1,28 +1,21 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
-from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding
-from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import Connection
-from postmortem.facts.syscalls import FailedCalls, Match, Target
+from postmortem.facts.syscalls import FailedCalls, Match
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence
-from postmortem.text import counted
+from postmortem.report.model import Evidence
 
 _ADDRESS = Pattern(r"^\[?(?P<host>.*?)\]?:(?P<port>\d+)$")
 
 
-def host_port(target: Target) -> tuple[str, str]:
+def host_port(peer: str | None) -> tuple[str, str]:
     """Return address and port of a peer, or words for what is not known."""
-    found = _ADDRESS.search(target.path or "")
+    found = _ADDRESS.search(peer or "")
     return (found["host"], found["port"]) if found else ("HOST", "PORT")
-
-
-def never_reached(logs: Logs, group: FailedCalls) -> bool:
-    """Return whether a socket's peer was not reached by a later call either."""
-    return group.target.kind == "socket" and not reached_later(logs, group)
 
 
 def reached_later(logs: Logs, group: FailedCalls) -> bool:
@@ -38,7 +31,7 @@ def reached_later(logs: Logs, group: FailedCalls) -> bool:
 
 
 def _worked(match: Match) -> bool:
-    return match.errno is None and "= 0" in match.text[-60:]
+    return match.returned == 0
 
 
 def name_servers(logs: Logs) -> tuple[Match, ...]:
@@ -55,7 +48,7 @@ def reached_anything(logs: Logs, pid: int, after: int, *, worked: bool = False) 
     return any(
         (match.task.thread_of or match.pid) == pid
         and match.line > after
-        and "AF_INET" in match.text
+        and "sa_family=AF_INET" in argument(match, 1)
         and not (match.target.path or "").endswith(":53")
         and (not worked or _worked(match))
         for match in logs.asked("connect")
@@ -79,31 +72,6 @@ def failed_connections(logs: Logs, *results: str) -> list[Connection]:
     return found
 
 
-def connection_finding(
-    logs: Logs, results: tuple[str, ...], title: str, meaning: str, next_steps: tuple[str, ...]
-) -> Finding | None:
-    """Return a finding on connections that failed without an errno of a call, if there are any.
-
-    `{peer}` in the words stands for the peer of the last one.
-    """
-    failed = failed_connections(logs, *results)
-    if not failed:
-        return None
-    last = failed[-1]
-    weight = weigh_fate(logs.fate_of(last.pid, last.line), Confidence.LIKELY)
-    same = [one for one in failed if one.peer == last.peer]
-    count = counted(len(same), "connection")
-    return Finding(
-        title=title.format(peer=clip(last.peer, 60)),
-        cause=f"{count} to {last.peer}: {meaning}{weight.words}",
-        confidence=weight.confidence,
-        next_steps=tuple(step.replace("{peer}", last.peer) for step in next_steps),
-        evidence=tuple(
-            Evidence(
-                f"{one.file.rpartition('/')[2]}:{one.line}",
-                f"{who(one.pid)} descriptor {one.fd} to {one.peer}: {one.result}",
-            )
-            for one in same[:3]
-        ),
-        role=weight.role,
-    )
+def cite_connection(one: Connection) -> Evidence:
+    """Return what became of a connection."""
+    return Evidence(where(one), f"{who(one.pid)} descriptor {one.fd} to {one.peer}: {one.result}")

@@ -1,8 +1,6 @@
 """Limits of a process, as the log shows that they were set or asked for."""
 
-from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import cite
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Match
 from postmortem.patterns import Pattern
@@ -30,11 +28,11 @@ def limit(logs: Logs, name: str, before: Match) -> Limit | None:
     for match in logs.asked("prlimit64", "setrlimit", "getrlimit"):
         if match.file == before.file and match.line > before.line:
             continue
-        if name not in match.text or match.errno is not None:
+        if name not in match.arguments or match.errno is not None:
             continue
         value = _CURRENT.search(match.text)
         if value is not None:
-            cited = Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200))
+            cited = cite(match)
             found = Limit(_number(value["value"]), cited)
     return found
 

@@ -1,6 +1,7 @@
 """Signals that end processes, and who sent them."""
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Match, Task
@@ -32,6 +33,6 @@ def sender_words(task: Task) -> str:
 def signal_calls(logs: Logs, victim: int, signal: str, sender: int) -> list[Match]:
     """Return the calls by which a process sent a signal to another one or to its group."""
     calls = logs.asked("kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo")
-    mine = [c for c in calls if (c.task.thread_of or c.pid) == sender and signal in c.text]
-    to_it = [c for c in mine if f"({victim}," in c.text or f"(-{victim}," in c.text]
-    return to_it or [c for c in mine if "(-" in c.text or "(0," in c.text]
+    mine = [c for c in calls if (c.task.thread_of or c.pid) == sender and signal in c.arguments]
+    to_it = [c for c in mine if argument(c, 0).removeprefix("-") == str(victim)]
+    return to_it or [c for c in mine if argument(c, 0) == "0" or argument(c, 0).startswith("-")]

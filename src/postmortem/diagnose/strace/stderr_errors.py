@@ -16,11 +16,9 @@ _NOT_FOUND = Wording("shell-not-found")
 _CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
 # What sem_open() and mkstemp() look for is to be new.
 _NEW = Pattern(r"^/dev/shm/sem\.\w{6}$")
-# Lines of backtraces and of source, and what runtimes write behind the message.
-_AROUND = Pattern(
-    r"^(?: {2,}|\t|- |Require stack|at |: |File \"| *\d+: |\.\.\. \d+ more|Node\.js v"
-    r"|npm \S+ A complete log|note: |stack backtrace|compilation terminated|[^A-Za-z]*$)"
-)
+# Lines of backtraces and of source.
+_AROUND = Pattern(r"^(?: {2,}|\t|- |at |: |File \"| *\d+: |\.\.\. \d+ more|note: |[^A-Za-z]*$)")
+_BESIDE = Wording("beside-an-error")
 _CUT = "…\n"
 _LEAST_NAME = 4
 _LEAST_LINE = 16
@@ -138,7 +136,9 @@ def last_said(task: Task) -> str | None:
     # strace -s cut the line before, not the process: this is its end
     if len(lines) > 1 and lines[-2].endswith("…") and len(lines[-1]) < _LEAST_LINE:
         return f"{lines[-2]} {lines[-1]}"
-    telling = [line.strip() for line in written if not _AROUND.search(line)]
+    telling = [
+        line.strip() for line in written if not (_AROUND.search(line) or _BESIDE.search(line))
+    ]
     return (telling or lines)[-1] if lines else None
 
 

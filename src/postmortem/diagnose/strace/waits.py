@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Awaited, Task
-from postmortem.patterns import Pattern
 from postmortem.report.model import Evidence
 
 _SOCKET_CALLS = frozenset({
@@ -13,17 +14,16 @@ _SOCKET_CALLS = frozenset({
     "sendto", "sendmsg", "write", "writev", "poll", "ppoll", "select", "pselect6",
 })  # fmt: skip
 _PIPE_CALLS = frozenset({"read", "readv", "write", "writev", "splice", "poll", "ppoll"})
-_TIMED_POLL = Pattern(r"\], \d+, (?:\d+|\{tv_sec)")
-_FUTEX_WAIT = Pattern(r"^futex\((?:uaddr=)?0x[0-9a-f]+, (?:op=)?FUTEX_(?:WAIT|LOCK_PI)")
-_UNTIMED = Pattern(r"^[^,]*, [^,]*, [^,]*, (?:timeout=)?NULL")
+_FUTEX_WAITS = ("FUTEX_WAIT", "FUTEX_LOCK_PI")
 
 
 def is_private_futex(task: Task) -> bool:
     """Return whether a task waits in a futex that only its own process can wake."""
     blocked = task.blocked
-    if blocked is None or _FUTEX_WAIT.search(blocked.text) is None:
+    if blocked is None or blocked.syscall != "futex":
         return False
-    return "_PRIVATE" in blocked.text or "FUTEX_PRIVATE_FLAG" in blocked.text
+    operation = argument(blocked, 1)
+    return operation.startswith(_FUTEX_WAITS) and "_PRIVATE" in operation
 
 
 def waits_for_ever(task: Task) -> bool:
@@ -32,11 +32,11 @@ def waits_for_ever(task: Task) -> bool:
     if blocked is None:
         return False
     if blocked.syscall == "futex":
-        return _UNTIMED.search(blocked.text) is not None
+        return argument(blocked, 3).startswith("NULL")
     if blocked.syscall in ("poll", "ppoll"):
-        return _TIMED_POLL.search(blocked.text) is None
+        return not argument(blocked, 2)[:1].isdecimal() and argument(blocked, 2)[:1] != "{"
     if blocked.syscall in ("select", "pselect6"):
-        return "tv_sec" not in blocked.text
+        return not argument(blocked, 4).startswith("{")
     return True
 
 
@@ -79,10 +79,8 @@ def said_to_wait(task: Task) -> str:
 
 def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
     """Return the lines on which calls began that never ended."""
-    rows = []
-    for task in [task for task in tasks if task.blocked is not None][:most]:
-        blocked = task.blocked
-        assert blocked is not None
-        where = f"{blocked.file.rpartition('/')[2]}:{blocked.line}"
-        rows.append(Evidence(where, clip(f"{who(task.pid)} {blocked.text}", 200)))
-    return tuple(rows)
+    waits = [(task.pid, task.blocked) for task in tasks if task.blocked is not None]
+    return tuple(
+        Evidence(where(blocked), clip(f"{who(pid)} {blocked.text}", 200))
+        for pid, blocked in waits[:most]
+    )

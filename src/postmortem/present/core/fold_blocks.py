@@ -1,14 +1,18 @@
 """The report on many cores: one row for each crash, then how each is told from the others."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from postmortem.diagnose.stacks.fold import Fold, FoldedCore, first_of, rest_of
+from postmortem.diagnose.stacks.fold import Fold, FoldedCore, diagnosis_of, first_of, rest_of
 from postmortem.errors import EvidenceError
-from postmortem.facts.source import Problem
+from postmortem.facts.rank_sets import rank_words
+from postmortem.facts.source import Problem, Source
+from postmortem.present.core.fold_body import fold_body
+from postmortem.present.headline.cores import headline
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
 from postmortem.report.card import Highlights
+from postmortem.report.model import Report, ordered
 from postmortem.text import counted, some
 
 _MOST_FOLDS = 12
@@ -17,8 +21,31 @@ _ON_CARD = 6
 _NO_HASH = "no signature"
 
 
-def fold_highlights(found: Sequence[Fold]) -> Highlights:
-    """Return one row a crash, the one with the most cores first."""
+def cores_report(
+    crashes: Sequence[Fold],
+    sources: Iterable[Source],
+    problems: Sequence[Problem],
+    unread: int,
+    *,
+    verbose: bool,
+) -> Report:
+    """Return the report; `unread` is how many cores gave no row."""
+    cores = [core for fold in crashes for core in fold.cores]
+    return Report(
+        kind="cores",
+        inputs=tuple(sources),
+        verdict=headline(crashes),
+        failed=any(core.failed for core in cores),
+        diagnoses=ordered(diagnosis_of(fold) for fold in crashes if fold.example.diagnosis),
+        blocks=fold_blocks(crashes, verbose=verbose),
+        body=fold_body(crashes, unread),
+        problems=_bounded(problems),
+        footer=(f"{counted(len(cores), 'core')} read",),
+        highlights=_highlights(crashes),
+    )
+
+
+def _highlights(found: Sequence[Fold]) -> Highlights:
     if len(found) < 2:
         return Highlights()
     rows = tuple((counted(len(f.cores), "core") + _ranks(f), f.summary) for f in found[:_ON_CARD])
@@ -32,14 +59,14 @@ def fold_highlights(found: Sequence[Fold]) -> Highlights:
 
 
 def _ranks(fold: Fold) -> str:
-    return f", ranks {numbers(fold.ranks)}" if fold.ranks else ""
+    return f", ranks {rank_words(fold.ranks)}" if fold.ranks else ""
 
 
 def fold_blocks(found: Sequence[Fold], *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
     shown = found if verbose else found[:_MOST_FOLDS]
     rows = tuple(
-        (str(len(f.cores)), numbers(f.ranks) or "-", str(len(f.hosts) or "-"), f.summary)
+        (str(len(f.cores)), rank_words(f.ranks) or "-", str(len(f.hosts) or "-"), f.summary)
         for f in shown
     )
     title = counted(len(found), "crash", "crashes")
@@ -67,7 +94,7 @@ def _details(fold: Fold, same_as: Fold | None, verbose: bool) -> KeyValues:
     if fold.ranks:
         sizes = {core.world_size for core in fold.cores} - {None}
         of = f" of {sizes.pop()}" if len(sizes) == 1 else ""
-        rows.append(("ranks", numbers(fold.ranks) + of))
+        rows.append(("ranks", rank_words(fold.ranks) + of))
     if fold.hosts:
         rows.append(("hosts", some(fold.hosts, most)))
     if fold.pids:
@@ -88,22 +115,10 @@ def _who(core: FoldedCore) -> str:
     return ", ".join(parts) + (", cut)" if core.truncated else ")")
 
 
-def numbers(values: Sequence[int]) -> str:
-    """Return sorted numbers with runs as ranges: ``0-7, 12``."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    return some(words, 12)
-
-
 _MOST_PROBLEMS = 200
 
 
-def bounded(problems: list[Problem]) -> tuple[Problem, ...]:
+def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the first problems, and how many more there are."""
     if len(problems) <= _MOST_PROBLEMS:
         return tuple(problems)

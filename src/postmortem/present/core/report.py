@@ -1,10 +1,11 @@
 """The report of a core."""
 
+from postmortem.diagnose.core.case import CoreCase
 from postmortem.diagnose.rule import Outcome
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.present.core.body import core_body
-from postmortem.present.core.view import CoreView
+from postmortem.present.core.view import core_view
 from postmortem.present.headline.core import headline
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
@@ -25,19 +26,20 @@ class Shown:
 
 
 def core_report(
-    view: CoreView,
-    at_failure: Threads,
+    case: CoreCase,
+    threads: Threads,
     source: Source,
     outcome: Outcome,
     problems: tuple[Problem, ...],
     shown: Shown,
+    asked_tid: int | None = None,
 ) -> Report:
-    """Return the report; `at_failure` are the threads before a handler ran."""
-    threads = view.threads
+    """Return the report; `threads` are those of the end, `asked_tid` the one to begin with."""
+    view = core_view(case, threads, outcome.diagnoses, asked_tid=asked_tid)
     report = Report(
         kind="core",
         inputs=(source,),
-        verdict=headline(view.signal, view.process, outcome.diagnoses, threads=at_failure),
+        verdict=headline(view.signal, view.process, outcome.diagnoses, threads=case.threads),
         failed=threads.crashed is not None
         or not threads.items
         or any(d.role is Role.ROOT for d in outcome.diagnoses),
@@ -60,7 +62,7 @@ def core_report(
     if shown.blocks:
         from postmortem.present.core.card import core_highlights
 
-        report = replace(report, highlights=core_highlights(view, at_failure))
+        report = replace(report, highlights=core_highlights(view, case.threads))
     return report
 
 

@@ -1,7 +1,5 @@
 """Stacks as blocks: the crashed thread frame by frame, the others in groups."""
 
-import re
-
 from postmortem.diagnose.stacks.activity import area, kind_of, role
 from postmortem.diagnose.stacks.frame_identity import call_key
 from postmortem.diagnose.stacks.groups import Group, groups
@@ -22,7 +20,6 @@ _MOST_VERBOSE_FRAMES = 2_000
 _LONGEST_VALUE = 200
 _LONGEST_NAME = 16_000
 """Template names of PyTorch reach 12,000 characters; what is longer is no name."""
-_PLACE = Pattern(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
 _OF_INTERPRETER = frozenset({"damaged_object", "gil_not_held", "py_fatal_error", "gil_at_exit"})
@@ -105,7 +102,8 @@ def _markers(
     for diagnosis in diagnoses:
         if diagnosis.role is Role.CONTEXT:
             continue
-        cited = [index for e in diagnosis.evidence for index in _cited(e.where, thread)]
+        places = [one.frame for one in diagnosis.evidence if one.frame is not None]
+        cited = [place for tid, place in places if tid == thread.tid and place < len(frames)]
         told = [i for i in cited if not _is_run_time(frames[i], executable)]
         if told and diagnosis.id not in _OF_INTERPRETER and _is_interpreters(frames[told[0]]):
             told = [i for i in cited if frames[i].kind == "python"] or told
@@ -128,17 +126,6 @@ def _is_interpreters(frame: Frame) -> bool:
         return False
     name = short_name(frame.module) or ""
     return module_kind(frame.module).area == "CPython" or name.startswith(("_ctypes", "libffi"))
-
-
-def _cited(where: str, thread: Thread) -> list[int]:
-    """Return the frames of a thread that a place names: ``thread 4711 frame 5``."""
-    found: list[int] = []
-    for place in _PLACE.finditer(where):
-        tid, first, last = place.groups()
-        if int(tid) == thread.tid:
-            indices = range(int(first), int(last or first) + 1)[:16]
-            found += [index for index in indices if index < len(thread.frames)]
-    return found
 
 
 def _lines(

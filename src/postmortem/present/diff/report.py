@@ -29,7 +29,7 @@ def diff_report(
         blocks=tuple(one for one in parts if one.rows),
         body=fill(Diff, found),
         problems=problems,
-        footer=f"{found.compared} calls compared, tolerance {found.tolerance:g}",
+        footer=(f"{found.compared} calls compared, tolerance {found.tolerance:g}",),
         settled=None if first is not None else Outcome.HEALTHY,
         highlights=_highlights(found),
     )

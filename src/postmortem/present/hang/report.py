@@ -33,7 +33,7 @@ def hang_report(
         body=hang_body(job, blame),
         problems=(*problems, *outcome.problems),
         skipped=outcome.skipped,
-        footer=_footer(job),
+        footer=(_footer(job),),
         highlights=hang_highlights(job, blame),
         settled=Outcome.HEALTHY if not diagnoses and progresses(job) else None,
     )

@@ -51,7 +51,8 @@ def headline(
     crashed = threads.crashed if threads is not None else None
     stood = place(crashed)
     stopped = f" (it stopped {clip(stood, 120)})" if stood else ""
-    return f"{name} ended the process{rank}{stopped}; the evidence does not say why"
+    where = f" in {rank}" if rank else ""
+    return f"{name} ended the process{where}{stopped}; the evidence does not say why"
 
 
 def _sentence(
@@ -69,22 +70,23 @@ def _sentence(
 def _who(signal: Signal | None, process: Process | None) -> str:
     rank = _rank(process)
     if signal is None:
-        return f"{rank.removeprefix(' in ')}: " if rank else ""
+        return f"{rank}: " if rank else ""
     then = signal.then
     name = signal.name
     if then is not None and then.number != signal.number:
         name = f"{name}, then {then.name}"
-    return f"{name}{rank}: "
+    return f"{name} in {rank}: " if rank else f"{name}: "
 
 
 def _rank(process: Process | None) -> str:
+    """Return ``rank 3 of 8``, ``a DataLoader worker of rank 3``, or nothing."""
     if process is None:
         return ""
-    role = "" if process.role is None else f" in a {process.role}"
+    role = "" if process.role is None else f"a {process.role}"
     if process.rank is None:
         return role
     of = f" of {process.world_size}" if process.world_size is not None else ""
-    return f"{role}{' of' if role else ' in'} rank {process.rank}{of}"
+    return f"{role}{' of ' if role else ''}rank {process.rank}{of}"
 
 
 def _where(threads: Threads | None, said: str) -> str:

@@ -29,12 +29,12 @@ def frame_rows(frames: Iterable[Frame]) -> list[dict[str, object]]:
 def _cell(cell: Cell) -> dict[str, object]:
     kind = cell.kind.name.lower()
     if cell.numbers is None:
-        return fill(shapes.Cell, cell, kind=kind)
+        return fill(shapes.Cell, cell, kind=kind, note=cell.remark)
     return fill(
         shapes.NumbersCell,
         cell.numbers,
         kind=kind,
         name=cell.name,
-        note=cell.note,
+        note=cell.remark,
         masked=cell.masked,
     )

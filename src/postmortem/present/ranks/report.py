@@ -58,7 +58,7 @@ def ranks_report(
     )
 
 
-def _footer(logs: RankLogs, forms: tuple[str, ...]) -> str:
-    prefixes = f" · prefixes: {', '.join(forms)}" if forms else ""
+def _footer(logs: RankLogs, forms: tuple[str, ...]) -> tuple[str, ...]:
     beside = f", {counted(logs.kernel.lines, 'line')} of kernel logs" if logs.kernel.files else ""
-    return f"{counted(logs.lines, 'line')} in {counted(len(logs.files), 'file')}{beside}{prefixes}"
+    read = f"{counted(logs.lines, 'line')} in {counted(len(logs.files), 'file')}{beside}"
+    return (read, f"prefixes: {', '.join(forms)}") if forms else (read,)

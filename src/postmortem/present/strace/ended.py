@@ -41,7 +41,7 @@ def unanswered(log: SystemCalls, *, process: int | None, summary: bool) -> Itera
         yield Problem(log.name, what, f"record the opens too: {RECORD}")
 
 
-def footer(logs: Sequence[SystemCalls]) -> str:
+def footer(logs: Sequence[SystemCalls]) -> tuple[str, ...]:
     """Return how much was read, and how it was recorded."""
     lines = sum(log.recording.lines for log in logs)
     unread = sum(log.recording.unparsed for log in logs)
@@ -49,5 +49,4 @@ def footer(logs: Sequence[SystemCalls]) -> str:
     if any(log.recording.searched for log in logs):
         read = f"{counted(lines, 'line')} searched"
     options = list(dict.fromkeys(option for log in logs for option in log.recording.options))
-    recorded = f" · recorded with {' '.join(options)}" if options else ""
-    return read + recorded
+    return (read, f"recorded with {' '.join(options)}") if options else (read,)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from postmortem.diagnose.strace.arguments import argument
 from postmortem.facts.syscall_totals import FileCount, FolderCount, Mount
 from postmortem.facts.syscalls import SystemCalls
-from postmortem.patterns import Pattern
 from postmortem.records import record
 
 # File systems of their own on every Linux machine; of the others the log does not say what is
@@ -18,8 +18,6 @@ _SHARED = frozenset({
     "mnt", "mount", "net", "nfs", "project", "projects", "scratch", "users", "vol", "volumes",
     "work",
 })  # fmt: skip
-# mount("tmpfs", "/mnt/run", "tmpfs", 0, "size=1g") = 0
-_MOUNT = Pattern(r'^mount\([^"]*(?:"[^"]*"|NULL), (?:target=)?"(?P<target>/[^"\\]*)"')
 _STORM = 1000
 _SHARE = 0.6
 
@@ -46,11 +44,11 @@ def prefix_of(path: str, points: Sequence[str] = ()) -> str | None:
 def mount_points(logs: Iterable[SystemCalls]) -> tuple[str, ...]:
     """Return where the programs of logs mounted something, the longest first."""
     found = {
-        point["target"].rstrip("/")
+        argument(match, 1).strip('"').rstrip("/")
         for log in logs
         for match in log.matches
         if match.syscall == "mount" and match.errno is None
-        if (point := _MOUNT.search(match.text)) is not None
+        if argument(match, 1).startswith('"/')
     }
     return tuple(sorted(found - {""}, key=len, reverse=True))
 

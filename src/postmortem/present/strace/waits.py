@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.arguments import argument, flags, number
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Awaited, Blocked, SystemCalls, Task
 from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.text import counted, some
 
-_CHILD = Pattern(r"^(?:wait4|waitpid)\((?:upid=|pid=)?(?P<pid>-?\d+)")
-_ADDRESS = Pattern(r"^futex\((?:uaddr=)?(?P<address>0x[0-9a-f]+)")
 _SLEEP = Pattern(r"\{(?:tv_sec=)?(?P<seconds>\d{1,12}), (?:tv_nsec=)?(?P<rest>\d{1,9})\}")
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "restart_syscall"})
 
@@ -68,8 +67,10 @@ def wait_words(log: SystemCalls) -> str | None:
     futexes = [t for t in mates if t.blocked is not None and t.blocked.syscall == "futex"]
     if len(mates) > 1 and len(futexes) == len(mates):
         return f"all {len(mates)} tasks of pid {task.process}{program} wait in futex"
-    half = first.what.startswith(f"{first.syscall}(") and not first.what.endswith(")")
-    what = "" if half else f", for {clip(first.what, 140)}"
+    assert task.blocked is not None
+    text = clip(task.blocked.text, 80)  # what it waits for, where nothing else is known
+    cut = first.what == text and not text.endswith(")")
+    what = "" if cut else f", for {clip(first.what, 140)}"
     words = f"{who(task.pid)}{program} is in {first.syscall}{what}"
     others = len(stuck) - 1
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
@@ -105,8 +106,8 @@ def futex_address(task: Task) -> str | None:
     """Return the address of the futex in which a task waits, with its process."""
     if task.blocked is None or task.blocked.syscall != "futex":
         return None
-    match = _ADDRESS.match(task.blocked.text)
-    return None if match is None else match["address"]
+    address = argument(task.blocked, 0)
+    return address if address.startswith("0x") else None
 
 
 def _waiting(log: SystemCalls, name: str, what: str, members: list[Task]) -> Waiting:
@@ -135,13 +136,13 @@ def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
     if blocked.syscall == "futex":
         return _futex(task, blocked, tasks)
     slept = _SLEEP.search(blocked.text) if blocked.syscall in _SLEEPS else None
-    if slept is not None and "TIMER_ABSTIME" in blocked.text:
+    if slept is not None and "TIMER_ABSTIME" in flags(blocked, 1):
         return "its hour to come (TIMER_ABSTIME)"
     if slept is not None:
         return f"{int(slept['seconds']) + int(slept['rest']) / 1e9:g} s to pass"
-    child = _CHILD.match(blocked.text)
-    if child is not None or blocked.syscall == "waitid":
-        return _children(task, -1 if child is None else int(child["pid"]), tasks)
+    if blocked.syscall in ("wait4", "waitpid", "waitid"):
+        child = None if blocked.syscall == "waitid" else number(blocked, 0)
+        return _children(task, -1 if child is None else child, tasks)
     words = [_end(task, one, tasks) for one in blocked.awaited]
     words = [word for word in words if word]
     if words:

@@ -51,7 +51,7 @@ def triage_report(
         blocks=(*_blocks(judged, told, files, verbose=verbose), *runs_block(runs)),
         body=body,
         problems=whole,
-        footer=_footer(files),
+        footer=(_footer(files),),
         settled=Outcome.HEALTHY if healthy else None,
         highlights=triage_highlights(judged.incident, told, runs),
     )

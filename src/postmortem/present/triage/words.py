@@ -44,7 +44,7 @@ _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 def step_words(event: Event) -> str:
     """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
     what = clip(event.what, _LONGEST)
-    if event.source in _WHOLE and not (event.role or "").startswith("child"):
+    if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
     return f"{event.actor} {VERBS[event.type]} {what}"

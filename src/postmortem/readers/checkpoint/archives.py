@@ -167,16 +167,13 @@ def _exported(archive: _Archive, configs: list[tuple[str, str]]) -> Layout:
     for path, model in configs:
         folder = path.rpartition("/")[0]
         within = model if len(models) > 1 else ""
-        try:
+        with layout.part(f"{archive.name}: {path}"):
             tensors, pickled = exported.described(archive.text(path))
-        except ValueError as error:
-            layout.damage(f"{archive.name}: {path}", str(error))
-            continue
-        lay(layout, tensors, archive.name, _finder(archive, folder), within)
-        nested += [
-            (f"{folder}/{record}", f"{within}.{name}" if within else name)
-            for name, record in pickled.items()
-        ]
+            lay(layout, tensors, archive.name, _finder(archive, folder), within)
+            nested += [
+                (f"{folder}/{record}", f"{within}.{name}" if within else name)
+                for name, record in pickled.items()
+            ]
     for path, name in nested:
         with layout.part(f"{archive.name}: {name or path}"):
             if archive.is_empty(path):  # a program without constants
@@ -195,16 +192,10 @@ def _numpy(archive: _Archive, paths: list[str]) -> Layout:
     layout = Layout()
     for path in paths:
         where = f"{archive.name}: {path}"
-        try:
+        with layout.part(where):
             begin, size, packed = archive.place_or_packed(path)
             head = archive.text(path, _HEAD_BYTES)
             name = path.removesuffix(".npy")
             place = read_place(io.BytesIO(head), size, where, tensor=name, base=begin)
             layout.tensors.append(replace(place, packed=packed) if packed else place)
-        except NotScanned as reason:
-            layout.skip(where, str(reason))
-        except ValueError as error:
-            layout.damage(where, str(error))
-        except EvidenceError as error:
-            layout.damage(error.where, error.what, error.hint)
     return layout

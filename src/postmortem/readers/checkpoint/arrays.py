@@ -9,7 +9,7 @@ import struct
 from math import prod
 
 from postmortem.facts.tensors import TensorPlace
-from postmortem.readers.checkpoint.layout import NotScanned
+from postmortem.readers.checkpoint.layout import NotScanned, sizes
 from postmortem.readers.checkpoint.numpy_files import dtype_of, fortran_strides
 from postmortem.readers.checkpoint.objects import Global, Unknown
 
@@ -35,13 +35,15 @@ def lay_array(name: str, value: Unknown, item_bytes: dict[str, int]) -> TensorPl
 
     Raises NotScanned for what holds no numbers of this machine's, ValueError for what is damaged.
     """
-    sizes, kind, fortran, content = _described(value)
+    said, kind, fortran, content = _described(value)
     if isinstance(content, list):
         raise NotScanned("an array of Python objects")
     data = _bytes(content)
     if data is None:
         raise ValueError("is an array whose values are not in the pickle")
-    dtype, shape = _dtype(kind), _shape(sizes)
+    dtype, shape = _dtype(kind), sizes(said)
+    if shape is None:
+        raise ValueError("is an array without a shape")
     wanted = prod(shape) * item_bytes[dtype]
     if wanted != len(data):
         what = f"{dtype} of shape {shape} takes {wanted:,} bytes, the pickle holds {len(data):,}"
@@ -64,14 +66,6 @@ def is_nan_scalar(value: Unknown) -> bool:
         return False
     (number,) = struct.unpack(form, data)
     return bool(number != number)
-
-
-def _shape(value: object) -> tuple[int, ...]:
-    if not isinstance(value, (tuple, list)) or len(value) > 64:
-        raise ValueError("is an array without a shape")
-    if not all(type(n) is int and 0 <= n < 1 << 62 for n in value):
-        raise ValueError("is an array without a shape")
-    return tuple(value)
 
 
 def _described(value: Unknown) -> tuple[object, object, bool, object]:

@@ -19,7 +19,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.facts.tensors import Part
 from postmortem.readers.checkpoint import archives
-from postmortem.readers.checkpoint.layout import Layout, NotScanned
+from postmortem.readers.checkpoint.layout import Layout, NotScanned, sizes
 from postmortem.readers.checkpoint.objects import PickleError, Unknown
 from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.window import Window
@@ -144,18 +144,18 @@ def _entry(index: object, info: object, described: dict[object, object]) -> Entr
         return None
     transforms = place.get("transform_descriptors")
     extension = ", ".join(map(str, transforms)) if isinstance(transforms, list) else None
-    part = _part(_sizes(key.get("offset")), _fields(described.get(name)))
+    part = _part(sizes(key.get("offset")), _fields(described.get(name)))
     return Entry(name, file, offset, length, part, extension or None)
 
 
 def _part(at: tuple[int, ...] | None, described: dict[object, object]) -> Part | None:
     """Return which part of a tensor it is that begins `at`, of the chunks that are described."""
-    whole, chunks = _sizes(described.get("size")), described.get("chunks")
-    if whole is None or not isinstance(chunks, list):
+    whole, chunks = sizes(described.get("size")), described.get("chunks")
+    if whole is None or prod(whole) >= 1 << 62 or not isinstance(chunks, list):
         return None
     for chunk in chunks:
         fields = _fields(chunk)
-        begin, shape = _sizes(fields.get("offsets")), _sizes(fields.get("sizes"))
+        begin, shape = sizes(fields.get("offsets")), sizes(fields.get("sizes"))
         if begin is None or shape is None or (at is not None and begin != at):
             continue
         if len(begin) == len(shape) == len(whole) and all(
@@ -170,13 +170,6 @@ def _fields(value: object) -> dict[object, object]:
     return state if isinstance(state, dict) else {}
 
 
-def _sizes(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, (tuple, list)) or len(value) > 64:
-        return None
-    right = all(type(n) is int and 0 <= n < 1 << 62 for n in value)
-    return tuple(value) if right and prod(value) < 1 << 62 else None
-
-
 # -- without metadata -------------------------------------------------------------------------
 
 
@@ -184,13 +177,10 @@ def _without_names(layout: Layout, stream: BinaryIO, size: int, path: str) -> La
     """Add the tensors of all archives in the file, each named by its place in it."""
     for number, (begin, length) in enumerate(_archives(stream, size)):
         name = f"archive {number} at byte {begin}"
-        try:
+        with layout.part(f"{path}: {name}"):
             found = _archive(stream, begin, length, path, name)
-        except EvidenceError as error:
-            layout.damage(f"{path}: {name}", error.what, error.hint)
-            continue
-        layout.tensors += found.tensors
-        layout.add(found)
+            layout.tensors += found.tensors
+            layout.add(found)
     return layout
 
 

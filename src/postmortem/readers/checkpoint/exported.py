@@ -9,6 +9,7 @@ torch/_export/serde/schema.py.
 import json
 from collections.abc import Iterable
 
+from postmortem.readers.checkpoint.layout import sizes
 from postmortem.readers.checkpoint.objects import Storage, Tensor
 
 EARLIER = ("serialized_state_dict.pt", "serialized_constants.pt")
@@ -71,12 +72,10 @@ def _tensor(record: str, meta: dict[str, object]) -> Tensor:
 
 
 def _sizes(value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or len(value) > 64:
+    found = sizes([part["as_int"] for part in value] if isinstance(value, list) else None)
+    if found is None:
         raise TypeError("no list of sizes")
-    sizes = [part["as_int"] for part in value]
-    if not all(type(n) is int and 0 <= n < 1 << 62 for n in sizes):
-        raise TypeError("a size that is not a number")
-    return tuple(sizes)
+    return found
 
 
 def _text(value: object) -> str:

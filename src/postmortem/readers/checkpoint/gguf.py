@@ -89,12 +89,8 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     base = -(-header.at // alignment) * alignment
     layout = Layout()
     for tensor, shape, kind, offset in rows:
-        try:
+        with layout.part(f"{name}: {tensor}", "the file is cut: copy it again"):
             layout.tensors += _places(tensor, shape, kind, base + offset, size)
-        except NotScanned as reason:
-            layout.skip(f"{name}: {tensor}", str(reason))
-        except ValueError as error:
-            layout.damage(f"{name}: {tensor}", str(error), "the file is cut: copy it again")
     return layout
 
 

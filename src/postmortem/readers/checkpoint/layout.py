@@ -14,6 +14,14 @@ class NotScanned(Exception):
     """A tensor that is as it should be, but of a kind that cannot be scanned."""
 
 
+def sizes(value: object) -> tuple[int, ...] | None:
+    """Return sizes that a header gives (64 at most, none as large as 2**62); else None."""
+    if not isinstance(value, (tuple, list)) or len(value) > 64:
+        return None
+    right = all(type(number) is int and 0 <= number < 1 << 62 for number in value)
+    return tuple(value) if right else None
+
+
 class Layout:
     """The tensors of a file as its header is read."""
 
@@ -40,13 +48,13 @@ class Layout:
         self.problems.append(Problem(where, what, remedy))
 
     @contextlib.contextmanager
-    def part(self, where: str) -> Iterator[None]:
+    def part(self, where: str, remedy: str | None = None) -> Iterator[None]:
         """Read a part: what is said of it where it cannot be read, and the rest goes on."""
         try:
             yield
         except NotScanned as reason:
             self.skip(where, str(reason))
         except ValueError as error:
-            self.damage(where, str(error))
+            self.damage(where, str(error), remedy)
         except EvidenceError as error:
             self.damage(where, error.what, error.hint)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import TensorPlace
-from postmortem.readers.checkpoint.layout import NotScanned
+from postmortem.readers.checkpoint.layout import NotScanned, sizes
 
 MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
@@ -78,7 +78,7 @@ def _header(text: bytes, name: str) -> tuple[object, bool, tuple[int, ...]]:
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
         raise EvidenceError(name, f"its header cannot be read: {type(error).__name__}") from None
-    right = isinstance(shape, tuple) and len(shape) <= 64
-    if not right or not all(type(n) is int and 0 <= n < 1 << 62 for n in shape):
+    known = sizes(shape)
+    if known is None:
         raise EvidenceError(name, f"its shape is {str(shape)[:60]}")
-    return descr, bool(fortran), shape
+    return descr, bool(fortran), known

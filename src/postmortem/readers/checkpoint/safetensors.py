@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import TensorPlace
-from postmortem.readers.checkpoint.layout import Layout, NotScanned
+from postmortem.readers.checkpoint.layout import Layout, NotScanned, sizes
 from postmortem.text import cut
 
 _MOST_HEADER_BYTES = 100_000_000
@@ -83,24 +83,17 @@ def _laid(header: dict[str, object], size: int, base: int, name: str) -> Layout:
     for key, row in header.items():
         if key == "__metadata__":
             continue
-        where = f"{name}: {key}"
-        try:
+        with layout.part(f"{name}: {key}"):
             if not isinstance(row, dict):
                 raise ValueError("its entry in the header is not an object")
             begin, end = _span(row, base)
             if end > begin:
                 taken.append((begin, end, key))
             place = _place(key, row, begin, end - begin)
-        except NotScanned as reason:
-            layout.skip(where, str(reason))
-            continue
-        except ValueError as error:
-            layout.damage(where, str(error))
-            continue
-        if end > size:
-            cut.append((end, key))
-        else:
-            layout.tensors.append(place)
+            if end > size:
+                cut.append((end, key))
+            else:
+                layout.tensors.append(place)
     _tell_cut(layout, cut, size, name)
     if not layout.damaged:
         for what in _uncovered(taken, base, size):
@@ -145,14 +138,14 @@ def _uncovered(taken: list[tuple[int, int, str]], base: int, size: int) -> Itera
 
 def _span(row: dict[str, object], base: int) -> tuple[int, int]:
     """Return where a tensor's data begin and end in the file."""
-    offsets = _sizes(row.get("data_offsets"))
+    offsets = sizes(row.get("data_offsets"))
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"its data_offsets are {cut(repr(row.get('data_offsets')), 60)}")
     return base + offsets[0], base + offsets[1]
 
 
 def _place(key: str, row: dict[str, object], begin: int, length: int) -> TensorPlace:
-    dtype, shape = row.get("dtype"), _sizes(row.get("shape"))
+    dtype, shape = row.get("dtype"), sizes(row.get("shape"))
     if shape is None:
         raise ValueError(f"its shape is {cut(repr(row.get('shape')), 60)}")
     if dtype in _NEVER_BAD:
@@ -163,18 +156,11 @@ def _place(key: str, row: dict[str, object], begin: int, length: int) -> TensorP
     here, bits = known
     wanted = prod(shape) * bits
     if wanted != length * 8:
-        what = f"{dtype} of shape {shape} takes {wanted // 8:,} bytes, its data_offsets span "
+        what = f"{dtype} of shape {[*shape]} takes {wanted // 8:,} bytes, its data_offsets span "
         raise ValueError(f"{what}{length:,}")
     if bits == 4:  # two values a byte: scanned as bytes
-        shape = [length]
-    return TensorPlace(key, here, tuple(shape), begin)
-
-
-def _sizes(value: object) -> list[int] | None:
-    """Return a list of sizes, or None if it is none."""
-    if not isinstance(value, list) or len(value) > 64:
-        return None
-    return value if all(type(item) is int and 0 <= item < 1 << 62 for item in value) else None
+        shape = (length,)
+    return TensorPlace(key, here, shape, begin)
 
 
 def _overlaps(taken: list[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:

@@ -143,20 +143,10 @@ class _Run:
         return _fact(self._path, place, result)
 
 
+_FOUND = ScannedTensor.__match_args__[4:]
+"""What a scan itself says."""
+
+
 def _fact(path: str, place: TensorPlace, result: ScanResult) -> ScannedTensor:
-    return ScannedTensor(
-        name=place.name,
-        file=path,
-        dtype=place.dtype,
-        shape=place.shape,
-        numel=result.numel,
-        abs_min=result.abs_min,
-        abs_max=result.abs_max,
-        abs_min_nonzero=result.abs_min_nonzero,
-        abs_max_finite=result.abs_max_finite,
-        nan_count=result.nan_count,
-        inf_count=result.inf_count,
-        zero_count=result.zero_count,
-        subnormal_count=result.subnormal_count,
-        first_nonfinite=result.first_nonfinite,
-    )
+    found = {name: getattr(result, name) for name in _FOUND}
+    return ScannedTensor(place.name, path, place.dtype, place.shape, **found)

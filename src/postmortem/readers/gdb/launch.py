@@ -82,7 +82,7 @@ def settings(*, debuginfod: bool = False) -> tuple[str, ...]:
     return (*_SETTINGS, f"set debuginfod enabled {'on' if debuginfod else 'off'}")
 
 
-def arguments(interpreter: str, *, debuginfod: bool = False) -> tuple[str, ...]:
-    """Return gdb's command line after its own name, for an interpreter such as ``"mi3"``."""
+def arguments(*, debuginfod: bool = False) -> tuple[str, ...]:
+    """Return gdb's command line after its own name; MI 2 is what all since gdb 6 speak."""
     early = (part for line in settings(debuginfod=debuginfod) for part in ("-iex", line))
-    return ("-nx", "--quiet", f"--interpreter={interpreter}", *early)
+    return ("-nx", "--quiet", "--interpreter=mi2", *early)

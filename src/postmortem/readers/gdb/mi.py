@@ -108,7 +108,7 @@ class Conversation:
         self._heard_bytes = 0
         self._foreign_lines = 0
         self._token = 0
-        self._results: dict[int, bytes] = {}
+        self._result: bytes | None = None
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._half_log = ""
         self._said: list[str] = []
@@ -160,32 +160,21 @@ class Conversation:
 
     def ask(self, command: str) -> Payload:
         """Return gdb's answer to one MI command; raises `GdbRefused` with gdb's own message."""
-        (answer,) = self.ask_all((command,))
-        if isinstance(answer, GdbRefused):
-            raise answer
-        return answer
+        if "\n" in command or "\r" in command:
+            raise ValueError("an MI command is one line")
+        self._token += 1
+        self._result = None
+        self._doing = command.partition(" ")[0]
+        self._child.send(f"{self._token}{command}\n".encode("utf-8", "surrogateescape"))
+        while self._result is None:
+            self._listen()
+        return _answer(self._result, self._doing)
 
     def console(self, command: str) -> Payload:
         """Run a command of gdb's command line."""
         return self.ask(f"-interpreter-exec console {quoted(command)}")
 
-    def ask_all(self, commands: Sequence[str]) -> list[Payload | GdbRefused]:
-        """Return the answers to commands sent in one go, refusals among them, in order."""
-        tokens = range(self._token + 1, self._token + 1 + len(commands))
-        self._token += len(commands)
-        for token, command in zip(tokens, commands, strict=True):
-            if "\n" in command or "\r" in command:
-                raise ValueError("an MI command is one line")
-            self._child.send(f"{token}{command}\n".encode("utf-8", "surrogateescape"))
-        answers = []
-        for token, command in zip(tokens, commands, strict=True):
-            self._doing = command.partition(" ")[0]
-            while token not in self._results:
-                self._listen(token)
-            answers.append(_answer(self._results.pop(token), command))
-        return answers
-
-    def _listen(self, token: int) -> None:
+    def _listen(self) -> None:
         if self.seconds_left <= 0:
             raise GdbTooSlow(f"gdb did not answer {self._doing} in time")
         if self._cpu_seconds is not None and self._child.cpu_seconds() > self._cpu_seconds:
@@ -202,11 +191,11 @@ class Conversation:
         )
         if self._on_wait is not None:
             self._on_wait()
-        if token in self._results:
+        if self._result is not None:
             return
         for start in self._lines.dropped:
             match = _RESULT.match(start)
-            if match and int(match[1]) == token:
+            if match and int(match[1]) == self._token:
                 raise GdbDied(f"gdb's answer to {self._doing} was over the limit for one line")
         if not said and (ending is not None or self._child.silent):
             raise GdbDied(self._death(ending))
@@ -214,7 +203,8 @@ class Conversation:
     def _take(self, line: bytes) -> None:
         match = _RESULT.match(line)
         if match and int(match[1][:18]) <= self._token:
-            self._results[int(match[1])] = line
+            if int(match[1]) == self._token:  # else late: nobody asks for it any more
+                self._result = line
         elif line.startswith(b"&"):
             self._take_log(line)
         elif line.startswith(b'~"') and len(self._said) < _SAID_LINES:
@@ -258,15 +248,14 @@ def quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _answer(line: bytes, command: str) -> Payload | GdbRefused:
-    what = command.partition(" ")[0]
+def _answer(line: bytes, what: str) -> Payload:
     parsed = parse_record(line.decode("utf-8", "surrogateescape"))
     if parsed is None:
-        return GdbRefused(f"gdb's answer to {what} is not understood")
+        raise GdbRefused(f"gdb's answer to {what} is not understood")
     payload = parsed["payload"] or {}
     if parsed["message"] == "error":
         message = " ".join(str(payload.get("msg", "no reason given")).split())
-        return GdbRefused(f"{what}: {message[:400]}")
+        raise GdbRefused(f"{what}: {message[:400]}")
     return payload if isinstance(payload, dict) else {}
 
 

@@ -6,14 +6,14 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from postmortem import underway
 from postmortem.errors import DebuggerError
 from postmortem.facts.source import Problem
-from postmortem.readers.gdb import answers, plain
+from postmortem.readers.gdb import answers
 from postmortem.readers.gdb.answers import GdbStacks, GdbThread, SourceLine
 from postmortem.readers.gdb.find import Gdb
 from postmortem.readers.gdb.launch import arguments, environment
@@ -22,11 +22,21 @@ from postmortem.readers.gdb.session import Request, complaint, open_core
 from postmortem.readers.opening import terminations_unwind
 from postmortem.records import replace
 
-__all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_stacks"]
+__all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_live", "read_stacks"]
 
 _MAX_ANSWER = 64 << 20
-_VALUE_LIMIT = 160
+_QUESTION: dict[str, Any] = {
+    "pcs": {},
+    "tid": None,
+    "with_locals": False,
+    "max_bytes": _MAX_ANSWER,
+    "value_limit": 160,
+}
+"""What `inside` reads; `max_frames` and the seconds that are left come to it."""
 _QUIET_SECONDS = 2.0
+_WITH_PYTHON = (
+    "use a gdb with a Python that works: --gdb PATH, or pip install 'torch-postmortem[gdb]'"
+)
 _START_SECONDS = 20.0  # a cold NFS home took 6 s to start the wheel's gdb; a hang takes for ever
 _MAX_WARNINGS = 5
 # Said about cores that are in order, or by settings of ours.
@@ -61,7 +71,6 @@ def read_stacks(
     debuginfod: bool = False,
     progress: Callable[[str], None] | None = None,
     max_frames: int = 512,
-    use_python: bool = True,
 ) -> GdbStacks:
     """Return what gdb tells about the threads of a core; never raises for what gdb does.
 
@@ -69,44 +78,37 @@ def read_stacks(
     then reads no other but the executable. None: gdb reads what it finds, whatever build that
     is. `pcs` are the program counters per thread, innermost first, to which source lines are
     wanted even where gdb itself cannot unwind. `tid` limits the walk to one thread.
-    `use_python` False keeps to plain MI commands. A gdb that hangs is killed after
-    `deadline_seconds`, one that works for longer than `cpu_seconds` of processor time then; what it
-    had written by then is in the result.
+    A gdb that hangs is killed after `deadline_seconds`, one that works for longer than
+    `cpu_seconds` of processor time then; what it had written by then is in the result.
     """
     request = Request(
         executable=None if executable is None else str(Path(executable).absolute()),
         load=None if load is None else {str(Path(p).absolute()): at for p, at in load.items()},
         sysroot=None if sysroot is None else str(Path(sysroot).absolute()),
     )
-    question = {
-        "pcs": {str(thread): list(addresses) for thread, addresses in pcs.items()},
-        "tid": tid,
-        "with_locals": with_locals,
-        "max_frames": max_frames,
-        "max_bytes": _MAX_ANSWER,
-        "value_limit": _VALUE_LIMIT,
-    }
-    deadline = time.monotonic() + deadline_seconds
-    reading = _Reading(gdb, request, question, deadline, cpu_seconds, progress)
-    try:
-        with (
-            terminations_unwind(),
-            tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder,
-            _in_memory(Path(folder, "answer.jsonl")),
-        ):
-            underway.leave(folder)
-            reading.run(
-                str(Path(core).absolute()),
-                Path(folder),
-                debuginfod=debuginfod,
-                use_python=use_python,
-            )
-    except DebuggerError as error:
-        reading.give_up(complaint(error, deadline_seconds))
-    except OSError as error:
-        what = f"no room to exchange files with gdb: {error.strerror or error}"
-        reading.give_up(Problem(tempfile.gettempdir(), what, "set TMPDIR to a folder with space"))
-    return reading.result()
+    asked = {str(thread): list(addresses) for thread, addresses in pcs.items()}
+    question = _QUESTION | {"pcs": asked, "tid": tid, "with_locals": with_locals}
+    question["max_frames"] = max_frames
+    many = "" if load is None else f" with {len(load)} libraries"
+    reading = _Reading(gdb, request, question, deadline_seconds, f"opening the core{many}")
+    reading.cpu_seconds, reading.progress = cpu_seconds, progress
+    return reading.of(
+        str(Path(core).absolute()),
+        lambda talk: open_core(talk, "core", request),
+        debuginfod=debuginfod,
+    )
+
+
+def read_live(pid: int, *, gdb: Gdb, deadline_seconds: float, max_frames: int) -> GdbStacks:
+    """Return what gdb tells about the threads of a process, which stands still meanwhile."""
+    question = _QUESTION | {"max_frames": max_frames}
+    reading = _Reading(gdb, Request(None, None), question, deadline_seconds, "attaching")
+
+    def attach(talk: Conversation) -> list[Problem]:
+        talk.ask(f"-target-attach {pid}")
+        return []
+
+    return reading.of(f"/proc/{pid}/exe", attach, last="-target-detach")
 
 
 @contextmanager
@@ -141,19 +143,18 @@ class _Reading:
         gdb: Gdb,
         request: Request,
         question: dict[str, Any],
-        deadline: float,
-        cpu_seconds: float | None,
-        progress: Callable[[str], None] | None,
+        deadline_seconds: float,
+        stage: str,
     ) -> None:
+        self.cpu_seconds: float | None = None
+        self.progress: Callable[[str], None] | None = None
         self._gdb = gdb
         self._request = request
         self._question = question
-        self._deadline = deadline
-        self._cpu_seconds = cpu_seconds
-        self._progress = progress
+        self._seconds = deadline_seconds
         self._core = ""
         self._folder = Path()
-        self._stage = "starting"
+        self._stage = stage
         self._next_word = time.monotonic() + _QUIET_SECONDS
         self._began = time.monotonic()
         self._complete = False
@@ -164,15 +165,41 @@ class _Reading:
         self._instruction: str | None = None
         self._version = gdb.version_text
 
-    def run(self, core: str, folder: Path, *, debuginfod: bool, use_python: bool) -> None:
-        self._core, self._folder = core, folder
-        (self._folder / "core").symlink_to(core)
-        with self._conversation(debuginfod) as talk:
-            try:
-                self._talk(talk, use_python)
-            finally:
-                self._collect()
-                self._note_warnings(talk.log)
+    def of(
+        self,
+        core: str,
+        opened: Callable[[Conversation], list[Problem]],
+        *,
+        debuginfod: bool = False,
+        last: str | None = None,
+    ) -> GdbStacks:
+        """Return all that gdb tells, once what is read is `opened`; `last` is said to it then."""
+        try:
+            with (
+                terminations_unwind(),
+                tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder,
+                _in_memory(Path(folder, "answer.jsonl")),
+            ):
+                underway.leave(folder)
+                self._core, self._folder = core, Path(folder)
+                (self._folder / "core").symlink_to(core)
+                with self._conversation(debuginfod) as talk:
+                    try:
+                        self._problems += opened(talk)
+                        self._walk(talk)
+                        if last is not None:
+                            with suppress(DebuggerError):
+                                talk.ask(last)
+                    finally:
+                        self._collect()
+                        self._note_warnings(talk.log)
+        except DebuggerError as error:
+            self.give_up(complaint(error, self._seconds))
+        except OSError as error:
+            what = f"no room to exchange files with gdb: {error.strerror or error}"
+            remedy = "set TMPDIR to a folder with space"
+            self.give_up(Problem(tempfile.gettempdir(), what, remedy))
+        return self.result()
 
     def give_up(self, problem: Problem) -> None:
         self._complete = False
@@ -193,50 +220,25 @@ class _Reading:
 
     @contextmanager
     def _conversation(self, debuginfod: bool) -> Iterator[Conversation]:
-        # mi3 came with gdb 9; RHEL 8 has 8.2.
-        for interpreter in ("mi3", "mi2"):
-            talk = Conversation(
-                (*self._gdb.start, *arguments(interpreter, debuginfod=debuginfod)),
-                cwd=str(self._folder),
-                env=environment(debuginfod=debuginfod),
-                deadline=min(self._deadline, time.monotonic() + _START_SECONDS),
-                on_wait=self._tick,
-                cpu_seconds=self._cpu_seconds,
-            )
-            with talk:
-                try:
-                    talk.ask("-gdb-version")
-                except GdbDied:
-                    unknown = any("nterpreter" in line for line in talk.log)
-                    if interpreter == "mi3" and unknown:
-                        continue
-                    raise
-                self._version = self._version or _version_line(talk.said)
-                if not self._version:
-                    raise GdbDied(f"{self._gdb.path} does not say that it is a gdb")
-                talk.wait_until(self._deadline)
-                yield talk
-                return
+        deadline = self._began + self._seconds
+        talk = Conversation(
+            (*self._gdb.start, *arguments(debuginfod=debuginfod)),
+            cwd=str(self._folder),
+            env=environment(debuginfod=debuginfod),
+            deadline=min(deadline, time.monotonic() + _START_SECONDS),
+            on_wait=self._tick,
+            cpu_seconds=self.cpu_seconds,
+        )
+        with talk:
+            talk.ask("-gdb-version")
+            self._version = self._version or _version_line(talk.said)
+            if not self._version:
+                raise GdbDied(f"{self._gdb.path} does not say that it is a gdb")
+            talk.wait_until(deadline)
+            yield talk
 
-    def _talk(self, talk: Conversation, use_python: bool) -> None:
-        load = self._request.load
-        self._stage = "opening the core" + ("" if load is None else f" with {len(load)} libraries")
-        self._problems += open_core(talk, "core", self._request)
-        if use_python and "python" in talk.ask("-list-features").get("features", ()):
-            if self._by_python(talk):
-                return
-        elif use_python:
-            self._problems.append(
-                Problem(
-                    self._gdb.path,
-                    "this gdb has no Python: inlined calls are known less exactly",
-                    "use another one with --gdb, or pip install 'torch-postmortem[gdb]'",
-                )
-            )
-        self._by_commands(talk)
-
-    def _by_python(self, talk: Conversation) -> bool:
-        """Let our script in gdb's Python answer; return False if it could not even begin."""
+    def _walk(self, talk: Conversation) -> None:
+        """Let our script in gdb's Python answer."""
         self._stage = "walking the stacks"
         left = talk.seconds_left
         question = self._question | {"seconds": max(0.0, left - min(1.0, left / 10))}
@@ -248,27 +250,7 @@ class _Reading:
         except GdbRefused as error:
             words = [line for line in talk.log if line.startswith("Python Exception")]
             what = f"the script inside gdb failed: {words[-1] if words else error.what}"
-            self._problems.append(Problem("gdb", what[:400]))
-            return any(record.get("kind") == "thread" for record in self._records())
-        return True
-
-    def _by_commands(self, talk: Conversation) -> None:
-        question = self._question
-        self._stage = "walking the stacks"
-        instruction = plain.instruction(talk)
-        for thread in plain.read_threads(
-            talk,
-            tid=question["tid"],
-            max_frames=question["max_frames"],
-            with_locals=question["with_locals"],
-        ):
-            self._threads.append(thread)
-            if thread.current and thread.frames and self._request.trusts(thread.frames[0].module):
-                self._instruction = instruction
-        walked = {t.tid: {f.pc for f in t.frames if f.pc is not None} for t in self._threads}
-        pcs = {int(thread): addresses for thread, addresses in question["pcs"].items()}
-        plain.read_lines(talk, pcs, lambda thread: walked.get(thread, set()), self._lines)
-        self._complete = True
+            self._problems.append(Problem("gdb", what[:400], _WITH_PYTHON))
 
     def _records(self) -> Iterator[dict[str, Any]]:
         try:
@@ -323,7 +305,7 @@ class _Reading:
 
     def _tick(self) -> None:
         now = time.monotonic()
-        if self._progress is None or now < self._next_word:
+        if self.progress is None or now < self._next_word:
             return
         self._next_word = now + 1.0
         try:
@@ -331,4 +313,4 @@ class _Reading:
         except OSError:
             done = 0
         walked = f", {done} threads so far" if done else ""
-        self._progress(f"gdb is {self._stage}{walked} ({now - self._began:.0f} s)")
+        self.progress(f"gdb is {self._stage}{walked} ({now - self._began:.0f} s)")

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.launcher import Placement, find_placement
-from postmortem.readers.live.status import Status, all_pids, children, read_environment, read_status
+from postmortem.readers.live.status import (
+    Status,
+    all_pids,
+    children,
+    descendants,
+    read_environment,
+    read_status,
+)
 from postmortem.records import record, replace
 
 JOB_VARIABLES = (
@@ -171,7 +178,7 @@ def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, 
     zombies: dict[int, Status] = {}
     for top in tops:
         rows = {top.pid: top}
-        for pid in _descendants(top.pid, below):
+        for pid in descendants([top.pid], below):
             row = read_status(pid)
             if row is not None:
                 rows[pid] = row
@@ -179,7 +186,7 @@ def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, 
         alive = {pid: row for pid, row in rows.items() if row.state not in ("Z", "X")}
         places = {pid: find_placement(read_environment(pid) or {}) for pid in alive}
         for pid in _chosen(top.pid, alive, places):
-            workers = tuple(one for one in _descendants(pid, below) if one in alive)
+            workers = tuple(one for one in descendants([pid], below) if one in alive)
             of = places[pid].rank if _is_worker(alive[pid], places[pid]) else None
             leaders.setdefault(pid, Member(alive[pid], places[pid], workers, of))
     # A pid that was named, and is also the child of another that was, stands for itself once.
@@ -232,16 +239,3 @@ def _program(pid: int, rows: Mapping[int, Status]) -> int:
             break
         pid = inner[0]
     return pid
-
-
-def _descendants(pid: int, below: Mapping[int, list[int]]) -> list[int]:
-    found: list[int] = []
-    rest = list(below.get(pid, ()))
-    seen = {pid}
-    while rest and len(found) < _MOST:
-        one = rest.pop(0)
-        if one not in seen:
-            seen.add(one)
-            found.append(one)
-            rest += below.get(one, ())
-    return found

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Thread
 from postmortem.readers.gdb.child import Child
-from postmortem.readers.gdb.launch import arguments, environment
-from postmortem.readers.gdb.mi import Conversation
+from postmortem.readers.gdb.find import Gdb
 from postmortem.readers.live.status import read_status
 from postmortem.readers.stackdumps import fault_handler, pyspy
 from postmortem.readers.stackdumps.frames import Interned
@@ -47,24 +47,20 @@ def by_pyspy(pid: int, *, deadline_seconds: float) -> StackDump:
     return dumps[0]
 
 
-def by_gdb(pid: int, gdb: Sequence[str], *, deadline_seconds: float) -> tuple[Thread, ...]:
-    """Return the native stacks that gdb sees; raises DebuggerError."""
-    from postmortem.readers.gdb.plain import read_threads
+def by_gdb(pid: int, gdb: Gdb, *, deadline_seconds: float) -> tuple[Thread, ...]:
+    """Return the native stacks that gdb sees; raises DebuggerError where it sees none."""
+    from postmortem.readers.gdb.stacks import read_live
 
-    deadline = time.monotonic() + deadline_seconds
-    command = (*gdb, *arguments("mi2"))
-    talk = Conversation(command, cwd="/", env=environment(), deadline=deadline)
-    with _left_running(pid), talk:
-        talk.ask(f"-target-attach {pid}")
-        rows = read_threads(talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False)
-        found = [
-            Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
-            for row in rows
-        ]
-        # Where it is interrupted nobody waits until gdb can answer: it is killed, which detaches.
-        with contextlib.suppress(DebuggerError):
-            talk.ask("-target-detach")
-    return tuple(found)
+    # Where it is interrupted nobody waits until gdb can answer: it is killed, which detaches.
+    with _left_running(pid):
+        said = read_live(pid, gdb=gdb, deadline_seconds=deadline_seconds, max_frames=_MAX_FRAMES)
+    if not said.threads:
+        why = said.problems[0] if said.problems else Problem("gdb", f"saw no thread of pid {pid}")
+        raise DebuggerError(why.what, hint=why.remedy)
+    return tuple(
+        Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
+        for row in said.threads
+    )
 
 
 def by_signal(pid: int, number: int) -> StackDump:

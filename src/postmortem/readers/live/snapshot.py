@@ -248,9 +248,7 @@ class _Snapshot:
 
         gdb = find_gdb(self._options.gdb)
         seconds = self._options.deadline_seconds
-        threads = by_gdb(self._pid, gdb.start, deadline_seconds=seconds)
-        if not threads:
-            raise DebuggerError(f"saw no thread of pid {self._pid}")
+        threads = by_gdb(self._pid, gdb, deadline_seconds=seconds)
         return replace(
             process,
             threads=self._merged(threads),

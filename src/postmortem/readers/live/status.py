@@ -4,6 +4,7 @@ Formats: proc_pid_stat(5), proc_pid_status(5), Documentation/filesystems/proc.rs
 """
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from postmortem.records import record
@@ -110,6 +111,26 @@ def children() -> dict[int, list[int]]:
         stat = stat_fields(f"/proc/{pid}/stat")
         if stat is not None:
             found.setdefault(_number(stat[1]), []).append(pid)
+    return found
+
+
+def descendants(
+    roots: Iterable[int], tree: Mapping[int, Sequence[int]] | None = None
+) -> dict[int, int]:
+    """Return the processes below some, each with its parent, those nearest to them first.
+
+    `tree` has the children of each process; they are looked up if it is not given.
+    """
+    tree = children() if tree is None else tree
+    found: dict[int, int] = {}
+    rest = list(dict.fromkeys(roots))
+    seen = set(rest)
+    for parent in rest:  # it grows meanwhile
+        for pid in tree.get(parent, ()):
+            if pid not in seen:
+                seen.add(pid)
+                found[pid] = parent
+                rest.append(pid)
     return found
 
 

@@ -13,7 +13,13 @@ from postmortem.facts.threads import Frame, Thread, own_frames
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.job_processes import Member, Members
 from postmortem.readers.live.snapshot import ReadOptions, read_members
-from postmortem.readers.live.status import children, read_environment, read_status, stat_fields
+from postmortem.readers.live.status import (
+    children,
+    descendants,
+    read_environment,
+    read_status,
+    stat_fields,
+)
 from postmortem.readers.live.tasks import activity
 from postmortem.records import record, replace
 
@@ -232,19 +238,11 @@ def _by_rank(
         found |= ranks
         tree = children()
         leaders |= {
-            child: replace(inside[child], workers=_all_below(child, tree)) for child in ranks
+            child: replace(inside[child], workers=tuple(descendants([child], tree))[:_MOST_WORKERS])
+            for child in ranks
         }
     order = sorted(found, key=lambda pid: (found[pid].rank or 0, pid))
     return {pid: found[pid] for pid in order}, leaders
-
-
-def _all_below(pid: int, tree: Mapping[int, list[int]]) -> tuple[int, ...]:
-    found: list[int] = []
-    rest = list(tree.get(pid, ()))
-    while rest and len(found) < _MOST_WORKERS:
-        found.append(rest.pop(0))
-        rest += tree.get(found[-1], ())
-    return tuple(found)
 
 
 def _members(pids: Iterable[int]) -> dict[int, Member]:

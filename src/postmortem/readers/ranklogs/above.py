@@ -159,7 +159,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             found.append(at)
             gap = 0
         elif found:
-            gap += 1
+            gap += not texts[at][:1].isspace()  # what is indented goes on with something
         else:
             between += 1
     if not found:

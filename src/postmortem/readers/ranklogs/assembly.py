@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from postmortem import thresholds
@@ -144,8 +143,8 @@ class Assembly:
         )
         begins: dict[str, int] = {}
         for label in self._labels:
-            first = label.raw["first_line"]
-            begins[label.file.path] = min(first, begins.get(label.file.path, first))
+            path, first = label.file.path, label.raw["first_line"]
+            begins[path] = min(first, begins.get(path, first))
         return replace(logs, watched=watched_programs(logs, begins))
 
     def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
@@ -223,33 +222,30 @@ class Assembly:
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
                 known = self._known.of(traceback.remote) if traceback.remote else {}
-                remote = known.get("ray-remote")
+                remote, whose = known.get("ray-remote"), None
                 if remote:
-                    worker = self._writers.of_process(
-                        remote["name"], int(remote["pid"]), remote["ip"] or None
-                    )
-                    failure = replace(failure, writer=worker, lines_after=0, work=None)
+                    host = remote["ip"] or None
+                    whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
                 dead = self._dead_worker(position, traceback)
-                if dead is not None:
-                    failure = replace(failure, writer=dead, lines_after=0, work=None)
+                whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
-                    failure = replace(
-                        failure, writer=whose, lines_after=0, work=None, source="quoted"
-                    )
+                    failure = replace(failure, source="quoted")
+                if whose is not None:
+                    failure = replace(failure, writer=whose, lines_after=0, work=None)
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
             rank = rank_named(failure, self._known) if shared else None
             process = process_named(failure, self._known) if shared else None
+            whose = writer
             if rank is not None:
-                failure = replace(failure, writer=self._writers.of_rank(rank, label.file.path))
+                whose = self._writers.of_rank(rank, label.file.path)
             elif process is not None:
                 pid, host = process
                 words = f"process {pid}" + (f" on {host}" if host else "")
-                named = self._writers.named(Writer(words, host=host))
-                failure = replace(failure, writer=named)
-            yield failure
+                whose = self._writers.named(Writer(words, host=host))
+            yield replace(failure, writer=whose)
 
     def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
         """Return whose traceback it is, where Ray quotes that of a process behind its end."""
@@ -279,12 +275,12 @@ class Assembly:
         after = behind - kept.count(traceback.ordinal, until)
         region = kept.region(traceback.line)
         tree, text = None, traceback.text
-        if region is not None and "Exception Group" in text:
-            first = region.index(traceback.begin)
-            tree = group_tree(row[2] for row in islice(region.rows, first, None))
-            text = group_text(islice(region.rows, first, None), traceback.line) or text
         native: tuple[NativeFrame, ...] = ()
         below: list[str] = []
+        if region is not None and "Exception Group" in text:
+            rows = region.rows[region.index(traceback.begin) :]
+            tree = group_tree(row[2] for row in rows)
+            text = group_text(rows, traceback.line) or text
         if region is not None:
             native, below = native_below(region.rows, region.behind(traceback.ordinal))
         failure = LogFailure(
@@ -342,8 +338,7 @@ class Assembly:
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return the calm line behind a traceback that a logger wrote under its own error."""
-        label = self._labels[position]
-        near = failure.lines_after <= thresholds.CAUGHT_LINES
+        label, near = self._labels[position], failure.lines_after <= thresholds.CAUGHT_LINES
         if not near or self._writers.writers[self._writers.index(position)].shared:
             return None
         tail = label.raw["tail"]
@@ -376,9 +371,8 @@ class Assembly:
     def _error_files(self) -> Iterator[LogFailure]:
         for file in self._found.errors:
             failure = read_error_file(file)
-            if failure is None:
-                continue
-            yield replace(failure, writer=self._writers.beside(file), attempt=file.attempt)
+            if failure is not None:
+                yield replace(failure, writer=self._writers.beside(file), attempt=file.attempt)
 
     def _quoted(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
         """Tracebacks that only torchelastic's summary has, of ranks that wrote elsewhere."""

@@ -4,6 +4,7 @@ What separates a last error from one that its program survived: nothing follows 
 with the error.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import TypeAlias
@@ -17,7 +18,6 @@ from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
-    IN_SOME,
     STOP,
     calm,
     complete,
@@ -37,6 +37,7 @@ from postmortem.readers.ranklogs.last_words import (
 )
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
+from postmortem.text import without_numbers
 
 Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
@@ -54,9 +55,9 @@ _COMMAND = "last-command"
 NUMBERS = ("last-loss", "last-norm")
 """Ids of lines that print a number of the training."""
 _FEWEST = 2
-_FEW_LINES, _SOME_LINES, _SHORT = 3, 12, 25
+_FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
-for what could not be had is one, in some a word for a failure, in a short text a level."""
+for what could not be had is one, in a short text a level; what tells of work there comes again."""
 _FEW_BEHIND = 2
 """Lines behind a mere word, which may be the end all the same."""
 _FEWEST_WORK = 3
@@ -64,6 +65,10 @@ _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
 _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
+_MOST_BEHIND = 6
+"""Lines of new forms behind a word for what went wrong, which need not be of its end."""
+_AGAIN = 3
+"""A line that comes so often, but for its numbers, tells of what its program survives."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
 _NEAR_END = 8
@@ -117,7 +122,7 @@ def _read(
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
-    if not errors and nearest is None and end is None and over is None:
+    if not errors and nearest is None and end is None:
         nearest = _told_alone(lines, ids, whole)
         counts = nearest is not None
     told = errors[0] if errors else nearest
@@ -257,6 +262,7 @@ def _nearest(
     counts = went_on = False
     others = 0
     work: list[int] = []  # since when it was done
+    forms = Counter(without_numbers(line.text) for line in lines)
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
@@ -269,7 +275,7 @@ def _nearest(
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or (near and not went_on) or (short and level)
-        elif survived(names):
+        elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
         went_on = went_on or calm(names)
         others += not _goes_on(line.text, names)
@@ -280,19 +286,22 @@ def _nearest(
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
-    """Return the line that ends it, or one of a text of few lines, if it tells what went wrong."""
+    """Return the last line with a word for what went wrong behind which nothing goes on.
+
+    What tells of going on, without known words: a line of a form that its writer had printed
+    before. So does the form of the line itself, where it came again and again.
+    """
     few = whole and len(lines) <= _FEW_LINES
-    some = whole and len(lines) <= _SOME_LINES and not any(map(survived, ids))
     words = IN_FEW if few else AT_END
+    forms = Counter(without_numbers(line.text) for line in lines)
+    behind = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if told_alone(names, words):
+        if told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN):
             return line
-        if survived(names):
+        goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
+        behind += not _goes_on(line.text, names)
+        if not few and (goes_on or behind > _MOST_BEHIND):
             return None
-        if not (few or _goes_on(line.text, names)):
-            if not some:
-                return None
-            words = IN_SOME
     return None
 
 
@@ -311,7 +320,7 @@ def _done(ids: list[list[str]]) -> int | None:
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
-        if survived(ids[place]) or wrong(ids[place]):
+        if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
     return None
 

@@ -30,16 +30,16 @@ IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
 AT_END = ("last-alone",)
 """What counts in the line that ends a log."""
-IN_SOME = ("last-alone-failed",)
-"""What counts in a text of some lines."""
 _LAUNCHER = "last-launcher"
 _CALM = "last-calm"
+_NUMBER = "last-calm-number"
 _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
 _START = "last-start"
 STOP = "last-stop"
-_WORK = ("last-work", "last-loss", "last-norm", _END)
+_MOVES = ("last-work", "last-loss", "last-norm")
+_WORK = (*_MOVES, _END)
 
 
 def wrong(ids: Iterable[str]) -> list[str]:
@@ -116,7 +116,7 @@ def _watched(known: tuple[str, ...]) -> bool:
 def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
-    denied = works(known) or calm(known) or any(name.startswith(_NONE) for name in known)
+    denied = calm(known) or any(name.startswith((*_MOVES, _NONE)) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 
@@ -162,12 +162,21 @@ def done(ids: Iterable[str], *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    return any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in ids)
+    known = list(ids)
+    over = any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in known)
+    return over and not _ended_badly(known)
+
+
+def _ended_badly(known: Sequence[str]) -> bool:
+    """Return whether a line has a word for a bad end, and does not deny it."""
+    told = any(name.startswith(AT_END) for name in known)
+    return told and not any(name.startswith((_NONE, _NUMBER)) for name in known)
 
 
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
-    return any(name.startswith(_END) for name in ids)
+    known = list(ids)
+    return any(name.startswith(_END) for name in known) and not _ended_badly(known)
 
 
 def stopped(ids: Iterable[str]) -> bool:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from postmortem import _native
+from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
@@ -47,9 +48,8 @@ _SAMPLE = 4 << 20
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
-_CHAINS = (b"direct cause of the following exception", b"During handling of the above exception")
 _CHAIN = 200
-"""Bytes in which one of these stands above the traceback that it speaks of."""
+"""Bytes in which the line that joins two exceptions stands above the traceback of the second."""
 _TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
@@ -71,9 +71,10 @@ _STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
 _PEERS = "run-with-peers"
 _LAUNCHER = "run-launcher-frame"
+_OVER = "run-launcher-over"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
-_ROOT_CAUSE, _RULE = b"Root Cause (first observed failure)", b"=" * 20
+_SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
 """What torchrun's summary of a failed job ends with."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 _LONGEST_FRAME = 1000
@@ -113,20 +114,21 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
     """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
-    places = _places(data, [*(item.pattern or "" for item in known.signatures), *_whole(heads)])
-    begins = dict(zip(ids, places, strict=False))
+    told = [*(item.pattern or "" for item in known.signatures), briefs()[_SUMMARY].pattern]
+    places = _places(data, [*told, *_whole(heads)])
+    begins, summaries = dict(zip(ids, places, strict=False)), places[len(ids)]
     if begins[_RESTARTS] or begins[_STEPS]:
         return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
-    again = _head_again(data, places[len(ids) :], wrong, _MOST_STARTS)
+    again = _head_again(data, places[len(told) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         alike = data.translate(_DIGITS)
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
-    told = max(again, _announced(data, begins), _behind_summary(data))
-    told = max(told, _first_line_again(data, signs))
+    begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
+    begin = max(begin, _first_line_again(data, signs))
     behind = _behind_program(data, signs)
-    return max(told, behind), behind > told
+    return max(begin, behind), behind > begin
 
 
 def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
@@ -167,7 +169,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         return 0
     first = min(again)
     for place in reversed(first[1:]):
-        if any(words in data[max(0, place - _CHAIN) : place] for words in _CHAINS):
+        above = _text(data[max(0, place - _CHAIN) : place]).splitlines()
+        if any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above):
             continue  # the second half of a traceback
         near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
@@ -186,13 +189,15 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
         return 0
     text = _text(first)
     ids = _read_like([text])[0]
-    if wrong(ids) or works(ids) or shape_of(0, 0, text).shape is not Shape.OTHER:
-        return 0
-    if not _WORD.search(text):
+    is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
+    if wrong(ids) or works(ids) or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if _ended_right_above(data, place)]
-    if not below or 2 * len(below) < len(places) or not signs().isdisjoint((_WRITERS, _PEERS)):
+    if not below or 2 * len(below) < len(places):
+        return 0
+    side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
+    if side_by_side and _OVER not in _signs(_lines_above(data, below[-1]))[-1]:
         return 0
     return below[-1] if _later(data, below[-1], unknown=True) else 0
 
@@ -213,9 +218,13 @@ def _alike(data: bytes, line: bytes) -> Iterator[int]:
 
 def _ended_right_above(data: bytes, place: int) -> bool:
     """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
-    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
-    near = [line for line in above if line.strip()][-_LINES_OF_END:]
+    near = _lines_above(data, place)
     return any(_bad_ends(near, _read_like(near)))
+
+
+def _lines_above(data: bytes, place: int) -> list[str]:
+    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
+    return [line for line in above if line.strip()][-_LINES_OF_END:]
 
 
 def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
@@ -246,10 +255,9 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     return 0
 
 
-def _behind_summary(data: bytes) -> int:
+def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
     """Return where work goes on behind torchrun's last word on a job: it was started again."""
-    at = len(data)
-    while (at := data.rfind(_ROOT_CAUSE, 0, at)) >= 0:
+    for at in reversed(summaries):
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
@@ -263,9 +271,7 @@ def _behind_program(data: bytes, signs: Signs) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if TRACEBACK not in data:
-        return 0
-    if _WRITERS in signs():
+    if TRACEBACK not in data or _WRITERS in signs():
         return 0
     raised = [*_programs(data)]
     if not raised:

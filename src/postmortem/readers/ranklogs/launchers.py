@@ -24,7 +24,6 @@ _MOST_EXITS = 200_000
 """One line may tell of thousands: ``tasks 0-4095``."""
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
-_OUT_OF_MEMORY = "Out Of Memory"
 _SHELLS = (
     "shell-ended",
     "shell-ended-alone",
@@ -40,7 +39,6 @@ _SIGNALS = {
     "Terminated": "SIGTERM",
     "Illegal instruction": "SIGILL",
     "Floating point exception": "SIGFPE",
-    _OUT_OF_MEMORY: "SIGKILL",
     "Interrupt": "SIGINT",
     # As zsh calls them.
     "killed": "SIGKILL",
@@ -280,7 +278,7 @@ class Launchers:
             self.exits[-1] = replace(last, code=None, signal=signal)
 
     def _tasks(self, number: int, said: Match) -> Iterator[LogExit]:
-        status, name = None, _SIGNALS.get(said["signal"])
+        status, name = None, "SIGKILL" if said["memory"] else _SIGNALS.get(said["signal"])
         if said["code"]:  # a shell between, or Slurm's own sum
             status, name = ended_in_shell(int(said["code"]))
         for task in _numbers(said["tasks"]):
@@ -292,7 +290,7 @@ class Launchers:
                 code=status,
                 signal=name,
                 launcher="srun",
-                memory=said["signal"] == _OUT_OF_MEMORY,
+                memory=bool(said["memory"]),
             )
 
 

@@ -21,8 +21,9 @@ _UNSAFE = Pattern(r"[^A-Za-z0-9._=-]+")
 _LONGEST = 80
 
 
-def own_folder(folder: Path) -> Path:
+def own_folder(name: str) -> Path:
     """Return the folder, made if need be; raises EvidenceError where it has foreign files."""
+    folder = Path(name)
     if folder.exists() and not folder.is_dir():
         raise EvidenceError(str(folder), "is not a folder", hint="name a new folder after --split")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():

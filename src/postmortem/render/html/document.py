@@ -37,7 +37,7 @@ def render(report: Report, out: TextIO, *, card: Card | None = None) -> None:
         f'<header><span class="badge {outcome}">{outcome}</span> '
         f'<span class="meta">postmortem {text(report.kind)}</span>'
         f"<h1>{text(report.verdict)}</h1>"
-        f'<p class="meta">{text(report.footer or "")}</p><nav>{links}</nav></header>\n<main>\n'
+        f'<p class="meta">{text(report.footer_line)}</p><nav>{links}</nav></header>\n<main>\n'
     )
     if card is not None:
         out.write(f'<pre class="card">{lines(card_text(card))}</pre>\n')

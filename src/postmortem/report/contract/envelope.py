@@ -15,8 +15,12 @@ class Tool(Shape):
     version: str
 
 
-class Diagnosis(Shape, of=model.Diagnosis, without=("lead", "verdict", "topic", "survived")):
+class Evidence(Shape, of=model.Evidence, without=("frame",)):
     pass
+
+
+class Diagnosis(Shape, of=model.Diagnosis, without=("lead", "verdict", "topic", "survived")):
+    evidence: list[Evidence]
 
 
 class Envelope(Shape):

@@ -26,7 +26,7 @@ class Process(Shape):
     local_rank: int | None
 
 
-class Match(Shape, of=syscalls.Match, without=("task", "holders")):
+class Match(Shape, of=syscalls.Match, without=("task", "holders", "arguments", "returned")):
     target: Target
     process: Process
 
@@ -44,7 +44,7 @@ class Awaited(Shape, of=syscalls.Awaited):
     target: Target
 
 
-class Blocked(Shape, of=syscalls.Blocked, without=("file",)):
+class Blocked(Shape, of=syscalls.Blocked, without=("file", "arguments", "returned")):
     target: Target | None
     seconds: float | None
     """to its end or the log's"""

@@ -7,7 +7,7 @@ from typing import Literal
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.inventory import Used
 from postmortem.report.contract import Shape
-from postmortem.report.model import Evidence
+from postmortem.report.contract.envelope import Evidence
 
 
 class Root(Shape):

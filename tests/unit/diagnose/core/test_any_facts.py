@@ -83,7 +83,7 @@ def test_hostile_text(
         ),
     }
     kind = facts[FaultKind] = classify(signal, fault, threads, core, process)
-    facts[Crash] = Crash(kind, signal, fault, threads)
+    facts[Crash] = Crash(kind, signal, fault, threads, process)
     if threads.crashed is not None:
         facts[Thread] = threads.crashed
     _check(facts)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
-from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.fault_words import explain as explain_end
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.pointers import is_canonical
 from postmortem.diagnose.core.poison import pointer_hint
@@ -20,14 +20,22 @@ from postmortem.facts.threads import Frame, Thread, Threads
 CODE = Address(0x401000, True, 0x400000, 0x500000, "r-x", "module")
 STACK = Address(0x7FFF_F000, True, 0x7FF0_0000, 0x8000_0000, "rw-", "stack")
 PROCESS = Process(pid=10, machine="x86_64")
+CORE = CoreFile("core", "kernel", 1, 1)
+NO_THREADS = Threads((), 10)
 
 
 def segv(address: int | None, code: str = "SEGV_MAPERR") -> Signal:
     return Signal(11, "SIGSEGV", code=code, address=address)
 
 
-def kind(signal: Signal, fault: Fault | None = None, threads: Threads | None = None) -> FaultKind:
-    return classify(signal, fault, threads, None, PROCESS)
+def explain(
+    kind: FaultKind, signal: Signal, fault: Fault | None = None, threads: Threads = NO_THREADS
+) -> str:
+    return explain_end(kind, signal, fault, threads, PROCESS)
+
+
+def kind(signal: Signal, fault: Fault | None = None, threads: Threads = NO_THREADS) -> FaultKind:
+    return classify(signal, fault, threads, CORE, PROCESS)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +79,9 @@ def test_a_jump_that_the_processor_refuses_is_a_bad_call_and_no_access() -> None
 
 def test_an_address_of_48_bits_is_good_on_aarch64_only() -> None:
     signal = segv(0xFFFF_8000_0000)
-    assert classify(signal, None, None, None, PROCESS) is FaultKind.NON_CANONICAL
+    assert classify(signal, None, NO_THREADS, CORE, PROCESS) is FaultKind.NON_CANONICAL
     other = Process(pid=10, machine="aarch64")
-    assert classify(signal, None, None, None, other) is FaultKind.UNMAPPED
+    assert classify(signal, None, NO_THREADS, CORE, other) is FaultKind.UNMAPPED
 
 
 def test_an_unknown_operand_never_becomes_a_null_pointer() -> None:
@@ -152,14 +160,14 @@ def test_who_sent_the_signal(name: str, code: str, sender: int | None, expected:
 @pytest.mark.parametrize("signal", [None, Signal(19, "SIGSTOP"), Signal(5, "SIGTRAP")])
 def test_a_snapshot_is_no_crash(signal: Signal | None) -> None:
     core = CoreFile("core", "gcore", 1, 1)
-    found = classify(signal, None, None, core, PROCESS)
+    found = classify(signal, None, NO_THREADS, core, PROCESS)
     assert found is FaultKind.SNAPSHOT
     assert "not a crash" in explain(found, signal)
 
 
 def test_a_crash_that_gdb_saved_is_a_crash() -> None:
     core = CoreFile("core", "gcore", 1, 1)
-    assert classify(segv(0), None, None, core, PROCESS) is FaultKind.NULL_DEREFERENCE
+    assert classify(segv(0), None, NO_THREADS, core, PROCESS) is FaultKind.NULL_DEREFERENCE
 
 
 def test_a_trap_is_not_a_missing_instruction() -> None:
@@ -255,8 +263,8 @@ def test_any_evidence_gets_a_kind_and_a_sentence(
     name: str, code: str | None, address: int | None, fault: Fault
 ) -> None:
     signal = Signal(0, name, code=code, address=address)
-    found = classify(signal, fault, None, None, PROCESS)
-    text = explain(found, signal, fault, None, PROCESS)
+    found = classify(signal, fault, NO_THREADS, CORE, PROCESS)
+    text = explain(found, signal, fault)
     assert text
     assert "None" not in text
     if found is FaultKind.NULL_DEREFERENCE:

@@ -58,7 +58,8 @@ def test_what_is_said_can_be_read(case: Case) -> None:
         assert all(e.where and e.what for e in diagnosis.evidence)
         assert diagnosis.next_steps
         assert all(step.strip() for step in diagnosis.next_steps)
-    text = explain(case.facts[FaultKind], case.get(Signal), case.get(Fault), case.get(Threads))
+    told = (case.get(Signal), case.get(Fault), case.facts[Threads], case.facts[Process])
+    text = explain(case.facts[FaultKind], *told)
     assert text
     assert "\n" not in text
     assert not [part for part in case.explanation_lacks if part in text]

@@ -3,7 +3,8 @@
 from typing import Any
 
 from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash
-from postmortem.present.core.fold_blocks import fold_blocks, numbers
+from postmortem.facts.source import Source
+from postmortem.present.core.fold_blocks import fold_blocks
 from postmortem.present.core.fold_body import fold_body
 from postmortem.present.headline.cores import headline as fold_verdict
 from postmortem.records import replace
@@ -15,9 +16,12 @@ def diagnosis(role: Role, confidence: Confidence = Confidence.CERTAIN) -> Diagno
     return Diagnosis("a_rule", "a title", role, confidence, "because", (), ())
 
 
-def core(number: int, sign: str | None = "a", **fields: Any) -> FoldedCore:
+def core(
+    number: int, sign: str | None = "a", size: int = 0, *, truncated: bool = False, **fields: Any
+) -> FoldedCore:
+    source = Source(f"core.{number}", size, truncated=truncated)
     return replace(
-        FoldedCore(f"core.{number}", float(number), f"verdict {number}", True),
+        FoldedCore(source, float(number), f"verdict {number}", True),
         **{"hash": sign, "summary": f"SIGSEGV in {sign}", "pid": number, "rank": number, **fields},
     )
 
@@ -46,7 +50,7 @@ def test_the_example_is_the_newest_whole_core() -> None:
 
 def test_copies_of_a_core_are_one() -> None:
     at = ("0x1", "0x2")
-    whole, slim = core(1, stood_at=at, size_bytes=9), core(2, pid=1, stood_at=at, slim=True)
+    whole, slim = core(1, size=9, stood_at=at), core(2, pid=1, stood_at=at, slim=True)
     same_pid = core(3, pid=1, stood_at=("0x1", "0x3"))
     unknown = [core(n, pid=1) for n in (4, 5)]
     kept, copies = same_crash([slim, whole, same_pid, *unknown])
@@ -79,8 +83,3 @@ def test_the_report_has_a_row_for_each_crash_and_bounds_its_length() -> None:
     everything, *_ = fold_blocks(found, verbose=True)
     assert isinstance(everything, Table)
     assert len(everything.rows) == 30
-
-
-def test_ranks_are_ranges() -> None:
-    assert numbers(()) == ""
-    assert numbers((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"

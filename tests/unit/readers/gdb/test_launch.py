@@ -38,13 +38,13 @@ def test_environment_keeps_what_gdb_needs_and_drops_what_runs_code() -> None:
 
 def test_debuginfod_works_only_when_asked_for() -> None:
     assert environment(_CALLER, debuginfod=True)["DEBUGINFOD_URLS"] == "https://example.org"
-    assert "set debuginfod enabled on" in arguments("mi3", debuginfod=True)
-    assert "set debuginfod enabled off" in arguments("mi3")
+    assert "set debuginfod enabled on" in arguments(debuginfod=True)
+    assert "set debuginfod enabled off" in arguments()
 
 
 def test_every_setting_comes_before_anything_is_loaded() -> None:
-    line = arguments("mi3")
-    assert line[:3] == ("-nx", "--quiet", "--interpreter=mi3")
+    line = arguments()
+    assert line[:3] == ("-nx", "--quiet", "--interpreter=mi2")
     assert set(line[3::2]) == {"-iex"}
     for setting in (
         "set auto-load off",

@@ -11,13 +11,13 @@ What to do
     Read the source at that line; the condition names what was wrong.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.citing import cite_abort, degree_of
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import caller, of_libc
-from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
+from postmortem.diagnose.core.stacks import of_libc
+from postmortem.diagnose.names import bare
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording
 
 _ASSERTION = Wording("assertion")
@@ -27,37 +27,28 @@ _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 
 
 @rule("https://man7.org/linux/man-pages/man3/assert.3.html")
-def assertion_failed(
-    kind: FaultKind, crashed: Thread | None, message: AbortMessage | None
-) -> Findings:
-    if kind is not FaultKind.ABORT:
+def assertion_failed(crash: Crash, message: AbortMessage | None) -> Findings:
+    if crash.kind is not FaultKind.ABORT:
         return
     text = message.text if message is not None else ""
-    frames = crashed.frames[:8] if crashed is not None else ()
+    frames = crash.crashed.frames[:8]
     found = _ASSERTION.search(text)
     by_frames = any(of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX for f in frames)
     if _OF_MALLOC.search(text) or (found is None and not by_frames):
         return
-    evidence: list[Evidence] = [cite_abort(message)] if found and message else []
-    index = caller(crashed) if crashed is not None else None
-    if crashed is not None and index is not None:
-        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+    cited = (cite_abort(message),) if found and message else ()
     if found is not None:
         file = found["file"].rsplit("/", 1)[-1]
         title = f"assertion failed at {file}:{found['line']}: {found['condition']}"
         steps = (f"read {found['file']} line {found['line']}: why is the condition false?",)
     else:
-        where = ""
-        if crashed is not None and index is not None:
-            where = f" in {short(crashed.frames[index].function)}"
-        title = f"assertion failed{where}"
+        title = f"assertion failed{crash.named('in', crash.caller)}"
         steps = ("read the message of the assertion on standard error",)
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause="native code checked a condition that its author assumed to be always true, "
-        "and stopped "
-        "the program because it was not",
+        "and stopped the program because it was not",
         confidence=degree_of(message if found else None),
         next_steps=steps,
-        evidence=tuple(evidence),
+        evidence=(*cited, *crash.frame(crash.caller)),
     )

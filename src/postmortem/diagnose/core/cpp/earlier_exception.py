@@ -53,7 +53,7 @@ def earlier_exception(
     else:
         return
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=confidence,
         next_steps=("read that message first: it is the earlier error", step),

@@ -82,7 +82,7 @@ def fatal_log_message(
         title = f"{what}{place}: {panic_text.head}"
         cause = f"Rust's panic said: {clip(panic_text.text, 300)}"
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(

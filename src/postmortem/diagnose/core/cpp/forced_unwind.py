@@ -19,7 +19,7 @@ from postmortem.diagnose.core.citing import cite_abort, cite_frame, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
@@ -68,7 +68,7 @@ def forced_unwind(
         "library that was linked with another unwinder)"
     )
     yield Finding(
-        title=clip(f"{how} could not end a thread{where}", 100),
+        title=f"{how} could not end a thread{where}",
         cause=f"{how} ends a thread by unwinding its stack, and {stopped}; the runtime library "
         "then ends the process",
         confidence=degree_of(message) if swallowed and how == "pthread_exit" else Confidence.LIKELY,

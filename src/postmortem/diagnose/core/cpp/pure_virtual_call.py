@@ -15,34 +15,30 @@ What to do
     returns.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import exit_index, site
-from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.threads import Thread
 
 
 @rule("https://github.com/pytorch/pytorch/issues/84756")
-def pure_virtual_call(kind: FaultKind, crashed: Thread | None) -> Findings:
-    if kind is not FaultKind.ABORT or crashed is None:
+def pure_virtual_call(crash: Crash) -> Findings:
+    if crash.kind is not FaultKind.ABORT:
         return
+    crashed = crash.crashed
     index = crashed.index_of(r"^__cxa_(pure|deleted)_virtual\b", within=16)
     if index is None:
         return
     outer = site(crashed)
-    evidence = [cite_frame(crashed, index)]
-    by = ""
-    if outer is not None:
-        evidence.extend([cite_frame(crashed, outer), *cite_python(crashed)])
-        if crashed.frames[outer].function != "??":
-            by = f" by {short(crashed.frames[outer].function)}"
+    evidence = (cite_frame(crashed, index), *crash.frame(outer))
+    by = crash.named("by", outer)
     at_exit = exit_index(crashed) is not None
     if "deleted" in crashed.frames[index].function:
-        yield _deleted(by, tuple(evidence))
+        yield _deleted(by, evidence)
         return
     yield Finding(
-        title=clip(f"pure virtual function called{by}{' while exiting' if at_exit else ''}", 100),
+        title=f"pure virtual function called{by}{' while exiting' if at_exit else ''}",
         cause="a function was called on an object that was being destroyed or built, or is gone"
         + (": the program was ending and destroyed its global objects" if at_exit else ""),
         confidence=Confidence.CERTAIN,
@@ -50,14 +46,14 @@ def pure_virtual_call(kind: FaultKind, crashed: Thread | None) -> Findings:
             "find the class in the caller's frame, and who destroys the object while it is used",
             "stop and join its threads before the object goes; at exit, before main returns",
         ),
-        evidence=tuple(evidence),
+        evidence=evidence,
     )
 
 
 def _deleted(by: str, evidence: tuple[Evidence, ...]) -> Finding:
     """Return what a call through the slot of a function that is declared `= delete` means."""
     return Finding(
-        title=clip(f"deleted virtual function called{by}", 100),
+        title=f"deleted virtual function called{by}",
         cause="the slot of a virtual function that is declared `= delete` was called: no code can "
         "ask for that, so caller and object disagree about the class, or its table was overwritten",
         confidence=Confidence.LIKELY,

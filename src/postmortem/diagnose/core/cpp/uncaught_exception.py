@@ -33,12 +33,9 @@ from postmortem.patterns import Pattern
     yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    message: AbortMessage | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, message: AbortMessage | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
         return
     own = stacks.thrown(exception, threads)
@@ -77,7 +74,7 @@ def uncaught_exception(
         more += " before, on this thread or another (a future, a pool of threads)"
     who = f"see why {stacks.frame_name(crashed.frames[index], 48)} threw" if by and index else None
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
         f"process.{more if again or _met_noexcept(crashed) else ''}".rstrip("."),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -158,9 +155,7 @@ def _terminated_in_handler(thread: Thread, own: CppException, index: int | None)
     said = f": {own.what}" if own.what else ""
     frames = () if index is None else (cite_frame(thread, index),)
     return Finding(
-        title=clip(
-            f"std::terminate was called{by} while {short_type(own.type, 30)} was handled", 100
-        ),
+        title=f"std::terminate was called{by} while {short_type(own.type, 30)} was handled",
         cause=f"{own.type}{clip(said, 400)} had been caught; no throw is on the stack, so the code "
         "that handled it ended the process itself, or something it used did (a std::thread that "
         "was destroyed before it was joined)",
@@ -178,7 +173,7 @@ def _handled(thread: Thread, own: CppException, index: int) -> Finding:
     name = short(thread.frames[index].function, 36)
     said = f": {own.what}" if own.what else ""
     return Finding(
-        title=clip(f"{name} aborted while {short_type(own.type, 36)} was being handled{said}", 100),
+        title=f"{name} aborted while {short_type(own.type, 36)} was being handled{said}",
         cause=f"{own.type}{clip(said, 400)} had been caught on this thread (or is a leftover on "
         f"its stack), and {name} then stopped the process; the exception may be the reason",
         confidence=Confidence.POSSIBLE,
@@ -231,11 +226,10 @@ def _without_exception(thread: Thread) -> Findings:
     again = "__cxa_rethrow" in names
     if rethrown:
         yield Finding(
-            title=clip(
+            title=(
                 f"possibly `throw;` without an exception to throw again{by}"
                 if again
-                else f"uncaught C++ exception of unknown type{by}",
-                100,
+                else f"uncaught C++ exception of unknown type{by}"
             ),
             cause="`throw;` was executed and no exception is recorded on this thread: it stands "
             "outside a catch block, or the record could not be read"
@@ -251,7 +245,7 @@ def _without_exception(thread: Thread) -> Findings:
     is_named = any(name.startswith("std::terminate") for name in names)
     at_exit = stacks.exit_index(thread) is not None
     yield Finding(
-        title=clip(f"std::terminate was called without an exception{by}", 100),
+        title=f"std::terminate was called without an exception{by}",
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
         + ("" if joinable else "; code may also have called std::terminate itself")

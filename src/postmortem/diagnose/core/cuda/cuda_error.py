@@ -14,20 +14,19 @@ What to do
     lines in dmesg of that host.
 """
 
-from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_exception
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import (
     cuda_words,
     is_out_of_memory,
     watchdog_frames,
 )
-from postmortem.diagnose.core.stacks import caller, thrown
+from postmortem.diagnose.core.stacks import thrown
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
-from postmortem.facts.process import Process
 from postmortem.facts.signature import Signature
-from postmortem.facts.threads import Threads
 
 _STEPS = (
     "run again with CUDA_LAUNCH_BLOCKING=1: the error then comes at the call that caused it",
@@ -40,34 +39,24 @@ _STEPS = (
     "https://docs.nvidia.com/deploy/xid-errors/index.html",
     "https://github.com/sgl-project/sglang/issues/6309",
 )
-def cuda_error(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    process: Process | None,
-) -> Findings:
-    if kind is not FaultKind.ABORT:
+def cuda_error(crash: Crash, exception: CppException | None) -> Findings:
+    if crash.kind is not FaultKind.ABORT:
         return
-    own = thrown(exception, threads)
+    own = thrown(exception, crash.threads)
     words = cuda_words(own)
     if own is None or words is None or is_out_of_memory(own):
         return
-    crashed = threads.crashed if threads is not None else None
-    watchdog = watchdog_frames(crashed) if crashed is not None else None
+    watchdog = watchdog_frames(crash.crashed)
     known = _known(words)
-    evidence = [cite_exception(own)]
-    index = caller(crashed) if crashed is not None else None
-    if crashed is not None and index is not None:
-        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
     by = ", noticed by the NCCL watchdog" if watchdog is not None else ""
     meaning = known.cause if known else "A CUDA call reported an error of earlier work on the GPU."
     yield Finding(
-        title=clip(f"CUDA error: {clip(words or own.type, 52)}{by}", 100),
+        title=f"CUDA error: {clip(words or own.type, 52)}{by}",
         cause=f"{meaning} Kernels run asynchronously: the stack shows who noticed it, not who did "
         "it.",
         confidence=Confidence.LIKELY,
         next_steps=known.next_steps if known else _STEPS,
-        evidence=tuple(evidence),
+        evidence=(cite_exception(own), *crash.frame(crash.caller)),
         role=Role(known.role) if known else None,
     )
 

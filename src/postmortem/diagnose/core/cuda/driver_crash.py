@@ -19,7 +19,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import exit_index, fault_start
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
@@ -50,7 +50,7 @@ def driver_crash(crash: Crash) -> Findings:
     evidence.extend(cite_python(crashed))
     at_exit = exit_index(crashed) is not None
     yield Finding(
-        title=clip(f"the crash is inside {library}{by}{' at exit' if at_exit else ''}", 100),
+        title=f"the crash is inside {library}{by}{' at exit' if at_exit else ''}",
         cause="the driver or CUDA library failed on what it was given: a wrong or freed pointer, a "
         "context that was gone (at exit, after fork), or versions that do not match. The "
         "stack does "

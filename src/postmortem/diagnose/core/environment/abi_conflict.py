@@ -21,7 +21,6 @@ from pathlib import PurePosixPath
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import is_malloc
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.memory import BinaryFacts, Module, Modules
@@ -124,7 +123,7 @@ def _too_old(modules: Modules, binary: BinaryFacts | None) -> tuple[Module, int]
 
 def _finding(title: str, evidence: list[Evidence]) -> Finding:
     return Finding(
-        title=clip(title, 100),
+        title=title,
         cause="libraries of different builds meet in one process: what one makes the other may "
         "destroy wrongly. Whether that caused this crash the evidence does not decide",
         confidence=Confidence.POSSIBLE,

@@ -14,7 +14,6 @@ What to do
 """
 
 from postmortem.diagnose.core.owners import module_name
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
@@ -24,15 +23,15 @@ SHOWN = 8
 
 
 @rule("https://man7.org/linux/man-pages/man1/ld.1.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
-def mismatched_module(modules: Modules, threads: Threads | None) -> Findings:
+def mismatched_module(modules: Modules, threads: Threads) -> Findings:
     wrong = [module for module in modules if module.status == "mismatch"]
     if not wrong:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     paths = {module.path for module in wrong}
     there = [
         frame
-        for thread in (threads.items if threads is not None else ())
+        for thread in (threads.items)
         for frame in thread.frames
         if frame.kind == "native" and frame.module in paths
     ]
@@ -51,10 +50,9 @@ def mismatched_module(modules: Modules, threads: Threads | None) -> Findings:
     others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     who = module_name(wrong[0].path) + others
     yield Finding(
-        title=clip(
+        title=(
             f"{who} on disk: not the build that crashed"
-            + ("; frames there have no names" if nameless else ""),
-            100,
+            + ("; frames there have no names" if nameless else "")
         ),
         cause="the files were rebuilt or updated after the crash, or the core comes from another "
         "machine or container",

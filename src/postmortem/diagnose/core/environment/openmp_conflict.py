@@ -17,7 +17,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, module_name, module_owner
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Thread
@@ -26,7 +26,7 @@ _WITHIN = 12
 
 
 @rule("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md")
-def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | None) -> Findings:
+def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]
@@ -34,7 +34,7 @@ def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | 
     if stops is None:
         return
     registers = next((i for i, name in enumerate(names) if "kmp_register_library" in name), None)
-    found = [m.path for m in modules or () if module_owner(m.path) is Owner.OPENMP]
+    found = [m.path for m in modules if module_owner(m.path) is Owner.OPENMP]
     evidence = [cite_frame(crashed, stops if registers is None else registers)]
     evidence += [Evidence("OpenMP runtime", path) for path in found[:4]]
     evidence.extend(cite_python(crashed))
@@ -49,7 +49,7 @@ def openmp_conflict(kind: FaultKind, crashed: Thread | None, modules: Modules | 
         return
     both = f" ({', '.join(dict.fromkeys(module_name(path) for path in found))})" if found else ""
     yield Finding(
-        title=clip(f"a second OpenMP runtime was started in the process: OMP error 15{both}", 100),
+        title=f"a second OpenMP runtime was started in the process: OMP error 15{both}",
         cause="an OpenMP runtime met another copy that was already at work in this process, and "
         "stopped it: packages were installed that bring runtimes of their own",
         confidence=Confidence.LIKELY,

@@ -15,7 +15,6 @@ What to do
 """
 
 from postmortem.diagnose.core.owners import module_name
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Thread
@@ -46,7 +45,7 @@ def replaced_module(modules: Modules, crashed: Thread | None) -> Findings:
         for module in gone[:_SHOWN]
     ]
     yield Finding(
-        title=clip(f"{names} {were} deleted or replaced while the process ran", 100),
+        title=f"{names} {were} deleted or replaced while the process ran",
         cause="the environment changed under the running process (what it had loaded stayed, what "
         "it loaded later came from the new files), or the program itself removed what it had "
         "loaded, which is in order",

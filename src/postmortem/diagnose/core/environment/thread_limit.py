@@ -16,15 +16,16 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_exception
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
 from postmortem.diagnose.core.stacks import caller, thrown
-from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 
 
 @rule(
@@ -32,29 +33,18 @@ from postmortem.facts.threads import Thread, Threads
     "https://man7.org/linux/man-pages/man7/cgroups.7.html",
 )
 def thread_limit(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    memory: MemoryTotals | None,
+    crash: Crash, exception: CppException | None, memory: MemoryTotals | None
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
-    own = thrown(exception, threads)
-    if kind is not FaultKind.ABORT or crashed is None or threads is None:
+    own = thrown(exception, crash.threads)
+    if crash.kind is not FaultKind.ABORT or own is None or not is_thread_limit(own, crash.crashed):
         return
-    if not is_thread_limit(own, crashed) or own is None:
-        return
-    count = len(threads)
+    count = len(crash.threads)
     evidence = [cite_exception(own), Evidence("threads of the process", f"{count:,}")]
     if memory is not None:
         mapped = f"{memory.mapped_bytes / (1 << 30):.1f} GiB mapped"
         evidence.append(Evidence("address space of the process", mapped))
-    where = ""
-    index = _maker(crashed)
-    if index is not None:
-        evidence.append(cite_frame(crashed, index))
-        if crashed.frames[index].function != "??":
-            where = f" in {short(crashed.frames[index].function, 36)}"
-    evidence.extend(cite_python(crashed))
+    index = _maker(crash.crashed)
+    where = crash.named("in", index, 36)
     many = (
         f"{count:,} threads are in this process itself: what starts them, and what ends them?"
         if count >= thresholds.OWN_THREADS
@@ -62,7 +52,7 @@ def thread_limit(
         "(ps -eLf | wc -l); the limit of the user is shared by all ranks and jobs"
     )
     yield Finding(
-        title=clip(f"no more threads could be made{where}: a limit was reached", 100),
+        title=f"no more threads could be made{where}: a limit was reached",
         cause="pthread_create() failed with EAGAIN, and the exception that std::thread made of it "
         "was not caught: a limit of threads (ulimit -u, pids.max of the container or job) or of "
         "address space (ulimit -v) was reached",
@@ -73,7 +63,7 @@ def thread_limit(
             many,
             "fewer threads for each rank: OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, num_workers",
         ),
-        evidence=tuple(evidence),
+        evidence=(*evidence, *crash.frame(index)),
     )
 
 

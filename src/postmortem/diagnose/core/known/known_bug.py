@@ -34,7 +34,7 @@ from postmortem.facts.versions import Versions
 def known_bug(
     process: Process,
     versions: Versions | None,
-    threads: Threads | None,
+    threads: Threads,
     signal: Signal | None,
     words: KnownWords | None,
     message: AbortMessage | None,
@@ -53,7 +53,7 @@ def known_bug(
         for one in flying
         if one is not None and one.what
     ]
-    items = threads.items if threads is not None else ()
+    items = threads.items
     texts += [
         (
             f"Python exception, thread {one.tid}",

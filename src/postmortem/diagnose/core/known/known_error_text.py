@@ -15,6 +15,7 @@ from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.known_words import KnownWords
+from postmortem.text import first_sentence
 
 
 @rule(
@@ -33,9 +34,9 @@ def known_error_text(words: KnownWords) -> Findings:
     for item in items[:2]:
         signature = known[item.signature]
         thread = f", thread {item.tid}" if item.tid is not None else ""
-        first = signature.cause.split(". ", 1)[0].rstrip(".")
+        first = first_sentence(signature.cause)
         yield Finding(
-            title=clip(f"known error: {first}", 100),
+            title=f"known error: {first}",
             cause=f"{signature.cause} Reference: {signature.reference} "
             f"(postmortem rules {signature.id}).",
             confidence=Confidence.LIKELY,

@@ -13,13 +13,12 @@ What to do
     Look at the local arrays and the copies in that function.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.citing import cite_abort, degree_of
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import caller, of_libc
-from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Evidence, Finding, Findings, rule
+from postmortem.diagnose.core.stacks import of_libc
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 
 # (message, functions that print it (debug/ in glibc), title); where the message is not there, the
@@ -45,33 +44,25 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
     "https://gcc.gnu.org/onlinedocs/gcc/Instrumentation-Options.html",
     "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
 )
-def buffer_overflow(
-    kind: FaultKind, crashed: Thread | None, message: AbortMessage | None
-) -> Findings:
-    if kind is not FaultKind.ABORT:
+def buffer_overflow(crash: Crash, message: AbortMessage | None) -> Findings:
+    if crash.kind is not FaultKind.ABORT:
         return
     text = message.text if message is not None else ""
-    frames = crashed.frames[:8] if crashed is not None else ()
+    frames = crash.crashed.frames[:8]
     said = next((c for c in _CHECKS if Wording(c[0]).search(text)), None)
     check = said or next((c for c in _CHECKS if any(of_libc(f, c[1]) for f in frames)), None)
     if check is None:
         return
-    evidence: list[Evidence] = [cite_abort(message)] if said and message else []
-    where = ""
-    index = caller(crashed) if crashed is not None else None
-    if crashed is not None and index is not None:
-        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
-        if crashed.frames[index].function != "??":
-            where = f" in {short(crashed.frames[index].function)}"
+    cited = (cite_abort(message),) if said and message else ()
     name, _, title = check
     known = explained(name)
     yield Finding(
-        title=clip(f"{title}{where}", 100),
+        title=f"{title}{crash.named('in', crash.caller)}",
         cause=known.cause,
         confidence=degree_of(message if said else None),
         next_steps=(
             *known.next_steps,
             "run a small case under AddressSanitizer: it names the variable and the line",
         ),
-        evidence=tuple(evidence),
+        evidence=(*cited, *crash.frame(crash.caller)),
     )

@@ -20,10 +20,9 @@ from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python,
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
@@ -53,9 +52,7 @@ _STEPS = (
     "https://github.com/pytorch/pytorch/issues/2542",
     "https://github.com/google/sanitizers/wiki/AddressSanitizer",
 )
-def heap_corruption(
-    crash: Crash, message: AbortMessage | None, process: Process | None
-) -> Findings:
+def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     crashed = crash.crashed
     text = message.text if message is not None else ""
     found = _by_message(text)
@@ -63,7 +60,7 @@ def heap_corruption(
         what, cause, is_here = found
         evidence = [cite_abort(message), *_stack(crashed)]
         yield Finding(
-            title=clip(f"heap corruption: {what}{_freed_by(crashed) if is_here else ''}", 100),
+            title=f"heap corruption: {what}{_freed_by(crashed) if is_here else ''}",
             cause=cause + _at_exit(crashed),
             confidence=degree_of(message),
             next_steps=_first_step(crashed, is_here) + _STEPS,
@@ -77,7 +74,7 @@ def heap_corruption(
         yield _foreign_pointer(crash.cited, crashed)
         return
     yield Finding(
-        title=clip(f"heap corruption: the program died inside {where}", 100),
+        title=f"heap corruption: the program died inside {where}",
         cause="the allocator itself failed while it followed its own records: something damaged "
         "the heap earlier (an overrun, a use after free, a second free); the caller on the stack "
         "may be innocent",
@@ -96,7 +93,7 @@ def _foreign_pointer(cited: Evidence, crashed: Thread) -> Finding:
     name = plain(crashed.frames[0].function)
     by = _freed_by(crashed).replace(", freed by", ", called by")
     return Finding(
-        title=clip(f"heap corruption: {name} was given a pointer malloc never returned{by}", 100),
+        title=f"heap corruption: {name} was given a pointer malloc never returned{by}",
         cause=f"{name}() failed on the very first look at the block that it was given: nothing "
         "readable is there. The pointer was overwritten, never set, freed long ago and unmapped, "
         "or does not come from malloc",

@@ -14,16 +14,16 @@ What to do
     the computation (a negative or uninitialised length).
 """
 
-from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_exception
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
-from postmortem.diagnose.core.stacks import caller, thrown
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.core.stacks import thrown
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
-from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording
 
 _GPU = Wording("gpu-memory-short")
@@ -35,26 +35,17 @@ _ASKED = Wording("gpu-memory-asked-for")
     "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
 )
 def out_of_memory(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    memory: MemoryTotals | None,
+    crash: Crash, exception: CppException | None, memory: MemoryTotals | None
 ) -> Findings:
-    own = thrown(exception, threads)
-    if own is None or kind is not FaultKind.ABORT:
+    own = thrown(exception, crash.threads)
+    if own is None or crash.kind is not FaultKind.ABORT:
         return
     text = own.what or ""
     is_gpu = "OutOfMemoryError" in own.type or _GPU.search(text) is not None
     if not (is_gpu or is_out_of_memory(own)):
         return
-    crashed = threads.crashed if threads is not None else None
-    evidence: list[Evidence] = [cite_exception(own)]
-    where = ""
-    index = caller(crashed) if crashed is not None else None
-    if crashed is not None and index is not None:
-        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
-        if crashed.frames[index].function != "??":
-            where = f" in {short(crashed.frames[index].function, 40)}"
+    evidence = [cite_exception(own), *crash.frame(crash.caller)]
+    where = crash.named("in", crash.caller, 40)
     if memory is not None:
         evidence.append(
             Evidence("memory of the process", f"{size_words(memory.mapped_bytes)} mapped")
@@ -63,7 +54,7 @@ def out_of_memory(
     size = f" ({asked['size']} asked for)" if asked else ""
     what = "GPU memory" if is_gpu else "memory"
     yield Finding(
-        title=clip(f"out of {what}{size}: {short(own.type)} was not caught{where}", 100),
+        title=f"out of {what}{size}: {short(own.type)} was not caught{where}",
         cause=f"an allocation of {what} failed and its exception reached the top of the thread: "
         "either the limit of memory was reached, or the size asked for was wrong",
         confidence=Confidence.LIKELY,

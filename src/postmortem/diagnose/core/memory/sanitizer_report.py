@@ -17,7 +17,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
@@ -93,7 +93,7 @@ def sanitizer_report(kind: FaultKind, crashed: Thread | None) -> Findings:
     own = next(i for i, name in enumerate(names) if name.startswith("__") and "san" in name)
     last = at - 1 if at else own
     yield Finding(
-        title=clip(f"{tool.name} found {_what(names, tool)}{where}", 100),
+        title=f"{tool.name} found {_what(names, tool)}{where}",
         cause=f"the sanitizer's runtime library stopped the program{where}; its report with all "
         "that it knows was written to standard error",
         confidence=Confidence.CERTAIN,

@@ -20,7 +20,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.waiting_caller import behalf
-from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
@@ -76,7 +76,7 @@ def tensor_memory(crash: Crash) -> Findings:
             "untyped_storage().resize_(0), as FSDP does with parameters that are not in use"
         )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY if crash.kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
         next_steps=(

@@ -18,7 +18,6 @@ from postmortem.diagnose.core.citing import cite_exception, cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_gloo, is_nccl, watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminate, thrown
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.process import Process
@@ -35,14 +34,11 @@ _CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
     role=Role.CASCADE,
 )
 def gloo_abort(
-    kind: FaultKind,
-    threads: Threads | None,
-    exception: CppException | None,
-    process: Process | None,
+    kind: FaultKind, threads: Threads, exception: CppException | None, process: Process
 ) -> Findings:
     if kind is not FaultKind.ABORT:
         return
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     own = thrown(exception, threads)
     if is_nccl(own) or (crashed is not None and watchdog_frames(crashed) is not None):
         return
@@ -73,7 +69,7 @@ def gloo_abort(
         cause = "gloo threw an error where nothing could catch it"
         step = "read the exception's message, then the logs of the other ranks"
     yield Finding(
-        title=clip(f"gloo: {what}; the fault may be on another rank", 100),
+        title=f"gloo: {what}; the fault may be on another rank",
         cause=cause,
         confidence=Confidence.LIKELY if text else Confidence.POSSIBLE,
         next_steps=(step, "read the logs of all ranks for the first error, not the last"),

@@ -25,7 +25,6 @@ from postmortem.diagnose.core.special_exceptions import (
     watchdog_frames,
 )
 from postmortem.diagnose.core.stacks import thrown
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.process import Process
@@ -43,12 +42,12 @@ _WATCHDOG = "NCCL watchdog stopped the process on purpose"
 )
 def nccl_watchdog_abort(
     kind: FaultKind,
-    threads: Threads | None,
+    threads: Threads,
     exception: CppException | None,
     message: AbortMessage | None,
-    process: Process | None,
+    process: Process,
 ) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+    crashed = threads.crashed
     if kind is not FaultKind.ABORT:
         return
     own = thrown(exception, threads)
@@ -88,7 +87,7 @@ def nccl_watchdog_abort(
             "ended the process. It reports what NCCL met; the fault itself is elsewhere"
         )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause + (f". {error.meaning}" if error.meaning else ""),
         confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
         next_steps=_steps(error, heartbeat, process),
@@ -116,18 +115,17 @@ def _evidence(thread: Thread | None, own: CppException | None) -> tuple[Evidence
     return tuple(evidence)
 
 
-def _main_thread(threads: Threads | None) -> tuple[Evidence, ...]:
+def _main_thread(threads: Threads) -> tuple[Evidence, ...]:
     """Return where the main thread stood: often waiting in the call that never came back."""
-    main = threads.main if threads is not None else None
+    main = threads.main
     if main is None or main.crashed or not main.frames:
         return ()
     python = next((i for i, frame in enumerate(main.frames) if frame.kind == "python"), 0)
     return (cite_frame(main, python),)
 
 
-def _steps(error: NcclError, heartbeat: bool, process: Process | None) -> tuple[str, ...]:
-    rank = process.rank if process is not None else None
-    log = f"rank {rank}'s log" if rank is not None else "this rank's log"
+def _steps(error: NcclError, heartbeat: bool, process: Process) -> tuple[str, ...]:
+    log = f"rank {process.rank}'s log" if process.rank is not None else "this rank's log"
     steps = [] if not error.step else [error.step]
     if heartbeat:
         return (

@@ -21,7 +21,7 @@ from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback, s
 from postmortem.diagnose.core.gil_use import api_without_gil
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import ctypes_index, fault_start
-from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
@@ -70,7 +70,7 @@ def ctypes_call(crash: Crash) -> Findings:
         yield _cut(what, cut, (*seen, *cite_python(crashed)))
         return
     yield Finding(
-        title=clip(f"{what} failed on memory that Python gave it through ctypes", 100),
+        title=f"{what} failed on memory that Python gave it through ctypes",
         cause=f"Python called {what} through ctypes (or cffi), and it failed on the memory that it "
         "was given: a wrong, missing or freed pointer, or argtypes and restype that were not set. "
         "A bug of the C function itself looks the same",
@@ -123,7 +123,7 @@ def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
     if owner(frame) is Owner.LIBFFI:
         caller = "Python itself"  # through the address, as a function that ctypes calls
     return Finding(
-        title=clip(f"{caller} called a ctypes callback that no longer exists", 100),
+        title=f"{caller} called a ctypes callback that no longer exists",
         cause=f"{caller} called back into Python through libffi, and the closure of that callback "
         "was gone or overwritten: the CFUNCTYPE object was garbage-collected while native code "
         "still had its address",
@@ -141,7 +141,7 @@ def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
 def _cut(what: str, address: int, evidence: tuple[Evidence, ...]) -> Finding:
     """Return what an address with -1 in its upper half means under ctypes."""
     return Finding(
-        title=clip(f"{what}, called through ctypes, was given a pointer cut to 32 bits", 100),
+        title=f"{what}, called through ctypes, was given a pointer cut to 32 bits",
         cause=f"the upper half of the address {address:#x} is all ones: a 64-bit pointer went "
         "through a C int. ctypes takes every returned value for an int unless restype is set, and "
         "passes every Python int as one unless argtypes are",

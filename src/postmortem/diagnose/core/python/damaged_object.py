@@ -21,7 +21,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.diagnose.core.pyobject_fault import ObjectFault, Touch, intruder, object_fault
-from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
@@ -33,9 +33,9 @@ _MOST_SUSPECTS = 6
     "https://docs.python.org/3/c-api/refcounting.html",
     "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
 )
-def damaged_object(crash: Crash, modules: Modules | None, process: Process | None) -> Findings:
+def damaged_object(crash: Crash, modules: Modules) -> Findings:
     found = object_fault(crash.kind, crash.signal, crash.threads, crash.fault)
-    if found is None or crash.threads is None or crash.threads.crashed is None:
+    if found is None or crash.threads.crashed is None:
         return
     crashed = crash.threads.crashed
     function = short(crashed.frames[found.index].function, 40)
@@ -47,7 +47,7 @@ def damaged_object(crash: Crash, modules: Modules | None, process: Process | Non
         name = short(frame.function, 32) if frame.function != "??" else ""
         by = f"{name} in {module_name(frame.module)}" if name else module_name(frame.module)
     evidence.extend(cite_python(crashed))
-    suspects = _suspects(modules, process)
+    suspects = _suspects(modules, crash.process)
     if suspects and found.touch is not Touch.NULL:
         evidence.append(Evidence("native modules outside the platform", suspects))
     other = intruder(crash.threads)
@@ -60,7 +60,7 @@ def damaged_object(crash: Crash, modules: Modules | None, process: Process | Non
             "without the GIL: two threads worked on Python's objects at once, which damages them"
         )
     yield Finding(
-        title=clip(_title(found, function, by), 100),
+        title=_title(found, function, by),
         cause=_cause(found, bare(crashed.frames[found.index].function), by) + beside,
         confidence=Confidence.LIKELY,
         next_steps=(
@@ -138,10 +138,10 @@ def _steps(found: ObjectFault, function: str, by: str, suspects: str) -> tuple[s
     )
 
 
-def _suspects(modules: Modules | None, process: Process | None) -> str:
+def _suspects(modules: Modules, process: Process) -> str:
     """Return the extension modules that are neither a platform's nor of an installed package."""
     names: list[str] = []
-    for module in modules or ():
+    for module in modules:
         name = file_name(module.path)
         is_extension = ".cpython-" in name or ".abi3." in name or name.endswith("module.so")
         if not is_extension or package(module.path) is not None or name in names:

@@ -24,7 +24,6 @@ from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.core.stacks import handler_index
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
-from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread
 
 
@@ -33,7 +32,7 @@ from postmortem.facts.threads import Thread
     "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
     "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
-def dataloader_shm(crash: Crash, process: Process | None) -> Findings:
+def dataloader_shm(crash: Crash) -> Findings:
     file = crash.fault.file if crash.fault is not None else None
     crashed = crash.crashed
     in_segment = file is not None and is_torch_segment(file.path)

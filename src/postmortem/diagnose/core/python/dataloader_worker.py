@@ -26,10 +26,10 @@ from postmortem.facts.threads import Threads
     role=Role.CONTEXT,
     topic=Topic.PROCESS,
 )
-def dataloader_worker(kind: FaultKind, process: Process, threads: Threads | None) -> Findings:
+def dataloader_worker(kind: FaultKind, process: Process, threads: Threads) -> Findings:
     if process.role != "DataLoader worker" or kind in (FaultKind.SNAPSHOT, FaultKind.UNKNOWN):
         return
-    main = threads.main if threads is not None else None
+    main = threads.main
     evidence = [*cite_python(main, threads)] if main is not None else []
     evidence.append(Evidence(where="process", what=f"{process.role}, pid {process.pid}"))
     yield Finding(

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import exit_index, fault_start, site
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.patterns import Pattern
 
@@ -36,7 +36,7 @@ _ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 def exit_crash(crash: Crash) -> Findings:
     kind = crash.kind
     crashed = crash.crashed
-    if crash.threads is None or crashed is None:
+    if crashed is None:
         return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
@@ -76,7 +76,7 @@ def exit_crash(crash: Crash) -> Findings:
         )
         confidence = Confidence.POSSIBLE
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=confidence,
         next_steps=(

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
 from postmortem.diagnose.core.stacks import caller, fault_start
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
@@ -37,7 +37,7 @@ _DISTRIBUTIONS = {
 
 
 @rule("https://docs.python.org/3/extending/extending.html", role=Role.CONTRIBUTING)
-def extension_crash(crash: Crash, modules: Modules | None, process: Process | None) -> Findings:
+def extension_crash(crash: Crash, modules: Modules) -> Findings:
     crashed = crash.crashed
     if crashed is None or not (crash.kind.is_memory_fault or crash.kind in _KINDS):
         return
@@ -45,10 +45,10 @@ def extension_crash(crash: Crash, modules: Modules | None, process: Process | No
     if crash.kind is FaultKind.RERAISED and start == 0:
         return
     index = caller(crashed, start)
-    if index is None or owner(crashed.frames[index], process) is not Owner.EXTENSION:
+    if index is None or owner(crashed.frames[index], crash.process) is not Owner.EXTENSION:
         return
     frame = crashed.frames[index]
-    if not frame.module or not _is_python(process, crashed):
+    if not frame.module or not _is_python(crash.process, crashed):
         return
     distance = index - start
     name = module_name(frame.module)
@@ -57,10 +57,10 @@ def extension_crash(crash: Crash, modules: Modules | None, process: Process | No
     function = "" if frame.function == "??" else f", in {short(frame.function, 40)}"
     evidence: list[Evidence] = [crash.cited]
     evidence.extend([cite_frame(crashed, index), *cite_python(crashed, crash.threads)])
-    module = modules.at(frame.pc) if modules is not None and frame.pc is not None else None
+    module = modules.at(frame.pc) if frame.pc is not None else None
     unlike = module is not None and module.status == "mismatch"
     yield Finding(
-        title=clip(f"the crash is in {name}{belongs}{function}", 100),
+        title=f"the crash is in {name}{belongs}{function}",
         cause=f"the innermost code outside the C library is {name}{belongs}, which is neither "
         "CPython, PyTorch nor CUDA: a bug there, or bad data that it was given"
         + (
@@ -81,12 +81,10 @@ def extension_crash(crash: Crash, modules: Modules | None, process: Process | No
     )
 
 
-def _is_python(process: Process | None, thread: Thread) -> bool:
+def _is_python(process: Process, thread: Thread) -> bool:
     """Return whether the process is an interpreter: elsewhere every library is the program's."""
     if any(owner(f) is Owner.CPYTHON or package(f.module or "") for f in thread.frames):
         return True
-    if process is None:
-        return False
     names = (process.executable or "", process.command or "", *process.argv[:1])
     return process.python_version is not None or any(
         file_name(name).startswith(("python", "pypy", "pt_main")) for name in names

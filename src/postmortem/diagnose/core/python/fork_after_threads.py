@@ -19,7 +19,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.stacks import plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
@@ -58,9 +58,9 @@ _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|G
 )
 def fork_after_threads(crash: Crash) -> Findings:
     crashed = crash.crashed
-    if crash.threads is not None and crash.kind in _WAITED:
+    if crash.kind in _WAITED:
         yield from _waits_for_nobody(crash.threads)
-    if crash.threads is None or crashed is None:
+    if crashed is None:
         return
     if not (crash.kind.is_fault or crash.kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
@@ -89,7 +89,7 @@ def fork_after_threads(crash: Crash) -> Findings:
             "relies on them"
         )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY if in_fork is not None else Confidence.POSSIBLE,
         next_steps=_STEPS,

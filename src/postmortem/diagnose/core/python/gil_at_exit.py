@@ -40,8 +40,8 @@ _NOT_RETHROWN = Wording("exception-not-rethrown")
     "https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization",
     role=Role.CASCADE,
 )
-def gil_at_exit(kind: FaultKind, threads: Threads | None, message: AbortMessage | None) -> Findings:
-    crashed = threads.crashed if threads is not None else None
+def gil_at_exit(kind: FaultKind, threads: Threads, message: AbortMessage | None) -> Findings:
+    crashed = threads.crashed
     if crashed is None or kind is not FaultKind.ABORT:
         return
     names = [bare(frame.function) for frame in crashed.frames[:40]]
@@ -50,7 +50,7 @@ def gil_at_exit(kind: FaultKind, threads: Threads | None, message: AbortMessage 
     not_rethrown = message is not None and _NOT_RETHROWN.search(message.text) is not None
     if killed is None and not not_rethrown:
         return
-    if asked is None and not (not_rethrown and has_python(threads or ())):
+    if asked is None and not (not_rethrown and has_python(threads)):
         return  # forced_unwind
     evidence: list[Evidence] = [cite_abort(message)] if not_rethrown and message else []
     evidence += [cite_frame(crashed, i) for i in (killed, asked) if i is not None]

@@ -18,7 +18,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.gil_use import api_without_gil
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
 
@@ -27,11 +27,11 @@ from postmortem.facts.threads import Threads
     "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
     "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
 )
-def gil_not_held(kind: FaultKind, threads: Threads | None) -> Findings:
+def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
     if not kind.is_memory_fault:
         return
     index = api_without_gil(threads)
-    if index is None or threads is None or threads.crashed is None:
+    if index is None or threads.crashed is None:
         return
     crashed = threads.crashed
     name = short(crashed.frames[index].function, 40)
@@ -46,7 +46,7 @@ def gil_not_held(kind: FaultKind, threads: Threads | None) -> Findings:
     if outside < len(crashed.frames):
         evidence.append(cite_frame(crashed, outside))
     yield Finding(
-        title=clip(f"the Python C API ({name}) was called without the GIL", 100),
+        title=f"the Python C API ({name}) was called without the GIL",
         cause=f"{name} needs the GIL, and the crashed thread did not hold it: {held}. Without it "
         "the function has no thread state to work on, or works beside the thread that has",
         confidence=Confidence.LIKELY,

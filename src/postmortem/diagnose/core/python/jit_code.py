@@ -38,7 +38,7 @@ _ANY = (
 def jit_code(crash: Crash) -> Findings:
     kind = crash.kind
     crashed = crash.crashed
-    if crashed is None or crash.threads is None:
+    if crashed is None:
         return
     if not kind.is_memory_fault and kind not in (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP):
         return

@@ -91,7 +91,7 @@ def py_fatal_error(
     # The whole of it is in the cause.
     read = () if error is not None else ('read the line "Fatal Python error: …" on standard error',)
     yield Finding(
-        title=clip(f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}", 100),
+        title=f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}",
         cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
         confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
         next_steps=(*read, step),

@@ -22,16 +22,15 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.process import Process
 
 
 @rule(
     "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
     "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
-def python_recursion(crash: Crash, process: Process | None) -> Findings:
+def python_recursion(crash: Crash) -> Findings:
     crashed = crash.crashed
     cycle = recursion(crashed.frames) if crashed is not None else None
     if crashed is None or cycle is None or not cycle.is_python:
@@ -41,9 +40,9 @@ def python_recursion(crash: Crash, process: Process | None) -> Findings:
         crash.kind is FaultKind.RERAISED and cycle.frames >= thresholds.OVERFLOW_FRAMES
     ):
         return
-    version = f" {process.python_version}" if process and process.python_version else ""
+    version = f" {crash.process.python_version}" if crash.process.python_version else ""
     yield Finding(
-        title=clip(f"Python recursion used up the C stack{_through(cycle)}", 100),
+        title=f"Python recursion used up the C stack{_through(cycle)}",
         cause=f"{crash.words}. The interpreter's own functions repeat "
         f"on the stack, so Python{version} code called itself through C until there was no stack "
         "left; the recursion limit that should have raised RecursionError was raised, or does not "

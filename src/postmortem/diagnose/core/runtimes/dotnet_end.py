@@ -59,7 +59,7 @@ def dotnet_end(kind: FaultKind, crashed: Thread | None, panic: Panic | None) -> 
         if methods:
             evidence.append(Evidence(f"thread {crashed.tid}", clip(methods[0], 200)))
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         # Without names on the stack, the words may be those of an exception that was caught before.
         confidence=Confidence.LIKELY if found is not None else Confidence.POSSIBLE,

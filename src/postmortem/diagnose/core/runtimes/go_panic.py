@@ -71,7 +71,7 @@ def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
         where = f" in {short(crashed.frames[outer].function)}"
     end = "Go stopped" if is_fatal else "Go panicked"
     yield Finding(
-        title=clip(f"{end}{': ' + clip(what, 84 - len(where)) if what else ''}{where}", 100),
+        title=f"{end}{': ' + clip(what, 84 - len(where)) if what else ''}{where}",
         cause=(f"{what}: " if what else "")
         + (
             "Go's runtime found its own state, or the program's, damaged"

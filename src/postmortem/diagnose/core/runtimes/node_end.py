@@ -77,7 +77,7 @@ def node_end(kind: FaultKind, crashed: Thread | None, panic: Panic | None) -> Fi
         functions = panic.text.splitlines()[1:]
         evidence += [Evidence(f"thread {crashed.tid}", clip(line, 200)) for line in functions[:3]]
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(

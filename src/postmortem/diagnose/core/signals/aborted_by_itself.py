@@ -18,7 +18,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import is_malloc, plain, site
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Trust
@@ -56,7 +56,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=crash.words + meaning,
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
         confidence=degree_of(message) if signal.code or _has_abort(crashed) else Confidence.LIKELY,

@@ -15,7 +15,6 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _TRAPPED = {
@@ -54,7 +53,7 @@ def arithmetic_fault(crash: Crash) -> Findings:
     )
     what = _integer(divisor) if is_integer else _TRAPPED.get(signal.code or "", "arithmetic trap")
     yield Finding(
-        title=clip(f"{what}{place(crash.crashed)}", 100),
+        title=f"{what}{place(crash.crashed)}",
         cause=crash.words,
         confidence=Confidence.CERTAIN if is_integer else Confidence.LIKELY,
         next_steps=(

@@ -21,7 +21,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target
 from postmortem.diagnose.core.pointers import is_executable
 from postmortem.diagnose.core.stacks import is_lone_word
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.memory import Modules
 
@@ -31,7 +31,7 @@ from postmortem.facts.memory import Modules
     yields_to=("damaged_object",),
     yields_as=Role.CONTRIBUTING,
 )
-def bad_call(crash: Crash, modules: Modules | None) -> Findings:
+def bad_call(crash: Crash, modules: Modules) -> Findings:
     if crash.kind is not FaultKind.BAD_CALL:
         return
     pc = bad_target(crash.signal, crash.fault)
@@ -49,7 +49,7 @@ def bad_call(crash: Crash, modules: Modules | None) -> Findings:
         if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"
-    gone = modules is not None and not is_null and _was_in_gap(modules, pc)
+    gone = not is_null and _was_in_gap(modules, pc)
     is_null_call = is_null and not came_back
     what = "a null function pointer" if is_null_call else f"an address without code ({pc:#x})"
     steps = [
@@ -65,7 +65,7 @@ def bad_call(crash: Crash, modules: Modules | None) -> Findings:
     if crash.fault is not None and not refused and is_executable(crash.fault.pc):
         title = f"data ran as code ({pc:#x}, {crash.fault.pc.kind})"
     yield Finding(
-        title=clip(title + by, 100),
+        title=title + by,
         cause=f"{crash.words}. "
         + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,

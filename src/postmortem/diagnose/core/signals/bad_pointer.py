@@ -21,7 +21,6 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.stacks import caller, own_caller, place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
@@ -95,7 +94,7 @@ def bad_pointer(crash: Crash) -> Findings:
     hint = None if address is None else pointer_hint(address)
     unsure = crash.kind is FaultKind.GENERAL_PROTECTION
     yield Finding(
-        title=clip(f"{_title(crash.kind, crash.fault)}{shown}{place(crashed)}", 100),
+        title=f"{_title(crash.kind, crash.fault)}{shown}{place(crashed)}",
         cause=f"{crash.words}. {_cause(crash.kind, crash.signal, crash.fault)}"
         + _indexed(crash.kind, crash.fault, crashed),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,

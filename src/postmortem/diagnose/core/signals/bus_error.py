@@ -16,7 +16,6 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -26,9 +25,7 @@ def bus_error(crash: Crash) -> Findings:
         return
     evidence = [crash.cited, *crash.frame()]
     yield Finding(
-        title=clip(
-            f"a bus error{place(crash.crashed)}: a page of memory could not be provided", 100
-        ),
+        title=f"a bus error{place(crash.crashed)}: a page of memory could not be provided",
         cause=f"{crash.words}. Candidates: a mapped file that became "
         "shorter, a full /dev/shm, huge pages that ran out, a device that went away; the evidence "
         "does not decide between them",

@@ -19,7 +19,6 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
@@ -49,11 +48,11 @@ def bus_error_file_truncated(crash: Crash) -> Findings:
         "to a new name, then rename",
     ]
     if crash.kind is not FaultKind.FILE_TRUNCATED:
-        host = "the host that crash.crashed" if file.elsewhere else "this host"
+        host = "the host that crashed" if file.elsewhere else "this host"
         steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
     certain = crash.kind is FaultKind.FILE_TRUNCATED
     yield Finding(
-        title=clip(f"the mapped file {file_name(file.path)} {_KINDS[crash.kind]}", 100),
+        title=f"the mapped file {file_name(file.path)} {_KINDS[crash.kind]}",
         cause=crash.words,
         confidence=Confidence.LIKELY if certain else Confidence.POSSIBLE,
         next_steps=tuple(steps),

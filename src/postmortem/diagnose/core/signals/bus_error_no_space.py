@@ -18,7 +18,6 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.shared_memory import is_torch_segment
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
@@ -38,7 +37,7 @@ def bus_error_no_space(crash: Crash) -> Findings:
     full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024
     what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
     yield Finding(
-        title=clip(f"no space left in {what} for the mapped file {file_name(file.path)}", 100),
+        title=f"no space left in {what} for the mapped file {file_name(file.path)}",
         cause=f"{crash.words}. A mapped file takes its space only when "
         "a page is first written, and then there was none",
         confidence=Confidence.LIKELY if in_memory or full else Confidence.POSSIBLE,

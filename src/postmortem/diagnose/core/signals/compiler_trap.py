@@ -16,7 +16,6 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -30,7 +29,7 @@ def compiler_trap(crash: Crash) -> Findings:
         return
     is_breakpoint = crash.kind is FaultKind.BREAKPOINT
     yield Finding(
-        title=clip(f"a check stopped the program with a trap{place(crash.crashed)}", 100),
+        title=f"a check stopped the program with a trap{place(crash.crashed)}",
         cause=crash.words,
         confidence=Confidence.POSSIBLE if is_breakpoint else Confidence.LIKELY,
         next_steps=(

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.threads import Thread, Threads, Wait
 
@@ -99,7 +98,7 @@ def _circle(
     for tid in cycle[:_MOST_EDGES]:
         evidence += _cited(by_tid[tid], waits[tid])
     return Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=_confidence(certain=certain, timed=bool(timed)),
         next_steps=_steps(len(cycle), {waits[tid].kind for tid in cycle}),

@@ -15,22 +15,19 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.process import Process
 
 
 @rule("https://man7.org/linux/man-pages/man2/seccomp.2.html")
-def forbidden_system_call(crash: Crash, process: Process | None) -> Findings:
+def forbidden_system_call(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.SECCOMP:
         return
     crashed = crash.crashed
     from postmortem.knowledge.syscalls import numbering, system_call  # few reports need them
 
-    machine = process.machine if process is not None else "x86_64"
     what, call = "a system call", crash.signal.system_call
     if call is not None:
-        numbers = numbering(machine, crash.signal.call_machine)
+        numbers = numbering(crash.process.machine, crash.signal.call_machine)
         called = system_call(call, numbers)
         what = f"the system call {called or f'{call} ({numbers} numbering)'}"
     who = "a seccomp filter"
@@ -43,7 +40,7 @@ def forbidden_system_call(crash: Crash, process: Process | None) -> Findings:
     if number is not None and number < 1 << 16:
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))
     yield Finding(
-        title=clip(f"{who} forbade {what}{place(crashed)}", 100),
+        title=f"{who} forbade {what}{place(crashed)}",
         cause=crash.words,
         confidence=Confidence.CERTAIN if crash.signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
         next_steps=(

@@ -15,17 +15,16 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.process import Process
 
 
 @rule(
     "https://docs.kernel.org/mm/hwpoison.html",
     "https://man7.org/linux/man-pages/man2/sigaction.2.html",
 )
-def hardware_memory_error(crash: Crash, process: Process | None) -> Findings:
+def hardware_memory_error(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.HARDWARE_MEMORY:
         return
-    host = process.hostname if process is not None else None
+    host = crash.process.hostname
     where = f" of host {host}" if host else ""
     yield Finding(
         title=f"uncorrectable memory error in the hardware{where}"[:100],

@@ -20,11 +20,10 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Instruction
 from postmortem.facts.memory import Modules
-from postmortem.facts.process import Process
 from postmortem.text import shell_word
 
 _INITIALISERS = {
@@ -40,7 +39,7 @@ _INITIALISERS = {
     "https://github.com/pytorch/pytorch/issues/37577",
     "https://github.com/pytorch/pytorch/issues/116623",
 )
-def illegal_instruction(crash: Crash, process: Process | None, modules: Modules | None) -> Findings:
+def illegal_instruction(crash: Crash, modules: Modules) -> Findings:
     if crash.kind is not FaultKind.ILLEGAL_INSTRUCTION:
         return
     instruction = crash.fault.instruction if crash.fault is not None else None
@@ -69,10 +68,10 @@ def illegal_instruction(crash: Crash, process: Process | None, modules: Modules 
     if crash.fault is not None and _is_nobodys(crash.fault) and not is_known:
         yield _nobodys(words, tuple(evidence))
         return
-    host = f" of host {process.hostname}" if process is not None and process.hostname else ""
+    host = f" of host {crash.process.hostname}" if crash.process.hostname else ""
     needs = f": it needs {feature}" if feature else ""
     yield Finding(
-        title=clip(f"illegal instruction{where}{needs}", 100),
+        title=f"illegal instruction{where}{needs}",
         cause=f"{words}. "
         + (
             f"The library was built for a processor with {feature}"
@@ -81,7 +80,7 @@ def illegal_instruction(crash: Crash, process: Process | None, modules: Modules 
         ),
         confidence=Confidence.LIKELY if is_known else Confidence.POSSIBLE,
         next_steps=(
-            f"grep -m1 {_FLAGS.get(_machine(process), 'flags')} /proc/cpuinfo{host}: "
+            f"grep -m1 {_FLAGS.get(crash.process.machine, 'flags')} /proc/cpuinfo{host}: "
             f"is {feature or 'the extension'} there?",
             "install a build for that processor (or build it there), or keep the job on hosts "
             "that have the extension",
@@ -95,24 +94,20 @@ _FLAGS = {"aarch64": "Features"}
 """What the line of /proc/cpuinfo is called, where it is not "flags"."""
 
 
-def _machine(process: Process | None) -> str:
-    return process.machine if process is not None else ""
-
-
 def _is_nobodys(fault: Fault) -> bool:
     """Whether the code stands in memory that no file was mapped to."""
     return fault.pc.mapped and fault.pc.path is None and fault.pc.kind != "vdso"
 
 
-def _is_table(instruction: Instruction, modules: Modules | None) -> bool:
+def _is_table(instruction: Instruction, modules: Modules) -> bool:
     """Whether the bytes are addresses of the process's own files: a table, as behind a function."""
     words = [int.from_bytes(instruction.code[at : at + 8], "little") for at in (0, 8)]
-    return modules is not None and all(modules.at(word) is not None for word in words)
+    return all(modules.at(word) is not None for word in words)
 
 
 def _table(where: str, words: str, evidence: tuple[Evidence, ...]) -> Finding:
     return Finding(
-        title=clip(f"data was executed as code{where}: a table of addresses", 100),
+        title=f"data was executed as code{where}: a table of addresses",
         cause=f"{words}. The bytes there are addresses of this process's own files: constants that "
         "stand behind or between functions. The code in front of them ran on into them, or a jump "
         "went wrong",
@@ -149,7 +144,7 @@ def _zeros(where: str, words: str, fault: Fault, evidence: tuple[Evidence, ...])
             _WRONG_JUMP,
         )
     return Finding(
-        title=clip(f"zeroed memory was executed{where}", 100),
+        title=f"zeroed memory was executed{where}",
         cause=f"{words}. {cause}",
         confidence=Confidence.LIKELY,
         next_steps=steps,

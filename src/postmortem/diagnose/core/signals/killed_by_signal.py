@@ -17,9 +17,7 @@ from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.process import Process
 
 _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
 
@@ -29,7 +27,7 @@ _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TER
     "https://man7.org/linux/man-pages/man7/signal.7.html",
     role=Role.CASCADE,
 )
-def killed_by_signal(crash: Crash, process: Process | None) -> Findings:
+def killed_by_signal(crash: Crash) -> Findings:
     signal = crash.signal
     if crash.kind not in _KINDS:
         return
@@ -40,19 +38,19 @@ def killed_by_signal(crash: Crash, process: Process | None) -> Findings:
     }.get(crash.kind)
     steps: list[str] = []
     if by is None:
-        is_parent = process is not None and process.ppid == signal.sender_pid
+        is_parent = crash.process.ppid == signal.sender_pid
         by = f"by process {signal.sender_pid}"
         if signal.sender_pid == 0:
             by = "by a process outside its container"
         elif is_parent:
             by += ", its parent"
         steps.append(_who_sent(signal.sender_pid))
-        if process is not None and process.ppid == 1 and signal.sender_pid:
+        if crash.process.ppid == 1 and signal.sender_pid:
             steps.append(
                 f"the parent of this process is gone: if that was {signal.sender_pid}, its own end "
                 "sent the signal (prctl(2), PR_SET_PDEATHSIG), and what ended it is the question"
             )
-    main = crash.threads.main if crash.threads is not None else None
+    main = crash.threads.main
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
         steps.append("did the job hang? the main thread's stack in this report shows where it was")
@@ -60,7 +58,7 @@ def killed_by_signal(crash: Crash, process: Process | None) -> Findings:
     if (failed := fault_elsewhere(crash.threads)) is not None:
         thread, at, fault = failed
         yield Finding(
-            title=clip(f"{fault}; its handler was still busy when it was killed {by}", 100),
+            title=f"{fault}; its handler was still busy when it was killed {by}",
             cause=f"thread {thread.tid} had failed and was in its signal handler when "
             f"{signal.name} ended the process: a crash handler that hangs or waits",
             confidence=Confidence.LIKELY,
@@ -70,7 +68,7 @@ def killed_by_signal(crash: Crash, process: Process | None) -> Findings:
         )
         return
     yield Finding(
-        title=clip(f"the process was killed {by}; it did not crash by itself", 100),
+        title=f"the process was killed {by}; it did not crash by itself",
         cause=f"{crash.words}. The reason is with the sender, not in this process's code",
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),

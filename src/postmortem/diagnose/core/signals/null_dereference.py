@@ -25,7 +25,6 @@ from postmortem.diagnose.core.pointers import (
     small_pointer,
 )
 from postmortem.diagnose.core.stacks import caller, own_caller, place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 
 
@@ -67,7 +66,7 @@ def null_dereference(crash: Crash) -> Findings:
     elif small is not None:
         what = f"a null pointer's member, or the number {small} used as a pointer"
     yield Finding(
-        title=clip(f"{what} (address {signal.address:#x}){place(crashed)}", 100),
+        title=f"{what} (address {signal.address:#x}){place(crashed)}",
         cause=crash.words
         + ". The code at the fault only received the pointer; its callers decide where it came "
         "from",

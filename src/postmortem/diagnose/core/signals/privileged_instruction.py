@@ -16,7 +16,6 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -28,7 +27,7 @@ def privileged_instruction(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.PRIVILEGED_INSTRUCTION:
         return
     yield Finding(
-        title=clip(f"a privileged instruction was executed{place(crash.crashed)}", 100),
+        title=f"a privileged instruction was executed{place(crash.crashed)}",
         cause=crash.words,
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -24,7 +24,7 @@ from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stacks import handler_index, place, site
-from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Frame, Thread
@@ -49,7 +49,7 @@ def reraised_signal(crash: Crash) -> Findings:
     evidence = [crash.cited]
     if crashed is not None and index is not None and index + 1 < len(crashed.frames):
         evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, crash.threads)])
-        title = f"{_WORDS.get(signal.name, 'crash.fault')}{place(crashed, index + 1)}"
+        title = f"{_WORDS.get(signal.name, 'a fault')}{place(crashed, index + 1)}"
         cause = crash.words
     elif (failed := fault_elsewhere(crash.threads)) is not None:
         thread, index, words = failed
@@ -66,7 +66,7 @@ def reraised_signal(crash: Crash) -> Findings:
         told = crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed))
         if crashed is not None and told:
             yield Finding(
-                title=clip(title, 100),
+                title=title,
                 cause=cause,
                 confidence=Confidence.LIKELY,
                 next_steps=(
@@ -80,7 +80,7 @@ def reraised_signal(crash: Crash) -> Findings:
     cycle = recursion(crashed.frames) if crashed is not None else None
     overflow = cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
         next_steps=_steps(crashed),

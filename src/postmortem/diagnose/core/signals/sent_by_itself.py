@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.stacks import caller, plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread
 
@@ -46,14 +46,14 @@ def sent_by_itself(crash: Crash) -> Findings:
             by = f": {_caller(crashed, index)}"
         elif not sent_here and not _is_nameless(crashed):
             by = ", most likely from another thread"
-    sender = next((t for t in crash.threads.others() if _sends(t)), None) if crash.threads else None
+    sender = next((t for t in crash.threads.others() if _sends(t)), None)
     if sender is not None and not sent_here:
         name = sender.python_name or sender.name
         by = f" from thread {sender.tid}" + (f' "{name}"' if name else "")
         evidence.extend([cite_frame(sender, caller(sender) or 0), *cite_python(sender)])
     yield Finding(
-        title=clip(f"the process sent itself {signal.name}{by}", 100),
-        cause=explain(crash.kind, signal, None, crash.threads)
+        title=f"the process sent itself {signal.name}{by}",
+        cause=explain(crash.kind, signal, None, crash.threads, crash.process)
         + ". Somebody in this process wanted it to end: the reason is with the sender",
         # Two threads in kill(): siginfo names the process, not which of them it was.
         confidence=Confidence.CERTAIN if sent_here and sender is None else Confidence.LIKELY,

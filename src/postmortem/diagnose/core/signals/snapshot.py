@@ -17,7 +17,6 @@ from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.saved_by import saved_by
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
@@ -25,20 +24,18 @@ from postmortem.facts.threads import Threads
 
 
 @rule("https://man7.org/linux/man-pages/man1/gcore.1.html", role=Role.CONTEXT, topic=Topic.SNAPSHOT)
-def snapshot(
-    kind: FaultKind, core: CoreFile, threads: Threads | None, modules: Modules | None
-) -> Findings:
+def snapshot(kind: FaultKind, core: CoreFile, threads: Threads, modules: Modules) -> Findings:
     if kind is not FaultKind.SNAPSHOT:
         return
     by = saved_by(core, modules)
     evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
-    main = threads.main if threads is not None else None
+    main = threads.main
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
     if (failed := fault_elsewhere(threads)) is not None:
         thread, at, fault = failed
         yield Finding(
-            title=clip(f"{fault}; a handler had it when {by} took this snapshot", 100),
+            title=f"{fault}; a handler had it when {by} took this snapshot",
             cause=f"thread {thread.tid} had failed and was in its signal handler when {by} wrote "
             "this core: the process had not ended yet",
             confidence=Confidence.LIKELY,

@@ -23,7 +23,7 @@ from postmortem.diagnose.core.jit_frames import is_nameless
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_past_handler_stack, is_sp_lost
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread
 
@@ -59,7 +59,7 @@ def stack_overflow(crash: Crash) -> Findings:
         title += place(crashed) if is_nameless(first) else f" in {short(first.function)}"
         evidence.append(cite_frame(crashed, 0))
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=f"{crash.words}. "
         + (
             "The functions call each other without an end, or deeper than the stack allows (a long "

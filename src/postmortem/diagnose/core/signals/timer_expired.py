@@ -14,7 +14,6 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
@@ -28,7 +27,7 @@ def timer_expired(crash: Crash) -> Findings:
     if crashed is not None and crashed.frames:
         evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
     yield Finding(
-        title=clip(f"a timer of the process ran out and sent {signal.name}", 100),
+        title=f"a timer of the process ran out and sent {signal.name}",
         cause=f"{crash.words}. Where this thread stood is where it was when time was up",
         confidence=Confidence.CERTAIN,
         next_steps=(

@@ -28,7 +28,8 @@ def process_stopped(job: LiveJob) -> Findings:
 
 def _finding(one: LiveProcess, motion: Motion | None) -> Finding:
     by = f" by its tracer, pid {one.tracer}" if one.state == "t" and one.tracer else ""
-    who = one.label if one.label.startswith("pid") else f"{one.label} (pid {one.pid})"
+    # All other labels have the pid in them.
+    who = f"{one.label} (pid {one.pid})" if one.label == f"rank {one.rank}" else one.label
     way = f"end the debugger, pid {one.tracer}" if by else f"kill -CONT {one.pid}"
     does, since = "", ""
     if motion is not None and motion.goes_on:

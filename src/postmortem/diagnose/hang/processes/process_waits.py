@@ -37,9 +37,7 @@ def process_waits(job: LiveJob) -> Findings:
     seconds = f"{job.watched_seconds:g} s"
     if len(ranks) > 1:
         yield Finding(
-            title=clip(
-                f"all {len(ranks)} ranks stood still, at {place_words(thread, most=1)}", 100
-            ),
+            title=f"all {len(ranks)} ranks stood still, at {place_words(thread, most=1)}",
             cause=f"each {shortly}; in {seconds} none of them ran, and none is in a collective",
             confidence=Confidence.POSSIBLE,
             next_steps=(

@@ -33,7 +33,7 @@ def _finding(one: LiveProcess, task: Task, *, sure: bool) -> Finding:
     channel = f", in the kernel's {task.wait_channel}" if task.wait_channel else ""
     stack = " < ".join(task.kernel_stack[:6])
     return Finding(
-        title=clip(f"{one.label} waits in the kernel and cannot be interrupted{call}", 100),
+        title=f"{one.label} waits in the kernel and cannot be interrupted{call}",
         cause=f"pid {one.pid} is in state D{channel}{call}; a file system, disk or driver does not "
         "answer" + ("" if sure else "; one sample may also have met an ordinary read"),
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,

@@ -14,7 +14,6 @@ What to do
 """
 
 from postmortem.diagnose.hang.live_waits import place_words
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.stackdumps import Doing
@@ -41,7 +40,7 @@ def all_wait_together(job: LiveJob) -> Findings:
         else f"all ranks wait in the same collective, at {where}"
     )
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         cause=f"{len(ranks)} of {size or '?'} ranks are on this node, and none stands elsewhere"
         + ("" if elsewhere else "; the network, or calls that do not match, keep it from ending"),
         confidence=Confidence.LIKELY if elsewhere and job.motions else Confidence.POSSIBLE,
@@ -58,7 +57,7 @@ def all_wait_together(job: LiveJob) -> Findings:
 def _unread(labels: list[str], others: int, place: str) -> Finding:
     who = ", ".join(labels[:4])
     return Finding(
-        title=clip(f"{who} could not be read; the other {others} ranks wait at {place}", 100),
+        title=f"{who} could not be read; the other {others} ranks wait at {place}",
         cause=f"the ranks that could be read wait in one collective; {who} may stand elsewhere",
         confidence=Confidence.POSSIBLE,
         next_steps=("see the problems below for what keeps its stack from being read",),

@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 from postmortem.diagnose.hang.live_waits import place_words
 from postmortem.diagnose.hang.pace import slow_ranks
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.live import LiveJob, Pace
 from postmortem.facts.threads import Thread
@@ -49,7 +48,7 @@ def _finding(job: LiveJob, one: Pace, rest: list[Pace]) -> Finding:
         does = f"it {'computes' if busy else 'waits, for no other rank'}{at}"
         words, steps = _awaited_words, _COMPARE
     return Finding(
-        title=clip(f"{one.label} is slow: {does}", 100),
+        title=f"{one.label} is slow: {does}",
         cause=f"{one.label} (pid {pid}) was {words(one)}, over {job.watched_seconds:.0f} s in "
         "which all ranks went on: every step lasts as long as it needs.",
         confidence=Confidence.LIKELY,

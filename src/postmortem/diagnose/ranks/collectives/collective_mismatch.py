@@ -33,7 +33,7 @@ def collective_mismatch(blame: Attribution) -> Findings:
         f"{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
         confidence=phrases.how_sure(blame),
         next_steps=(
-            phrases.look_at(blame),
+            *phrases.look_at(blame),
             "look for a branch on the rank or on its data before that call: one call is "
             "skipped there",
         ),

@@ -38,7 +38,7 @@ def odd_call_site(blame: Attribution) -> Findings:
         f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.POSSIBLE if cause.if_one_group else Confidence.LIKELY,
         next_steps=(
-            look_at(blame),
+            *look_at(blame),
             "TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls of all ranks, and names who differs",
         ),
         evidence=cite(blame),

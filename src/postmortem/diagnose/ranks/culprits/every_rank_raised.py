@@ -33,7 +33,7 @@ def every_rank_raised(blame: Attribution) -> Findings:
         confidence=phrases.how_sure(blame),
         next_steps=(
             *phrases.advice(failure),
-            phrases.look_at(blame),
+            *phrases.look_at(blame),
             *steps,
             "run it with one process: it should fail there too, and faster",
         ),

@@ -48,7 +48,7 @@ def rank_raised(blame: Attribution) -> Findings:
         title=clip(f"{who} {verb} {said}", 100),
         cause=f"{_began(failure)}{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
-        next_steps=(*advice(failure), look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
+        next_steps=(*advice(failure), *look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),
     )
 

@@ -30,7 +30,7 @@ def rank_thread_died(blame: Attribution) -> Findings:
         f"lived on without it.{phrases.victims_words(blame)}{phrases.torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
-            phrases.look_at(blame),
+            *phrases.look_at(blame),
             "let the error of a thread end its process: set threading.excepthook, or use futures",
         ),
         evidence=phrases.cite(blame),

@@ -29,10 +29,12 @@ _STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
+    ("wall", Stop.TIME),
     ("preempted", Stop.PREEMPTED),
     ("memory", Stop.MEMORY),
     ("node", Stop.NODE),
     ("requeued", Stop.REQUEUED),
+    ("task", Stop.TASK),
 )
 """Groups of those messages that say why."""
 _SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending")

@@ -24,7 +24,8 @@ def said_last(case: Case) -> Attribution | None:
         return None
     wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)
     if wrong:
-        said = wrong[0].errors[0]
+        lost = _lost_workers(case.logs)
+        said = next((line for line in wrong[0].errors if line.where in lost), wrong[0].errors[0])
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
@@ -41,7 +42,7 @@ def said_last(case: Case) -> Attribution | None:
             above=above.text.strip() if above is not None else "",
             first=all(one.first for one in wrong),
             known=wrong[0].known,
-            memory=_memory(case.logs, said),
+            memory=_memory(case.logs) if said.where in lost else "",
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
@@ -88,11 +89,13 @@ def only_a_stack(case: Case) -> Attribution | None:
     return Attribution(OtherText("stack", place), evidence=((one.where, f"#0 {first}"),))
 
 
-def _memory(logs: RankLogs, said: LastLine) -> str:
-    """Return the line that tells of a kill for memory, where what is gone is a worker."""
-    lost = (r.where for r in logs.remarks if r.match("dataloader-workers") is not None)
-    if said.where not in lost:
-        return ""
+def _lost_workers(logs: RankLogs) -> set[str]:
+    """Return where lines tell of workers that are gone."""
+    return {r.where for r in logs.remarks if r.match("dataloader-workers") is not None}
+
+
+def _memory(logs: RankLogs) -> str:
+    """Return the line that tells of a kill for memory."""
     return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 

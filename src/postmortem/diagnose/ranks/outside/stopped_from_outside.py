@@ -21,6 +21,7 @@ _WHY = {
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
     Stop.REQUEUED: "it was put back into the queue",
+    Stop.TASK: "one of its tasks failed",
 }
 
 
@@ -30,13 +31,15 @@ def stopped_from_outside(blame: Attribution) -> Findings:
     if not isinstance(cause, StoppedFromOutside):
         return
     outside = "the job was stopped from outside"
+    if cause.why is Stop.TASK:
+        outside = "its scheduler ended the job"
     why = f": {_WHY[cause.why]}" if cause.why is not None else ", by a signal or its scheduler"
     then = f"; then {clip(cause.then, 160)}" if cause.then else ""
     yield Finding(
         title=f"{outside}{why}",
         verdict=f"{outside}{why}{then}" if then else None,
         cause="Its scheduler says so."
-        if cause.why is Stop.MEMORY
+        if cause.why in (Stop.MEMORY, Stop.TASK)
         else f"Nothing failed before the job was told to stop{then}.",
         confidence=Confidence.LIKELY,
         next_steps=_steps(cause),
@@ -63,6 +66,10 @@ _BY_REASON = {
     ),
     Stop.NODE: ("start it again without that node: sbatch --exclude=NODE",),
     Stop.REQUEUED: ("it starts again by itself: look into the log of that run",),
+    Stop.TASK: (
+        "look for the task that is not among those which Slurm names as terminated: sacct -j JOB "
+        "-o JobID,State,ExitCode, and what that task wrote",
+    ),
 }
 
 

@@ -16,7 +16,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
-from postmortem.diagnose.strace.calls import place_of
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.severity import Weight, weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
@@ -46,7 +46,7 @@ def library_not_found(logs: Logs) -> Findings:
                     "echo $LD_LIBRARY_PATH in the job: did a module or an environment get lost?",
                 ),
                 evidence=(
-                    Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {row.path}", 200)),
+                    Evidence(where(row), clip(f"{who(row.pid)} {row.syscall} {row.path}", 200)),
                 ),
                 role=weight.role,
             )

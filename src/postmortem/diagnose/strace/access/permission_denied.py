@@ -16,6 +16,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Fate, Logs
@@ -78,6 +79,7 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
     )
 
 
+_WRITES = ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC")
 _ASKING = ("access", "faccessat", "faccessat2", "stat", "newfstatat", "statx")
 
 
@@ -105,8 +107,9 @@ def _matters(group: FailedCalls) -> bool:
 
 
 def _asked_for(group: FailedCalls) -> str:
-    text = group.first.text
-    if group.first.syscall in ("open", "openat", "openat2", "creat"):
-        writes = any(word in text for word in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"))
+    call = group.first
+    if call.syscall in ("open", "openat", "openat2", "creat"):
+        asked = argument(call, 1 if call.syscall == "open" else 2)
+        writes = call.syscall == "creat" or any(flag in asked for flag in _WRITES)
         return " to write" if writes else " to read"
     return " to run it" if group.first.syscall.startswith("exec") else ""

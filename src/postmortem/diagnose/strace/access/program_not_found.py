@@ -17,7 +17,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place_of
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.stderr_errors import not_found
 from postmortem.diagnose.strace.task_text import who
@@ -95,7 +95,7 @@ def _finding(logs: Logs, name: str, rows: list[ErrorCount], pid: int) -> Finding
             f"type {shell_word(clip(name, 50))} ; echo $PATH : in the job, not on the login node",
         )[:: 1 if len(places) == 1 or there else -1],
         evidence=tuple(
-            Evidence(place_of(r), clip(f"{who(r.pid)} {r.syscall} {r.path}: ENOENT", 200))
+            Evidence(where(r), clip(f"{who(r.pid)} {r.syscall} {r.path}: ENOENT", 200))
             for r in rows[:3]
         ),
         role=weight.role,

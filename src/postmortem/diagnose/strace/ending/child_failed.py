@@ -23,6 +23,7 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
@@ -59,7 +60,7 @@ def child_failed(logs: Logs) -> Findings:
             "was it a step that may fail? in shell scripts set -e -o pipefail makes it count",
         ),
         evidence=tuple(
-            Evidence(f"{t.ending.file.rpartition('/')[2]}:{t.ending.line}", f"{who(t.pid)} {h}")
+            Evidence(where(t.ending), f"{who(t.pid)} {h}")
             for t, h in ((task, how), (parent, "exited with 0"))
             if t.ending is not None
         ),

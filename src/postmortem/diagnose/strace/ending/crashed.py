@@ -16,6 +16,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
@@ -63,8 +64,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
             f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
         ),
         evidence=tuple(
-            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"{who(t.pid)} killed by {e.signal}")
-            for t, e in ended[:3]
+            Evidence(where(e), f"{who(t.pid)} killed by {e.signal}") for t, e in ended[:3]
         ),
         about=Subject(pid=task.pid or None, signal=ending.signal),
     )

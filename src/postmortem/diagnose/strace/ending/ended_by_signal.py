@@ -26,6 +26,7 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -102,8 +103,7 @@ def ended_by_signal(logs: Logs) -> Findings:
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=_STEPS.get(name, _STEPS["SIGTERM"]),
         evidence=tuple(
-            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"{who(t.pid)} killed by {e.signal}")
-            for t, e in ended[:3]
+            Evidence(where(e), f"{who(t.pid)} killed by {e.signal}") for t, e in ended[:3]
         ),
         about=Subject(pid=task.pid or None, signal=name),
     )

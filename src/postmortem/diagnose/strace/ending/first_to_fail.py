@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
@@ -48,11 +49,10 @@ def first_to_fail(logs: Logs) -> Findings:
     others = len(bad) - 1
     said = last_said(task)
     yield Finding(
-        title=clip(
+        title=(
             f"{who(task.pid)} was the first of {len(bad)} processes to fail: "
             f"exit code {ending.code}"
-            f"{f' ({said})' if said else ''}",
-            100,
+            f"{f' ({said})' if said else ''}"
         ),
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
         f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
@@ -65,7 +65,7 @@ def first_to_fail(logs: Logs) -> Findings:
         ),
         evidence=tuple(
             Evidence(
-                f"{e.file.rpartition('/')[2]}:{e.line}",
+                where(e),
                 f"{who(t.pid)} "
                 f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}",
             )

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.calls import cite, where
 from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
@@ -76,14 +76,8 @@ def killed_by_process(logs: Logs) -> Findings:
                 "is there a time limit in the program, its launcher or a watchdog?",
             ),
             evidence=(
-                *(
-                    Evidence(where(call), clip(f"{who(call.pid)} {call.text}", 200))
-                    for call in calls[:2]
-                ),
-                Evidence(
-                    f"{ending.file.rpartition('/')[2]}:{ending.line}",
-                    f"{who(task.pid)} killed by {ending.signal}",
-                ),
+                *(cite(call) for call in calls[:2]),
+                Evidence(where(ending), f"{who(task.pid)} killed by {ending.signal}"),
             ),
             about=Subject(pid=task.pid or None, signal=ending.signal),
             role=role,

@@ -24,6 +24,7 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.last_words import LastWords
@@ -52,14 +53,14 @@ def known_last_words(words: LastWords, logs: Logs) -> Findings:
         )
         of_it = ", of an error that strace injected"
     yield Finding(
-        title=clip(f"{who(first.pid)} said before it ended{of_it}: {first.text.strip()}", 100),
+        title=f"{who(first.pid)} said before it ended{of_it}: {first.text.strip()}",
         role=Role(signature.role) if injected is None else Role.CONTEXT,
         confidence=Confidence.LIKELY if injected is None else Confidence.POSSIBLE,
         cause=cause,
         next_steps=signature.next_steps if injected is None else ("record it without -e inject",),
         evidence=tuple(
             Evidence(
-                f"{item.file.rpartition('/')[2]}:{item.line}",
+                where(item),
                 f"{who(item.pid)} ended here, and had said: {clip(item.text.strip(), 160)}",
             )
             for item in said[:5]

@@ -19,7 +19,7 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import shortened
+from postmortem.diagnose.strace.calls import shortened, where
 from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.diagnose.strace.queries import ASKED_ERRORS
 from postmortem.diagnose.strace.stderr_errors import (
@@ -222,14 +222,14 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
         next_steps=_steps(task, failure, held=held),
         evidence=(
             Evidence(_at(failure), f"{who(failure.pid)} {failure.syscall}{on}: {failure.errno}"),
-            Evidence(f"{end.file.rpartition('/')[2]}:{end.line}", f"exited with {end.code}"),
+            Evidence(where(end), f"exited with {end.code}"),
         ),
         about=Subject(pid=failure.pid or None, path=failure.path, errno=failure.errno),
     )
 
 
 def _at(failure: LastFailure) -> str:
-    return f"{failure.file.rpartition('/')[2]}:{failure.line}"
+    return where(failure)
 
 
 def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.arguments import flags
 from postmortem.diagnose.strace.calls import named, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
@@ -56,7 +57,7 @@ def locked_memory_limit(failures: Failures, logs: Logs) -> Findings:
 def _locks(group: FailedCalls) -> bool:
     if group.first.syscall in ("mlock", "mlock2", "mlockall"):
         return True
-    if group.first.syscall == "mmap" and "MAP_LOCKED" in group.first.text:
+    if group.first.syscall == "mmap" and "MAP_LOCKED" in flags(group.first, 3):
         return True
     rdma = (group.target.path or "").startswith("/dev/infiniband/")
     return rdma and group.errno == "ENOMEM" and group.first.syscall in ("ioctl", "write")

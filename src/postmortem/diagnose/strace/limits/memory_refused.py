@@ -19,13 +19,13 @@ What to do
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
+from postmortem.diagnose.strace.arguments import flags, number
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
-from postmortem.patterns import Pattern
 from postmortem.text import size
 
 _CALLS = (
@@ -33,7 +33,8 @@ _CALLS = (
     "shmat", "shmget", "pkey_mprotect", "memfd_create",
 )  # fmt: skip
 _LIMITS = ("RLIMIT_AS", "RLIMIT_DATA")
-_LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*, \d+, (?P<to>\d+)")
+_LENGTHS = {"mmap": 1, "mmap2": 1, "mprotect": 1, "mremap": 2}
+"""Which argument says how much is asked for."""
 
 
 @rule(
@@ -79,12 +80,12 @@ def _refusals(failures: Failures) -> Iterator[FailedCalls]:
     """
     for group in failures.of("ENOMEM"):
         if group.first.syscall in _CALLS:
-            left = tuple(match for match in group.matches if "MAP_HUGETLB" not in match.text)
+            left = tuple(match for match in group.matches if "MAP_HUGETLB" not in flags(match, 3))
             if left:
                 yield FailedCalls(group.errno, group.target, left)
 
 
 def _asked(match: Match) -> int | None:
     """Return the bytes that a call asked for."""
-    found = _LENGTH.search(match.text)
-    return None if found is None else int(found["length"] or found["to"])
+    place = _LENGTHS.get(match.syscall)
+    return None if place is None else number(match, place)

@@ -15,7 +15,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place_of
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -43,6 +43,6 @@ def too_many_processes(logs: Logs) -> Findings:
                 "ps -eLo user= | sort | uniq -c | sort -n | tail : whose tasks are they?",
                 "fewer threads: OMP_NUM_THREADS=1, fewer DataLoader workers",
             ),
-            evidence=(Evidence(place_of(row), f"{who(row.pid)} {row.syscall}: EAGAIN"),),
+            evidence=(Evidence(where(row), f"{who(row.pid)} {row.syscall}: EAGAIN"),),
             role=weight.role,
         )

@@ -29,7 +29,7 @@ def address_in_use(failures: Failures, logs: Logs) -> Findings:
         return
     group = groups[0]
     peer = group.target.words
-    _, port = host_port(group.target)
+    _, port = host_port(group.target.path)
     yield of_calls(
         logs,
         groups,
@@ -53,13 +53,13 @@ def _counts(logs: Logs, group: FailedCalls) -> bool:
 def _has_it_itself(logs: Logs, group: FailedCalls) -> bool:
     """Return whether the process has the port: of [::] it is taken for 0.0.0.0 too (ipv6(7))."""
     last = group.matches[-1]
-    host, port = host_port(group.target)
+    host, port = host_port(group.target.path)
     return any(
-        (":" in host_port(match.target)[0]) is not (":" in host)
+        (":" in host_port(match.target.path)[0]) is not (":" in host)
         and match.pid == last.pid
         and match.errno is None
         and match.line < last.line
-        and host_port(match.target)[1] == port
+        and host_port(match.target.path)[1] == port
         for match in logs.asked("bind")
     )
 

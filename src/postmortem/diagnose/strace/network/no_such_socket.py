@@ -17,7 +17,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import NEVER_THERE
-from postmortem.diagnose.strace.calls import shortened
+from postmortem.diagnose.strace.calls import shortened, where
 from postmortem.diagnose.strace.peers import failed_connections
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
@@ -44,10 +44,7 @@ def no_such_socket(logs: Logs) -> Findings:
                 "start the server first, or correct the path that the program was given",
             ),
             evidence=(
-                Evidence(
-                    f"{one.file.rpartition('/')[2]}:{one.line}",
-                    clip(f"{who(one.pid)} connect to {one.peer}: ENOENT", 200),
-                ),
+                Evidence(where(one), clip(f"{who(one.pid)} connect to {one.peer}: ENOENT", 200)),
             ),
             role=weight.role,
         )

@@ -19,6 +19,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.strace.calls import place, where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
@@ -104,13 +105,10 @@ def _in_vain(logs: Logs) -> Findings:
             ),
             evidence=(
                 Evidence(
-                    f"{last.file.rpartition('/')[2]}:{last.silent_line}",
+                    place(last.file, last.silent_line),
                     clip(f"{who(last.pid)} {last.silent_text}", 200),
                 ),
-                Evidence(
-                    f"{last.file.rpartition('/')[2]}:{last.line}",
-                    f"connection to {last.peer}: {last.result}",
-                ),
+                Evidence(where(last), f"connection to {last.peer}: {last.result}"),
             ),
         )
         return

@@ -15,7 +15,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place_of, shortened
+from postmortem.diagnose.strace.calls import shortened, where
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
@@ -45,7 +45,7 @@ def lock_file_exists(logs: Logs) -> Findings:
                 f"if nobody holds it: rm {shell_word(path)}, and start again",
             ),
             evidence=(
-                Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {path}: EEXIST", 200)),
+                Evidence(where(row), clip(f"{who(row.pid)} {row.syscall} {path}: EEXIST", 200)),
             ),
             role=weight.role,
         )

@@ -18,6 +18,7 @@ What to do
 from collections.abc import Iterable
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
 from postmortem.facts.syscall_logs import Logs
@@ -87,9 +88,7 @@ def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
 
 
 def _addresses(tasks: tuple[Task, ...]) -> str:
-    words = [
-        task.blocked.text.partition("(")[2].partition(",")[0] for task in tasks if task.blocked
-    ]
+    words = [argument(task.blocked, 0) for task in tasks if task.blocked]
     different = list(dict.fromkeys(words))
     if len(different) == 1:
         return f"one futex, {different[0]}"

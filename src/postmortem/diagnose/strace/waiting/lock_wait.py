@@ -14,6 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.strace.arguments import argument, flags
 from postmortem.diagnose.strace.calls import quoted, shortened
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
@@ -54,8 +55,8 @@ def _for_lock(task: Task) -> bool:
     assert task.blocked is not None
     if task.blocked.syscall == "flock":
         return True
-    words = ("F_SETLKW", "F_OFD_SETLKW")
-    return task.blocked.syscall.startswith("fcntl") and any(w in task.blocked.text for w in words)
+    waits = argument(task.blocked, 1) in ("F_SETLKW", "F_SETLKW64", "F_OFD_SETLKW")
+    return task.blocked.syscall.startswith("fcntl") and waits
 
 
 def _holders(logs: Logs, waiting: Task, path: str) -> list[int]:
@@ -64,5 +65,5 @@ def _holders(logs: Logs, waiting: Task, path: str) -> list[int]:
     for match in logs.asked("flock"):
         if match.target.words == path and match.pid != waiting.pid and match.errno is None:
             taken.pop(match.pid, None)
-            taken[match.pid] = "LOCK_UN" not in match.text and "= ?" not in match.text
+            taken[match.pid] = "LOCK_UN" not in flags(match, 1) and match.returned == 0
     return [pid for pid, held in reversed(taken.items()) if held]

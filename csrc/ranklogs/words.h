@@ -1,0 +1,42 @@
+// Made of knowledge/log_words.toml by generate_words.py.
+#pragma once
+
+#include <string_view>
+
+namespace pm::ranklogs {
+// clang-format off
+
+// Levels of loggers, as they write them at the head of a line.
+inline constexpr std::string_view kLevels[] = {
+    "ERROR", "CRITICAL", "FATAL", "WARNING", "WARN", "INFO", "DEBUG",
+};
+
+// What stands before a colon in the output of any program, and is no host.
+inline constexpr std::string_view kNoHosts[] = {
+    "NOTE", "TRACE", "info", "warning", "error", "debug", "note", "srun", "slurmstepd", "wandb",
+    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun",
+};
+
+// How names of exceptions and warnings end, which are no hosts either.
+inline constexpr std::string_view kNoHostEnds[] = {
+    "Error", "Warning", "Exception",
+};
+
+// What a word has in it that calls its line an error or a warning: such a line is no work.
+inline constexpr std::string_view kWrong[] = {
+    "Error", "ERROR", "WARN", "Warning", "Exception", "Traceback", "FATAL", "CRITICAL",
+};
+
+// Units of time: a number before one tells how long something took, not how much was done.
+inline constexpr std::string_view kUnits[] = {
+    "s", "ms", "us", "ns", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins",
+    "minutes", "hour", "hours", "days", "ago", "millis", "秒", "分", "毫秒",
+};
+
+// How words end that a time stands behind: elapsed, duration, latency.
+inline constexpr std::string_view kTimes[] = {
+    "time", "TIME", "apsed", "took", "ration", "ency", "eta", "ETA",
+};
+
+// clang-format on
+}  // namespace pm::ranklogs

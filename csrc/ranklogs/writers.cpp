@@ -1,0 +1,89 @@
+#include "ranklogs/writers.h"
+
+#include <algorithm>
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr std::size_t kMostLabels = 200000;
+
+}  // namespace
+
+void Writers::hold(Held& held, std::string_view text, std::uint64_t line) {
+  if (texts_.is_crowded()) {
+    texts_.pack([this](const auto& use) {
+      for (const auto& writer : all_) {
+        for (Held& one : writer->words) use(one);
+      }
+    });
+  }
+  texts_.put(held, text);
+  held.line = line;
+  held.plain = held.looked_at = false;
+  held.again = {};
+}
+
+std::vector<std::string> Writers::plain_above(const Writer& writer) const {
+  std::vector<std::string> above;
+  const std::size_t held = writer.words.size();
+  const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
+  for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
+    if (writer.word(k).plain) above.emplace_back(texts_.of(writer.word(k)));
+  }
+  std::reverse(above.begin(), above.end());
+  return above;
+}
+
+std::uint32_t Writers::of(const Prefix& prefix, Log& log) {
+  if (!prefix.any()) return 0;
+  key_.clear();
+  const auto number = [&](char name, std::int64_t value) {
+    if (value < 0) return;
+    key_ += name;
+    key_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const auto text = [&](char name, std::string_view value) {
+    if (value.empty()) return;
+    key_ += name;
+    key_ += value;
+    key_ += '\0';
+  };
+  number('t', prefix.task);
+  number('r', prefix.rank);
+  number('l', prefix.local);
+  number('p', prefix.pid);
+  text('h', prefix.host);
+  text('k', prefix.pod);
+  text('w', prefix.worker);
+  text('s', prefix.section);
+  if (key_ == last_key_) return last_index_;
+  auto found = known_.find(key_);
+  if (found == known_.end()) {
+    if (all_.size() >= kMostLabels) {
+      ++log.nameless;
+      return 0;
+    }
+    found = known_.emplace(key_, static_cast<std::uint32_t>(all_.size())).first;
+    auto writer = std::make_unique<Writer>();
+    writer->label.at_marks.resize(log.marks.size());
+    writer->index = found->second;
+    writer->label.host = prefix.host;
+    writer->label.pod = prefix.pod;
+    writer->label.worker = prefix.worker;
+    writer->label.section = prefix.section;
+    writer->label.local = prefix.local;
+    writer->label.rank = prefix.rank;
+    writer->label.task = prefix.task;
+    writer->label.pid = prefix.pid;
+    all_.push_back(std::move(writer));
+  }
+  last_key_ = key_;
+  last_index_ = found->second;
+  return last_index_;
+}
+
+void Writers::mark() {
+  for (const auto& writer : all_) writer->label.at_marks.push_back(writer->label.lines);
+}
+
+}  // namespace pm::ranklogs

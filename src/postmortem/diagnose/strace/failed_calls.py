@@ -1,0 +1,170 @@
+"""Rules of one shape: a call failed and its errno says why; what they say is a table's."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Rule
+from postmortem.diagnose.strace.calls import (
+    folder_of,
+    in_shared_memory,
+    kernel_table,
+    many,
+    quoted,
+    shortened,
+    times,
+)
+from postmortem.diagnose.strace.peers import (
+    cite_connection,
+    failed_connections,
+    host_port,
+    reached_anything,
+    reached_later,
+)
+from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.knowledge.lookup import lines_of, load_table
+from postmortem.text import counted, shell_word
+
+Row = Mapping[str, Any]
+Test = Callable[[Logs, FailedCalls], bool]
+
+# A terminal that is gone gives EIO to whoever still writes to it.
+_TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
+_DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
+_USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
+"""Of a device; CUDA also tries to make its files, which root alone may."""
+
+
+def on_file_system(_: Logs, group: FailedCalls) -> bool:
+    """Return whether it is room for files that is missing, and of a disk."""
+    return kernel_table(group) is None and not in_shared_memory(group.target)
+
+
+def _of_storage(_: Logs, group: FailedCalls) -> bool:
+    asked = group.first.syscall in ("ioctl", "madvise")
+    return not asked and group.target.path not in _TERMINALS
+
+
+def _of_peer(logs: Logs, group: FailedCalls) -> bool:
+    return group.target.kind == "socket" and not reached_later(logs, group)
+
+
+def _of_other_end(logs: Logs, group: FailedCalls) -> bool:
+    return group.target.kind in ("socket", "pipe") and not reached_later(logs, group)
+
+
+def _unreached(logs: Logs, group: FailedCalls) -> bool:
+    """Return whether a failure is one of a peer that matters.
+
+    getaddrinfo() tries a socket for each address of a name, to sort them: those of IPv6 fail on
+    hosts that have none, and the next one works.
+    """
+    last = group.matches[-1]
+    pid = last.task.thread_of or last.pid
+    return group.target.kind == "socket" and not reached_anything(logs, pid, last.line, worked=True)
+
+
+def _of_path(_: Logs, group: FailedCalls) -> bool:
+    """epoll_ctl() gives ELOOP for descriptors that watch each other: no path has to do with it."""
+    return group.target.source == "argument" or group.target.kind == "file"
+
+
+_COUNTS: Mapping[str, Test] = {
+    "": lambda _, group: bool(group.matches),
+    "device": lambda _, group: (
+        group.first.syscall in _USES and (group.target.path or "").startswith(_DEVICES)
+    ),
+    "file system": lambda _, group: kernel_table(group) is None,
+    "named file": lambda _, group: group.target.path is not None and group.first.syscall != "futex",
+    "other end": _of_other_end,
+    "path": _of_path,
+    "peer": _of_peer,
+    "storage": _of_storage,
+    "unreached": _unreached,
+}
+
+
+def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs) -> Findings:
+    counts = _COUNTS[row.get("counts", "")]
+    found = failures.of(*row["errnos"].split())
+    groups = worst(logs, tuple(group for group in found if counts(logs, group)))
+    if not groups:
+        if "results" in row:
+            yield from _asked_later(row, logs)
+        return
+    group = groups[0]
+    path = (group.target.path or "").encode("utf-8", "surrogateescape")
+    words = {
+        **_named(group.target.words, *host_port(group.target.path)),
+        "others": many(groups[1:]),
+        "calls": times(logs, group),
+        "call": group.first.syscall,
+        "errno": group.errno,
+        "path": quoted(group.target),
+        "folder": folder_of(group.target),
+        "bytes": f"{len(path):,}",
+        "longest": f"{max(map(len, path.split(b'/'))):,}",
+    }
+    words |= {key: str(text).format_map(words) for key, text in means.get(group.errno, {}).items()}
+    yield of_calls(
+        logs,
+        groups,
+        Confidence(row["confidence"]),
+        title=row["title"].format_map(words),
+        cause=row["cause"].format_map(words),
+        next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
+        lasting=row.get("lasting", False),
+        root=Role(row.get("role", "root")),
+    )
+
+
+def _named(words: str, host: str, port: str) -> dict[str, str]:
+    return {
+        "name": shortened(words, 50),
+        "target": words,
+        "host": shell_word(host),
+        "port": shell_word(port),
+    }
+
+
+def _asked_later(row: Row, logs: Logs) -> Findings:
+    """Yield what is found of connections that failed without an errno of a call, if there are any.
+
+    Those of sockets that do not block: what became of them was asked by SO_ERROR.
+    """
+    failed = failed_connections(logs, *row["results"].split())
+    if not failed:
+        return
+    last = failed[-1]
+    words = _named(last.peer, *host_port(last.peer))
+    weight = weigh_fate(logs.fate_of(last.pid, last.line), Confidence.LIKELY)
+    same = [one for one in failed if one.peer == last.peer]
+    count = counted(len(same), "connection")
+    yield Finding(
+        title=row["asked_title"].format_map(words),
+        cause=f"{count} to {last.peer}: {row['asked_meaning']}{weight.words}",
+        confidence=weight.confidence,
+        next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
+        evidence=tuple(cite_connection(one) for one in same[:3]),
+        role=weight.role,
+    )
+
+
+def _rule(row: Row, means: Mapping[str, Row]) -> Rule:
+    def function(failures: Failures, logs: Logs) -> Findings:
+        return _finding(row, means, failures, logs)
+
+    function.__doc__ = row["documentation"]
+    return Rule(row["id"], row["family"], Role.ROOT, lines_of(row["references"]), function)
+
+
+def _rules() -> tuple[Rule, ...]:
+    table = load_table("failed_calls.toml")
+    return tuple(
+        _rule(row, {one["errno"]: one for one in table["means"] if one["rule"] == row["id"]})
+        for row in table["rule"]
+    )
+
+
+RULES = _rules()
