@@ -76,7 +76,7 @@ def _written(log: Path) -> tuple[str, ...]:
     return ("strace", "-y", "-s", "0", *traced(log, "write,process")[1:])
 
 
-def _kernel(path: Path, pid: str, name: str) -> None:
+def killed_by_kernel(path: Path, pid: int | str, name: str) -> None:
     path.write_text(_KERNEL.format(pid=pid, name=name))
 
 
@@ -106,14 +106,14 @@ def survived_disk(folder: Path) -> None:
             env={"CKPT": str(place)},
             before=_written(folder / "calls.strace"),
         )
-    _kernel(folder / "dmesg.txt", _pid((folder / "job.log").read_text(), 2), "python3")
+    killed_by_kernel(folder / "dmesg.txt", _pid((folder / "job.log").read_text(), 2), "python3")
 
 
 @case
 def frightening(folder: Path) -> None:
     """A job that did well, with errors that it caught; the kernel killed a browser."""
     torchrun(folder, "0=frightening", "2=frightening", program=JOB)
-    _kernel(folder / "dmesg.txt", "77123", "chrome")
+    killed_by_kernel(folder / "dmesg.txt", "77123", "chrome")
 
 
 @case
@@ -123,7 +123,7 @@ def worker_killed_quietly(folder: Path) -> None:
     torchrun(folder, "1=worker-kill", program=JOB, before=calls)
     killed = re.search(r"(?m)^(\d+) \+\+\+ killed by SIGKILL", (folder / "strace.txt").read_text())
     assert killed
-    _kernel(folder / "kern.log", killed[1], "pt_data_worker")
+    killed_by_kernel(folder / "kern.log", killed[1], "pt_data_worker")
 
 
 @case

@@ -303,7 +303,7 @@ def main() -> None:
     """Record the incidents that are named, or all."""
     import resource
 
-    from corpus.incidents import joined, silent  # noqa: F401  their cases join CASES
+    from corpus.incidents import beside, joined, silent  # noqa: F401  their cases join CASES
 
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     runs = HERE / "runs"

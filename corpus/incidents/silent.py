@@ -14,7 +14,7 @@ from corpus.incidents.make import ENV, JOB, case, postmortem, reported, torchrun
 RANKS = range(3)
 
 
-def _until(done: Callable[[], bool], seconds: int = 60) -> None:
+def until(done: Callable[[], bool], seconds: int = 60) -> None:
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
@@ -22,7 +22,7 @@ def _until(done: Callable[[], bool], seconds: int = 60) -> None:
         time.sleep(0.3)
 
 
-def _pids(folder: Path, log: str = "job.log") -> dict[int, int]:
+def ranks_pids(folder: Path, log: str = "job.log") -> dict[int, int]:
     found = re.findall(r"rank (\d+) of \d+ is pid (\d+)", (folder / log).read_text())
     return {int(rank): int(pid) for rank, pid in found}
 
@@ -33,13 +33,13 @@ def _children(pid: int) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def _look(folder: Path, after: float = 6) -> Callable[[subprocess.Popen[bytes]], None]:
+def look_at_all(folder: Path, after: float = 6) -> Callable[[subprocess.Popen[bytes]], None]:
     """Return what looks at the stacks of all ranks and their children, once the job stands."""
 
     def look(_: subprocess.Popen[bytes]) -> None:
-        _until(lambda: (folder / "job.log").read_text().count("step 2 ") > 0)
+        until(lambda: (folder / "job.log").read_text().count("step 2 ") > 0)
         time.sleep(after)
-        pids = list(_pids(folder).values())
+        pids = list(ranks_pids(folder).values())
         pids += [child for pid in pids for child in _children(pid)]
         (folder / "hang.json").write_text(postmortem("hang", *map(str, pids), "--json"))
 
@@ -81,13 +81,13 @@ def swallowed(folder: Path) -> None:
 @case
 def pipe_kept_open(folder: Path) -> None:
     """Rank 0 reads from a script that has ended; what the script started keeps the pipe."""
-    torchrun(folder, "0=evaluate", program=JOB, env={"TIMEOUT": "25"}, after=_look(folder))
+    torchrun(folder, "0=evaluate", program=JOB, env={"TIMEOUT": "25"}, after=look_at_all(folder))
 
 
 @case
 def stopped(folder: Path) -> None:
     """Somebody stopped rank 1 (SIGSTOP); torchrun kills it in the end."""
-    torchrun(folder, "1=stop", program=JOB, env={"TIMEOUT": "20"}, after=_look(folder))
+    torchrun(folder, "1=stop", program=JOB, env={"TIMEOUT": "20"}, after=look_at_all(folder))
 
 
 @case
@@ -111,7 +111,7 @@ def other_node(folder: Path) -> None:
 @case
 def crossed_locks(folder: Path) -> None:
     """Two threads of rank 1 hold what the other one waits for."""
-    torchrun(folder, "1=crossed", program=JOB, env={"TIMEOUT": "25"}, after=_look(folder))
+    torchrun(folder, "1=crossed", program=JOB, env={"TIMEOUT": "25"}, after=look_at_all(folder))
 
 
 @case
@@ -126,7 +126,7 @@ def time_limit_then_done(folder: Path) -> None:
     """The first run reached its time limit, the second one did well."""
 
     def stop(job: subprocess.Popen[bytes]) -> None:
-        _until(lambda: "step 2 " in (folder / "slurm-4410.out").read_text())
+        until(lambda: "step 2 " in (folder / "slurm-4410.out").read_text())
         job.send_signal(signal.SIGTERM)
 
     torchrun(folder, program=JOB, log="slurm-4410.out", env={"PAUSE": "2"}, after=stop)

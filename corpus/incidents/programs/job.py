@@ -5,8 +5,12 @@ N-th attempt of torchrun only.
 """
 
 import ctypes
+import fcntl
 import logging
+import mmap
 import os
+import queue
+import resource
 import signal
 import subprocess
 import sys
@@ -96,6 +100,33 @@ def deep(level):
     return list(map(deep, [level + 1]))
 
 
+def wait_for_others(path):
+    """Stand before a file's lock that a program of somebody else holds."""
+    with Path(path).open("w") as shared:
+        LOG.info("waiting for the shard index")
+        fcntl.flock(shared, fcntl.LOCK_EX)
+
+
+def starved():
+    """Wait for what a thread would bring that has died."""
+    rows = queue.Queue()
+
+    def prefetch():
+        raise ValueError("shard-00017.jsonl: record 13: unexpected end of JSON")
+
+    threading.Thread(target=prefetch, name="prefetch", daemon=True).start()
+    rows.get()
+
+
+def shrunk(path):
+    """Read a mapped file that somebody cuts meanwhile."""
+    Path(path).write_bytes(bytes(mmap.PAGESIZE * 8))
+    with Path(path).open("rb") as shard:
+        mapped = mmap.mmap(shard.fileno(), 0, prot=mmap.PROT_READ)
+    os.truncate(path, mmap.PAGESIZE)
+    LOG.info("read %d bytes", len(mapped[mmap.PAGESIZE :]))
+
+
 def flight():
     """Write PyTorch's own record of the collectives."""
     from torch._C._distributed_c10d import _dump_fr_trace
@@ -126,8 +157,20 @@ def fail(fault, model):
             LOG.exception("cannot save to %s; saving to the second place", os.environ["CKPT"])
             save(model.state_dict(), ".", "second_3.pt")
             LOG.info("saved")
+    if fault == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+        save({"weight": torch.ones(64, 64)}, ".", "step_3.pt")
     if fault == "lock":
         locked()
+    if fault == "outsider":
+        wait_for_others("shards.lock")
+    if fault == "starved":
+        starved()
+    if fault == "gather":
+        LOG.info("evaluate")
+        dist.all_gather([torch.ones(1) for _ in range(dist.get_world_size())], torch.ones(1))
+    if fault == "shrunk":
+        shrunk("shard-00003.bin")
     if fault == "sleep":
         time.sleep(3600)
     if fault == "stop":

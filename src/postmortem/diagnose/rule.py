@@ -28,13 +28,15 @@ from postmortem.report.model import (
     ordered,
 )
 
+TITLE_LETTERS = 100
+
 
 @record
 class Finding:
     """What a rule concludes; the engine adds the rule's id, role and references."""
 
     title: str
-    """Cut where it is longer than a title may be."""
+    """Cut where it is longer than `title_letters`."""
     cause: str
     confidence: Confidence
     next_steps: tuple[str, ...]
@@ -57,9 +59,8 @@ class Finding:
     """Of this case, in place of those of the rule."""
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings this case explains: they yield to it as `yields_as` says."""
+    title_letters: int = TITLE_LETTERS
 
-
-TITLE_LETTERS = 100
 
 ANY_REASON = ("*",)
 """What a rule yields to that only says how the process ended, not why."""
@@ -225,7 +226,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
         role = finding.role or item.role
         diagnosis = Diagnosis(
             id=item.id,
-            title=clip(finding.title, TITLE_LETTERS),
+            title=clip(finding.title, finding.title_letters),
             role=role,
             confidence=finding.confidence,
             cause=finding.cause,

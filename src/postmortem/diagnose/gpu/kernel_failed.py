@@ -23,7 +23,6 @@ from postmortem.diagnose.gpu.words import (
     line_of,
     triple,
 )
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_core import GpuCore, GpuFault
 from postmortem.knowledge.cuda_exceptions import REFERENCE, CudaException, cuda_exception
@@ -56,7 +55,8 @@ def _finding(core: GpuCore, fault: GpuFault, what: CudaException, *, first: bool
     if what.exact == "device" and len({one.grid for one in core.stands}) == 1:
         sure = fault.has_thread  # nothing else ran
     return Finding(
-        title=clip(f"{kernel or 'a kernel'} failed with {what.words}{at}{_who(fault, what)}", 140),
+        title=f"{kernel or 'a kernel'} failed with {what.words}{at}{_who(fault, what)}",
+        title_letters=140,
         cause=cause,
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         next_steps=(*what.next_steps, *how_to_know_more(core, fault, line)),

@@ -19,7 +19,6 @@ from postmortem.diagnose.gpu.words import (
     line_of,
     triple,
 )
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.knowledge.cuda_exceptions import REFERENCE
@@ -33,11 +32,9 @@ def kernel_trapped(core: GpuCore) -> Findings:
     kernel = kernel_of_fault(core, fault)
     line = line_of(fault.frames[0]) if fault.frames else None
     yield Finding(
-        title=clip(
-            f"{kernel or 'a kernel'} stopped itself{f' at {line}' if line else ''}, in "
-            f"block {triple(fault.first.block)}, thread {triple(fault.first.thread)}",
-            120,
-        ),
+        title=f"{kernel or 'a kernel'} stopped itself{f' at {line}' if line else ''}, in "
+        f"block {triple(fault.first.block)}, thread {triple(fault.first.thread)}",
+        title_letters=120,
         cause="A warp stands at a trap or a breakpoint of the kernel's own code: usually a check "
         "that failed.",
         confidence=Confidence.LIKELY,

@@ -16,7 +16,6 @@ What to do
 """
 
 from postmortem.diagnose.gpu.words import line_of, short_kernel
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.facts.gpu_core import GpuCore, GpuStand
 from postmortem.text import counted
@@ -52,7 +51,8 @@ def kernels_stand(core: GpuCore) -> Findings:
         cause = "The dump shows one moment: it does not say whether the kernel hangs or runs."
         steps = ("write a second dump some seconds later: warps that still stand there hang",)
     yield Finding(
-        title=clip(title, 120),
+        title=title,
+        title_letters=120,
         cause=cause,
         confidence=Confidence.POSSIBLE,
         next_steps=steps,

@@ -48,7 +48,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
         masks = all(map(_is_mask, bad))
         what = "masks" if masks else "what waits for a first value"
         yield Finding(
-            title=clip(f"Inf in {_names(bad)}: {what} may hold it on purpose", 100),
+            title=f"Inf in {_names(bad)}: {what} may hold it on purpose",
             cause="only tensors that are masks, or the best value so far, by their names hold Inf, "
             "and none holds NaN",
             confidence=Confidence.POSSIBLE,
@@ -58,7 +58,8 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
         )
         return
     yield Finding(
-        title=clip(_title(bad, floats, whole, state) + _where(bad, told), 120),
+        title=_title(bad, floats, whole, state) + _where(bad, told),
+        title_letters=120,
         cause=_cause(bad, floats, whole, state),
         confidence=Confidence.CERTAIN,
         next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state, order),
