@@ -12,11 +12,12 @@ from postmortem import underway
 from postmortem.errors import EvidenceError
 
 _TRIES = 100
-_REASONS = {
+NO_ROOM = {
     errno.ENOSPC: "no space left there",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "files there (or ulimit -f) may not be larger",
 }
+"""Errors of writing that mean that a place is full, in words."""
 
 
 def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tuple[int, Path]:
@@ -35,6 +36,21 @@ def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tupl
         except FileExistsError:
             path = final.with_name(f"{stem}.{os.urandom(4).hex()}.{kind}")
     return os.open(path, flags, mode), path
+
+
+@contextlib.contextmanager
+def new_file(final: Path, kind: str = "partial", mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a new file that gets the name `final` once the context ends well; raises OSError.
+
+    What was there before stays until then.
+    """
+    descriptor, path = create_beside(final, kind, mode)
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            yield stream
+        path.replace(final)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -77,5 +93,5 @@ def check_place(path: Path) -> Path:
 
 def cannot_write(path: Path, error: OSError) -> EvidenceError:
     """Return what is wrong with writing to that place."""
-    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    reason = NO_ROOM.get(error.errno or 0) or error.strerror or str(error)
     return EvidenceError(str(path), f"cannot be written: {reason}")

@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from dataclasses import replace as replace
 else:
 
     def replace(record: T, **changes: object) -> T:
         """Return a copy with some fields changed, as `dataclasses.replace` does."""
         return type(record)(**{**record.__dict__, **changes})
+
+
+def of_row(kind: type[T], row: Mapping[str, Any], /, **given: Any) -> T:
+    """Return a record of the fields that are given, and of those that a row has by their names.
+
+    A field that neither has keeps its default.
+    """
+    names = cast(Any, kind).__match_args__
+    return kind(**{**{name: row[name] for name in names if name in row}, **given})
 
 
 def is_record(value: object) -> bool:

@@ -253,10 +253,8 @@ def _fault(raw: dict[str, Any]) -> Fault:
     if "file" in entry:
         entry["file"] = MappedFile(**entry["file"])
     if "instruction" in entry:
-        code = bytes.fromhex(entry["instruction"].pop("code", ""))
-        entry["instruction"] = Instruction(
-            **{"pc": entry["pc"].value, "code": code, **entry["instruction"]}
-        )
+        told = {"pc": entry["pc"].value, "code": "", **entry["instruction"]}
+        entry["instruction"] = Instruction(**{**told, "code": bytes.fromhex(told["code"])})
     return Fault(**_tuples(entry))
 
 

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from postmortem.text import parse_size
+
 
 def whole(low: int, high: int, what: str = "") -> Callable[[str], int]:
     """Return what takes a whole number in a range; `what` it is, if not just a number."""
@@ -44,8 +46,6 @@ ranks_of_job = whole(1, 99_999_999, "a number of ranks")
 
 def size_in_bytes(text: str, least: int = 1 << 20) -> int:
     """Return the bytes of ``512M``."""
-    from postmortem.run.memory import parse_size
-
     try:
         return parse_size(text, least)
     except (ValueError, OverflowError):

@@ -2,6 +2,7 @@
 
 import argparse
 
+from postmortem.cli.arguments import number
 from postmortem.cli.output import add_report_options, emit
 
 SUMMARY = "tell at which module two flight files or traces part"
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="the other")
     parser.add_argument(
         "--tolerance",
-        type=_tolerance,
+        type=number(0, 1, "a number from 0 to 1"),
         default=0.01,
         metavar="X",
         help="how much the largest |x| may differ, relative to its size; more where data types "
@@ -40,16 +41,6 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.diff import analyse
 
     return emit(analyse(args.a, args.b, tolerance=args.tolerance, batches=args.batches), args)
-
-
-def _tolerance(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return number
 
 
 def _batches(text: str) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,20 +147,15 @@ def _engine(args: argparse.Namespace) -> Engine:
 def _nodes_of(job: str) -> str:
     """Return the node list of a job of SLURM; raises NoHosts."""
     from postmortem.facts.host_names import NoHosts
+    from postmortem.readers.answers import answer_of
 
-    command = ["squeue", "--noheader", "--format=%N", "--jobs", job]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30
-        )
-    except FileNotFoundError:
-        raise NoHosts("--job needs SLURM's squeue; give -w HOSTS") from None
-    except subprocess.TimeoutExpired:
-        raise NoHosts("squeue does not answer; give -w HOSTS") from None
-    if done.returncode or not done.stdout.strip():
-        said = (done.stderr.strip().splitlines() or ["it has no nodes now"])[-1]
-        raise NoHosts(f"job {job}: {said}")
-    return done.stdout.strip()
+    done = answer_of(["squeue", "--noheader", "--format=%N", "--jobs", job], seconds=30)
+    if isinstance(done, str):
+        raise NoHosts(f"SLURM's squeue, which --job needs, {done}; give -w HOSTS")
+    nodes, errors = (text.decode(errors="replace").strip() for text in (done.stdout, done.stderr))
+    if done.returncode or not nodes:
+        raise NoHosts(f"job {job}: {(errors.splitlines() or ['it has no nodes now'])[-1]}")
+    return nodes
 
 
 def _folder(args: argparse.Namespace) -> Path | None:

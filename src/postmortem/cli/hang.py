@@ -23,6 +23,8 @@ A pid stands for itself and for all that it started: that of torchrun is enough.
 stopped for a fraction of a second while it is read, and always let go; --no-stop reads it as it
 runs. Put the JSON of several nodes into one folder for postmortem logs.
 """
+INTERRUPTED = "no process was left stopped"
+"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,16 +135,12 @@ def run(args: argparse.Namespace) -> int:
         verbose=args.verbose,
         redact=not args.no_redact,
     )
-    try:
-        with interruptible(), Status() as status:
-            progress = status if sys.stderr.isatty() and not args.quiet else None
-            if args.watch is None:
-                report = analyse(options, progress)
-            else:
-                report = until_stuck(options, args.watch, progress)
-    except KeyboardInterrupt:
-        print("postmortem: interrupted; no process was left stopped", file=sys.stderr)
-        raise
+    with interruptible(), Status() as status:
+        progress = status if sys.stderr.isatty() and not args.quiet else None
+        if args.watch is None:
+            report = analyse(options, progress)
+        else:
+            report = until_stuck(options, args.watch, progress)
     return emit(timed(report, began), args)
 
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from postmortem.cli.arguments import size_in_bytes
+from postmortem.cli.arguments import number, size_in_bytes
 
 SUMMARY = "have the kernel hand each core to postmortem: a slim core and its verdict"
 EXAMPLES = """\
@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what they may take together; the oldest are removed (default: 10G)",
     )
     parser.add_argument(
-        "--days", type=_days, metavar="N", default=30.0, help="how long they are kept (default: 30)"
+        "--days",
+        type=number(0, 36500, "a number of days", above=True),
+        metavar="N",
+        default=30.0,
+        help="how long they are kept (default: 30)",
     )
     parser.add_argument(
         "--socket",
@@ -97,13 +101,3 @@ def _folder(text: str) -> Path:
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not an absolute path")
     return Path(text)
-
-
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = -1.0
-    if not 0 < days <= 36500:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
-    return days

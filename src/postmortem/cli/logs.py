@@ -15,6 +15,8 @@ examples:
   postmortem logs node*.err --world-size 64
   postmortem logs tlogs/ --split by-rank/
 """
+INTERRUPTED = "no report was written"
+"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +62,11 @@ def _explain(args: argparse.Namespace) -> int:
     options = RankLogOptions(
         world_size=args.world_size, verbose=args.verbose, redact=not args.no_redact
     )
-    try:
-        if args.split is not None:
-            from postmortem.analyses.ranklogs import analyse_and_split
+    if args.split is not None:
+        from postmortem.analyses.ranklogs import analyse_and_split
 
-            report, said = analyse_and_split(args.logs, args.split, options)
-            print(f"postmortem: {said}", file=sys.stderr)
-        else:
-            report = analyse(args.logs, options)
-    except KeyboardInterrupt:
-        print("postmortem: interrupted; no report was written", file=sys.stderr)
-        raise
+        report, said = analyse_and_split(args.logs, args.split, options)
+        print(f"postmortem: {said}", file=sys.stderr)
+    else:
+        report = analyse(args.logs, options)
     return emit(timed(report, began), args)

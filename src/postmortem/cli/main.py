@@ -141,7 +141,13 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
         prepare(args)
     if contained:
         _limit(args, words)
-    code = commands[args.command].run(args)
+    try:
+        code = commands[args.command].run(args)
+    except KeyboardInterrupt:
+        told = getattr(commands[args.command], "INTERRUPTED", None)
+        if told is not None:
+            print(f"postmortem: interrupted; {told}", file=sys.stderr)
+        raise
     assert isinstance(code, int)
     return code
 

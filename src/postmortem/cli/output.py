@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO, TypedDict
 from postmortem import underway
 from postmortem.cli.arguments import whole
 from postmortem.errors import Refusal
-from postmortem.partial import create_beside
+from postmortem.partial import new_file
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -316,15 +316,10 @@ def _write_file(path: Path, text: str) -> None:
         if final.exists() and not stat.S_ISREG(final.stat().st_mode):
             final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
-        descriptor, partial = create_beside(final)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                if final.exists():
-                    os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
-            partial.replace(final)
-        finally:
-            partial.unlink(missing_ok=True)
+        with new_file(final) as stream:
+            stream.write(text.encode())
+            if final.exists():
+                os.fchmod(stream.fileno(), stat.S_IMODE(final.stat().st_mode))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Self, TextIO
 
+from postmortem.text import size
+
 WORTH_BYTES = 200 << 20
 """A smaller input is read before anybody has looked at the bar."""
 
@@ -154,21 +156,13 @@ def bar(done: int, total: int, seconds: float) -> str:
     """Return the line: a bar, the share, sizes, speed and the time that is left."""
     share = min(1.0, done / total) if total else 1.0
     full = int(share * _CELLS)
-    words = f"[{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}  {_size(done)} of {_size(total)}"
+    words = f"[{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}  {size(done)} of {size(total)}"
     if seconds > 0.5 and done:
         speed = done / seconds
-        words += f"  {_size(speed)}/s"
+        words += f"  {size(int(speed))}/s"
         if share < 1:
             words += f"  {(total - done) / speed:.0f} s left"
     return words
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def _offset(descriptor: int) -> int:

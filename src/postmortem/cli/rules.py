@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import page_width, write_text
@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
             _complain(args.id, ids)
             return 2
     if args.find is not None:
-        rules = [item for item in rules if _has(args.find, _words_of_rule(item))]
-        known = [item for item in known if _has(args.find, _words_of_signature(item))]
-        found = [item for item in found if _has(args.find, _words_of_bug(item))]
+        rules = [item for item in rules if _has(args.find, _row(item))]
+        known = [item for item in known if _has(args.find, vars(item))]
+        found = [item for item in found if _has(args.find, vars(item))]
     if args.json:
         write_text(_json(rules, known, found))
     elif args.id is not None:
@@ -74,23 +74,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _has(wanted: str, words: Iterable[str | None]) -> bool:
-    return wanted.casefold() in "\n".join(filter(None, words)).casefold()
+def _has(wanted: str, row: Mapping[str, object]) -> bool:
+    from postmortem.report.strings import strings
+
+    return wanted.casefold() in "\n".join(strings(tuple(row.values()))).casefold()
 
 
-def _words_of_rule(item: Rule) -> tuple[str, ...]:
-    return (item.id, item.family, item.role.value, item.documentation, *item.references)
-
-
-def _words_of_signature(item: Signature) -> Iterator[str | None]:
-    yield from (item.id, item.family, item.role, item.cause, item.pattern, item.sign, item.rule)
-    yield from (item.reference, item.versions, *item.where)
-    yield from (*item.next_steps, *item.frames, *item.samples)
-
-
-def _words_of_bug(item: KnownBug) -> Iterator[str]:
-    yield from (item.id, item.library, item.title, item.cause, item.reference, item.fixed_in)
-    yield from (*item.affected, *item.work_around, *_shown_by(item))
+def _row(item: Rule) -> dict[str, object]:
+    return {
+        "id": item.id,
+        "family": item.family,
+        "role": item.role.value,
+        "summary": _first_line(item),
+        "documentation": item.documentation,
+        "references": item.references,
+    }
 
 
 def _shown_by(item: KnownBug) -> Iterator[str]:
@@ -219,17 +217,7 @@ def _json(rules: Sequence[Rule], known: Sequence[Signature], bugs: Sequence[Know
         "schema": "postmortem/1",
         "kind": "rules",
         "tool": {"version": __version__},
-        "rules": [
-            {
-                "id": item.id,
-                "family": item.family,
-                "role": item.role.value,
-                "summary": _first_line(item),
-                "documentation": item.documentation,
-                "references": item.references,
-            }
-            for item in rules
-        ],
+        "rules": [_row(item) for item in rules],
         "signatures": [vars(item) for item in known],
         "bugs": [vars(item) for item in bugs],
     }

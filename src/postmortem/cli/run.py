@@ -97,22 +97,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command and return its status."""
     command = behind_dashes(args)
+    from postmortem.records import of_row
     from postmortem.run.options import RunOptions
 
-    options = RunOptions(
-        command=tuple(command),
-        sync=args.sync,
-        cpu=args.cpu,
-        numerics=args.numerics,
-        strace=args.strace,
-        memory=args.memory,
-        repeat=args.repeat,
-        timeout=args.timeout,
-        fresh=args.fresh,
-        into=args.into,
-        pack=args.pack,
-        redact=not args.no_redact,
-    )
+    options = of_row(RunOptions, vars(args), command=tuple(command), redact=not args.no_redact)
     refusal = _refusal(options)
     if refusal is not None:
         raise Refusal(refusal)

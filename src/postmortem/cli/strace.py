@@ -21,6 +21,8 @@ examples:
   zcat strace.txt.gz | postmortem strace - --find "EACCES path=/data/*"
   postmortem strace --attach 4711 --seconds 10
 """
+INTERRUPTED = "nothing was written"
+"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,14 +135,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.logs:
         args.parser.error("name a log, a folder with logs, or -")
-    try:
-        return _explain(args)
-    except KeyboardInterrupt:
-        print("postmortem: interrupted; nothing was written", file=sys.stderr)
-        raise
-
-
-def _explain(args: argparse.Namespace) -> int:
     from postmortem.cli.straceout import reading
 
     began = time.monotonic()

@@ -15,6 +15,8 @@ examples:
   postmortem triage evidence.tar.gz --json
   postmortem job-4711/                      the same: triage is what no command means
 """
+INTERRUPTED = "no report was written"
+"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +45,7 @@ def run(args: argparse.Namespace) -> int:
     options = TriageOptions(
         world_size=args.world_size, verbose=args.verbose, redact=not args.no_redact
     )
-    try:
-        with Status() as status:
-            shown = sys.stderr.isatty() and not args.quiet
-            report = analyse(args.paths, options, status if shown else None)
-    except KeyboardInterrupt:
-        print("postmortem: interrupted; no report was written", file=sys.stderr)
-        raise
+    with Status() as status:
+        shown = sys.stderr.isatty() and not args.quiet
+        report = analyse(args.paths, options, status if shown else None)
     return emit(timed(report, began), args)

@@ -164,28 +164,28 @@ class GpuCore:
     expected_bytes: int
     driver: str | None
     """``"570.86"``; None: the driver is older than r565."""
-    cuda: str | None
-    written: int | None
-    """Seconds since 1970."""
     devices: tuple[GpuDevice, ...]
-    kernels: tuple[GpuKernel, ...]
-    faults: tuple[GpuFault, ...]
-    """The most exact first."""
-    stands: tuple[GpuStand, ...]
-    """Most warps first."""
-    stands_left_out: int
-    kernels_left_out: int
-    blocks: int
-    warps: int
-    threads: int
-    contexts: tuple[tuple[int, int], ...]
-    """(place of the device, thread of the process that owns it) of each."""
     modules: int
     modules_with_code: int
-    modules_with_lines: int
     global_bytes: int
-    shared_bytes: int
-    local_bytes: int
+    cuda: str | None = None
+    written: int | None = None
+    """Seconds since 1970."""
+    kernels: tuple[GpuKernel, ...] = ()
+    faults: tuple[GpuFault, ...] = ()
+    """The most exact first."""
+    stands: tuple[GpuStand, ...] = ()
+    """Most warps first."""
+    stands_left_out: int = 0
+    kernels_left_out: int = 0
+    blocks: int = 0
+    warps: int = 0
+    threads: int = 0
+    contexts: tuple[tuple[int, int], ...] = ()
+    """(place of the device, thread of the process that owns it) of each."""
+    modules_with_lines: int = 0
+    shared_bytes: int = 0
+    local_bytes: int = 0
     registers: GpuRegisters | None = None
     pid: int | None = None
     """Of the process, where the file's name says it."""

@@ -1,7 +1,6 @@
 """What ``hang``, ``doctor``, ``net`` and ``collect`` are on many nodes."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from postmortem.facts.fleet import Crash, Fleet, Part, merge, merge_all
 from postmortem.facts.source import Problem
 from postmortem.fleet.answers import part_of
 from postmortem.fleet.engines import Engine, ask
-from postmortem.partial import create_beside
+from postmortem.partial import new_file
 from postmortem.records import replace
 
 KINDS = {"hang": ("hang",), "doctor": ("doctor",), "net": ("net",), "collect": ("cores", "core")}
@@ -96,10 +95,8 @@ async def _fetch(engine: Engine, crash: Crash, folder: Path) -> tuple[str, str, 
     name = "".join(char for char in crash.hash if char.isalnum())[:32]
     target = folder / f"core.{name}"
     try:
-        descriptor, partial = create_beside(target)
-        with os.fdopen(descriptor, "wb") as stream:
+        with new_file(target) as stream:
             stream.write(whole)
-        partial.replace(target)
     except OSError as failure:
         return Problem(str(target), f"cannot be written: {failure.strerror}")
     return crash.hash, str(target), len(whole)

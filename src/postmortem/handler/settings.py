@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from postmortem.partial import create_beside
+from postmortem.partial import new_file
 from postmortem.records import record
 
 HOME = Path("/var/lib/postmortem")
@@ -53,13 +53,8 @@ def forget() -> None:
 def write_private(path: Path, text: str, mode: int) -> None:
     """Put a file of root's in its place, whole; raises OSError."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    descriptor, new = create_beside(path, "new", mode)
-    try:
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(text)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    with new_file(path, "new", mode) as stream:
+        stream.write(text.encode())
 
 
 def own_command(words: Sequence[str]) -> list[str]:

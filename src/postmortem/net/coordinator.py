@@ -5,7 +5,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from postmortem.facts.net import (
     LARGE,
@@ -43,6 +43,7 @@ _MOST_LARGEST = 3
 _AT_ONCE = 256
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 class Coordinator:
@@ -180,28 +181,24 @@ class Coordinator:
         """Tell each of all others; they say whose names lead elsewhere with them."""
         began = time.monotonic()
         message: dict[str, object] = {"do": "peers", "nodes": list(self._nodes.values())}
-        answers = await self._ask_all(dict.fromkeys(self._nodes, message), "names", 60)
-        for number, rows in answers.items():
-            try:
-                self._misnamed += decode(tuple[Misnamed, ...], rows)
-            except WireError as error:
-                self._lose(number, f"in stage names it {error}")
+        asked = dict.fromkeys(self._nodes, message)
+        for found in (await self._ask_all(asked, "names", 60, tuple[Misnamed, ...])).values():
+            self._misnamed += found
         self._stage("names", began, failed=bool(self._misnamed))
 
     async def _ask_all(
-        self, asked: dict[int, dict[str, object]], stage: str, seconds: float
-    ) -> dict[int, list[Any]]:
-        """Ask several at once; who does not answer in time, or answers rubbish, is lost."""
+        self, asked: dict[int, dict[str, object]], stage: str, seconds: float, rows: type[T]
+    ) -> dict[int, T]:
+        """Ask several at once for `rows`; who does not answer so, and in time, is lost."""
 
-        async def one(number: int, message: dict[str, object]) -> list[Any] | None:
+        async def one(number: int, message: dict[str, object]) -> T | None:
             reader, writer = self._members[number]
             try:
                 writer.write(encoded(message))
                 reply = await read_line(reader, seconds)
-                rows = reply.get("rows")
-                if reply.get("did") != message["do"] or not isinstance(rows, list):
+                if reply.get("did") != message["do"]:
                     raise WireError("answered something else")
-                return rows
+                return decode(rows, reply.get("rows"))
             except TimeoutError:
                 why = f"no answer in stage {stage}"
             except OSError:
@@ -213,7 +210,7 @@ class Coordinator:
 
         here = [number for number in asked if number in self._members]
         found = await asyncio.gather(*(one(number, asked[number]) for number in here))
-        return {number: rows for number, rows in zip(here, found, strict=True) if rows is not None}
+        return {number: told for number, told in zip(here, found, strict=True) if told is not None}
 
     def _lose(self, number: int, why: str) -> None:
         host = self._nodes[number].host if number in self._nodes else None
@@ -245,15 +242,12 @@ class Coordinator:
         return turns
 
     async def _keep(self, asked: dict[int, dict[str, object]], stage: str, seconds: float) -> None:
-        answers = await self._ask_all(asked, stage, seconds)
-        for number, rows in answers.items():
-            try:
-                for probe in decode(tuple[Probe, ...], rows):
-                    if probe.source != number:
-                        raise WireError("spoke for another node")
-                    self._probes[number, probe.target, probe.way] = probe
-            except WireError as error:
-                self._lose(number, f"in stage {stage} it {error}")
+        answers = await self._ask_all(asked, stage, seconds, tuple[Probe, ...])
+        for number, probes in answers.items():
+            if any(probe.source != number for probe in probes):
+                self._lose(number, f"in stage {stage} it spoke for another node")
+                continue
+            self._probes |= {(number, one.target, one.way): one for one in probes}
 
     def _given_up(self) -> set[int]:
         tried: dict[int, tuple[int, int]] = {}
@@ -294,12 +288,9 @@ class Coordinator:
                 if other is None or number > other or {number, other} & gone:
                     continue
                 asked[number] = {"do": "flood", "target": other, "bytes": FLOOD}
-            answers = await self._ask_all(asked, "speed", self._at.seconds * 10)
-            for number, rows in answers.items():
-                try:
-                    self._speeds += decode(tuple[Speed, ...], rows)
-                except WireError as error:
-                    self._lose(number, f"in stage speed it {error}")
+            seconds = self._at.seconds * 10
+            for found in (await self._ask_all(asked, "speed", seconds, tuple[Speed, ...])).values():
+                self._speeds += found
         self._stage("speed", began, failed=False, detail=f"{len(self._speeds)} measured")
 
     async def _reduce(self) -> None:
@@ -315,13 +306,9 @@ class Coordinator:
             place = Place(backend, self._at.host, _free_port(), tuple(here), 30.0)
             message: dict[str, object] = {"do": "collective", "place": place}
             self._say(f"{backend}: an all-reduce of {len(here)} nodes")
-            answers = await self._ask_all(dict.fromkeys(here, message), backend, 240)
-            found: list[Collective] = []
-            for number, rows in answers.items():
-                try:
-                    found += decode(tuple[Collective, ...], rows)
-                except WireError as error:
-                    self._lose(number, f"in stage {backend} it {error}")
+            asked = dict.fromkeys(here, message)
+            answers = await self._ask_all(asked, backend, 240, tuple[Collective, ...])
+            found = [one for told in answers.values() for one in told]
             self._collectives += found
             bad = len(here) - sum(one.stage == "done" for one in found)
             self._stage(backend, began, failed=bad > 0, detail=f"all-reduce of {len(here)} nodes")

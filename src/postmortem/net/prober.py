@@ -12,6 +12,7 @@
 """
 
 import asyncio
+import errno
 import os
 import secrets
 import socket
@@ -28,6 +29,7 @@ _MOST_LARGE = 1 << 20
 _MOST_FLOOD = 1 << 30
 _MOST_AT_ONCE = 512
 _SMALL_SEGMENT = 500
+_BACKLOG = 4096
 
 
 class Service:
@@ -53,7 +55,7 @@ class Service:
 
     async def start(self, host: str | None = None, port: int = 0) -> None:
         """Listen at an address of ours, or at all of them; raises OSError."""
-        raw = _listening(host, port)
+        raw = listening(host, port)
         self.port = raw.getsockname()[1]
         answer = in_tasks(self._answer, self._open, _MOST_AT_ONCE)
         self._server = await asyncio.start_server(answer, sock=raw, limit=LINE)
@@ -117,19 +119,20 @@ class Service:
         self.answered.append(peer)
 
 
-def _listening(host: str | None, port: int) -> socket.socket:
+def listening(host: str | None, port: int) -> socket.socket:
+    """Return a socket that listens at one address, or for all of this host; raises OSError."""
     if host is not None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1024)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(
-                ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024
+                ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
             )
-        except OSError:
-            if port:
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
                 raise
-    return socket.create_server(("", port), backlog=1024)
+    return socket.create_server(("", port), backlog=_BACKLOG)
 
 
 def _number(asked: dict[str, Any], name: str, most: int) -> int:

@@ -11,7 +11,7 @@ from postmortem.facts.source import Problem
 from postmortem.net.coordinator import Coordinator, Say
 from postmortem.net.local import this_node
 from postmortem.net.member import Ended, Meeting, Member
-from postmortem.net.prober import Answer, Question, Service, ask, largest_packet
+from postmortem.net.prober import Answer, Question, Service, ask, largest_packet, listening
 from postmortem.readers.network.holders import holder_of
 from postmortem.readers.network.interfaces import is_ours, owner_of, read_interfaces, source_for
 from postmortem.readers.network.names import look_up
@@ -41,7 +41,7 @@ def meet(meeting: Meeting, options: Options, say: Say, judge: Judge) -> Ended:
     if meeting.number != 0:
         return asyncio.run(_as_task(Member(meeting, node).run()))
     try:
-        raw = _listen(meeting.port)
+        raw = listening(None, meeting.port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
@@ -81,18 +81,6 @@ async def _hold(
         await coordinator.stop()
         me.cancel()
         await asyncio.gather(me, return_exceptions=True)
-
-
-def _listen(port: int) -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        try:
-            return socket.create_server(
-                ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=4096
-            )
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise
-    return socket.create_server(("", port), backlog=4096)
 
 
 def check_port(host: str, port: int, token: str, seconds: float, wait: float) -> NetCheck:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from postmortem import underway
 from postmortem.readers.child import read_from_kernel
 from postmortem.records import record
+from postmortem.text import parse_size
 
 MOST_MEMORY = 4 << 30
 PATIENCE_SECONDS = 20.0
@@ -17,7 +18,6 @@ _BYTES_EACH = 8
 _CPU_SECONDS_EACH = 1e-6
 _PACKED = 32
 """How many times more than it stores a file system may say that a file holds."""
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @record
@@ -80,14 +80,12 @@ def _size(name: str) -> int:
 
 
 def _asked_memory(complain: Callable[[str], None]) -> int | None:
-    text = os.environ.get("POSTMORTEM_MEMORY", "").strip().upper().removesuffix("B")
-    if not text:
-        return None
-    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
-    if not number.isdecimal() or not int(number):
+    text = os.environ.get("POSTMORTEM_MEMORY", "").strip()
+    try:
+        return parse_size(text, least=1) if text else None
+    except (ValueError, OverflowError):
         complain(f"POSTMORTEM_MEMORY={text!r} is not a size such as 8G")
         return None
-    return int(number) * _UNITS[unit]
 
 
 def _asked_patience(complain: Callable[[str], None]) -> float:

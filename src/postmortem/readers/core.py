@@ -17,7 +17,7 @@ from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.origin import Origin, read_origin
 from postmortem.readers.python_frames import async_tasks, greenlets, python_stacks
 from postmortem.readers.siginfo import code_name, signal_name
-from postmortem.records import replace
+from postmortem.records import of_row, replace
 
 if TYPE_CHECKING:
     from postmortem._native import (
@@ -97,11 +97,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
 
 def _slim_source(raw: RawCore) -> SlimSource | None:
     row = raw["slim"]
-    if row is None:
-        return None
-    return SlimSource(
-        row["source_bytes"], row["source_expected_bytes"], row["kept_bytes"], row["lost_bytes"]
-    )
+    return None if row is None else of_row(SlimSource, row)
 
 
 def _unlisted(raw: RawCore) -> tuple[Problem, ...]:
@@ -178,13 +174,9 @@ def _process(raw: RawCore, origin: Origin) -> tuple[Process, tuple[Problem, ...]
                 "taken from the kernel's summary: the first 79 bytes, arguments with blanks torn",
             ),
         )
-    process = Process(
-        pid=raw["pid"],
-        machine=raw["machine"],
-        ppid=raw["ppid"],
-        uid=raw["uid"],
-        command=raw["command"],
-        executable=raw["executable"],
+    process = of_row(
+        Process,
+        {**raw, **vars(placement)},
         argv=argv,
         env=env,
         env_is_current=current is not None,
@@ -192,10 +184,6 @@ def _process(raw: RawCore, origin: Origin) -> tuple[Process, tuple[Problem, ...]
         hostname=origin.hostname or find_hostname(variables),
         crashed_at=origin.crashed_at,
         python_version=_version(raw),
-        rank=placement.rank,
-        local_rank=placement.local_rank,
-        world_size=placement.world_size,
-        launcher=placement.launcher,
     )
     return process, problems
 
@@ -218,16 +206,12 @@ def _signal(raw: RawCore) -> crash.Signal | None:
 
 def _siginfo(row: RawSignal) -> crash.Signal:
     number, code = row["number"], row["code"]
-    return crash.Signal(
-        number=number,
+    return of_row(
+        crash.Signal,
+        row,
         name=signal_name(number),
         code_number=code,
         code=None if code is None else code_name(number, code),
-        address=row["address"],
-        sender_pid=row["sender_pid"],
-        sender_uid=row["sender_uid"],
-        system_call=row["system_call"],
-        call_machine=row["call_machine"],
     )
 
 

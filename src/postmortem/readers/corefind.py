@@ -6,7 +6,6 @@ import re
 import shutil
 import stat
 import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CoreDestination, CorePattern
 from postmortem.knowledge.record_hint import CORES_AS_FILES
 from postmortem.patterns import Pattern
+from postmortem.readers.answers import answer_of
 from postmortem.readers.apport import CoreOfReport, is_report
 from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
 from postmortem.readers.corepattern import container_kind, destination, file_glob, read_core_pattern
@@ -273,9 +273,8 @@ def _from_coredumpctl(pid: int, copy_to: Path | None) -> Path | None:
         return None
     target = copy_to / f"core.{pid}"
     command = [program, "-q", "--no-pager", f"--output={target}", "dump", f"COREDUMP_PID={pid}"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+    done = answer_of(command, seconds=60)
+    if isinstance(done, str):
         return None
     if done.returncode == 0 and target.is_file() and target.stat().st_size:
         return target

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from postmortem.errors import EvidenceError
 from postmortem.facts import gpu_core
 from postmortem.facts.source import Problem
+from postmortem.records import of_row
 
 if TYPE_CHECKING:
     from postmortem._native import (
@@ -64,10 +65,10 @@ def read_gpu_core(
 def _facts(raw: RawGpuCore, path: str) -> gpu_core.GpuCore:
     host, pid = _named(path)
     meta = raw["metadata"]
-    return gpu_core.GpuCore(
+    return of_row(
+        gpu_core.GpuCore,
+        raw,
         path=path,
-        size_bytes=raw["size_bytes"],
-        expected_bytes=raw["expected_bytes"],
         driver=f"{meta[1]}.{meta[2]:02}" if meta and meta[1] else None,
         cuda=f"{meta[3]}.{meta[4]}" if meta and meta[3] else None,
         written=meta[6] if meta and meta[6] else None,
@@ -75,18 +76,13 @@ def _facts(raw: RawGpuCore, path: str) -> gpu_core.GpuCore:
         kernels=tuple(_kernel(row) for row in raw["grids"]),
         faults=tuple(_fault(row) for row in raw["faults"]),
         stands=tuple(_stand(row) for row in raw["stands"]),
-        stands_left_out=raw["stands_left_out"],
         kernels_left_out=raw["grids_left_out"],
-        blocks=raw["blocks"],
-        warps=raw["warps"],
         threads=raw["lanes"],
         contexts=tuple((device, tid) for device, _, tid in raw["contexts"]),
         modules=len(raw["modules"]),
         modules_with_code=sum(1 for row in raw["modules"] if row[2]),
         modules_with_lines=sum(1 for row in raw["modules"] if row[4]),
         global_bytes=raw["global_bytes"] + raw["managed_bytes"],
-        shared_bytes=raw["shared_bytes"],
-        local_bytes=raw["local_bytes"],
         registers=None if raw["focus"] is None else _registers(raw["focus"]),
         pid=pid,
         hostname=host,
@@ -106,13 +102,11 @@ def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
         raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
     place = {row[1]: number for number, row in enumerate(raw["agents"])}
     found = _AMD_NAME.match(Path(called).name)
-    return gpu_core.GpuCore(
+    return of_row(
+        gpu_core.GpuCore,
+        raw,
         path=called,
-        size_bytes=raw["size_bytes"],
-        expected_bytes=raw["expected_bytes"],
         driver="KFD {}.{}".format(*raw["driver"]),
-        cuda=None,
-        written=None,
         devices=tuple(
             gpu_core.GpuDevice(
                 name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
@@ -123,28 +117,15 @@ def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
             )
             for row in raw["agents"]
         ),
-        kernels=(),
-        faults=(),
-        stands=(),
-        stands_left_out=0,
-        kernels_left_out=0,
-        blocks=0,
-        warps=0,
-        threads=0,
-        contexts=(),
         modules=len(raw["code_objects"]),
         modules_with_code=len(raw["code_objects"]),
-        modules_with_lines=0,
         global_bytes=raw["memory_bytes"],
-        shared_bytes=0,
-        local_bytes=0,
         pid=int(found[1]) if found is not None else None,
         vendor="AMD",
         queues=tuple(
             gpu_core.GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
             for row in raw["queues"]
         ),
-        code_objects=raw["code_objects"],
         problems=tuple(Problem(**one) for one in raw["problems"]),
     )
 
@@ -177,18 +158,13 @@ def _device(row: RawGpuDevice) -> gpu_core.GpuDevice:
 
 def _kernel(row: RawGpuGrid) -> gpu_core.GpuKernel:
     cluster = row["cluster_size"]
-    return gpu_core.GpuKernel(
-        device=row["device"],
+    return of_row(
+        gpu_core.GpuKernel,
+        row,
         grid=row["id"],
         name=row["kernel"],
-        grid_size=row["grid_size"],
-        block_size=row["block_size"],
         cluster_size=cluster if cluster > _ONE else None,
-        blocks=row["blocks"],
-        warps=row["warps"],
-        registers=row["registers"],
         host_tid=row["host_tid"] or None,
-        blocking=row["blocking"],
     )
 
 
@@ -217,12 +193,10 @@ def _stand(row: RawFact) -> gpu_core.GpuStand:
 
 
 def _registers(row: RawGpuFocus) -> gpu_core.GpuRegisters:
-    return gpu_core.GpuRegisters(
-        registers=row["registers"],
-        predicates=row["predicates"],
+    return of_row(
+        gpu_core.GpuRegisters,
+        row,
         uniform=row["uniform_registers"],
-        valid_lanes=row["valid_lanes"],
-        active_lanes=row["active_lanes"],
         local=None if row["local"] is None else gpu_core.GpuMemory(*row["local"]),
         shared=None if row["shared"] is None else gpu_core.GpuMemory(*row["shared"]),
     )

@@ -39,7 +39,8 @@ _ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d{1,18}) ")
 @record
 class _Cell:
     count: int
-    failed: bool
+    error: str
+    """The exception that ended it; empty where none did."""
 
 
 def is_notebook(head: bytes) -> bool:
@@ -48,8 +49,8 @@ def is_notebook(head: bytes) -> bool:
     return bool(_BEGINS.match(text) and _CELLS.search(text) and _TYPES.search(text))
 
 
-def outputs_of(data: bytes) -> tuple[bytes, int] | None:
-    """Return what the cells printed, and how many errors of them were left out.
+def outputs_of(data: bytes) -> tuple[bytes, list[str]] | None:
+    """Return what the cells printed, and which errors of them were left out.
 
     None where the file is no whole notebook. Cells run in the order that the user chose: where the
     one that ran last failed, nothing of what stands below it came later, and it is left out; so are
@@ -64,10 +65,10 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     counts = [cell.count for cell in cells if cell.count]
     if len({*counts}) < len(counts):
         cells = [
-            _Cell(place if cell.count else 0, cell.failed) for place, cell in enumerate(cells, 1)
+            _Cell(place if cell.count else 0, cell.error) for place, cell in enumerate(cells, 1)
         ]
     last = max(cells, key=lambda cell: cell.count, default=None)
-    until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
+    until = cells.index(last) if last is not None and last.error and last.count else len(cells)
     behind = len(cells) if last is None else cells.index(last)
     survived = {
         i
@@ -79,7 +80,9 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
         text = json.dumps(json.loads(data), indent=1)
         lines = text.split("\n")
     text = "\n".join(_spread(lines, until, survived)).rstrip("\n") + "\n"
-    return text.encode("utf-8", "replace"), sum(cells[i].failed for i in survived)
+    return text.encode("utf-8", "replace"), [
+        cells[i].error for i in sorted(survived) if cells[i].error
+    ]
 
 
 def _cells(notebook: dict[str, object]) -> list[_Cell]:
@@ -89,10 +92,18 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
     return [
         _Cell(
             whole(cell.get("execution_count")) or 0,
-            any(out.get("output_type") == "error" for out in cell.get("outputs", ())),
+            next(
+                (_said(o) for o in cell.get("outputs", ()) if o.get("output_type") == "error"), ""
+            ),
         )
         for cell in cells
     ]
+
+
+def _said(error: dict[str, object]) -> str:
+    value = str(error.get("evalue") or "").partition("\n")[0]
+    name = str(error.get("ename") or "error")
+    return f"{name}: {value}" if value else name
 
 
 def _spread(lines: list[str], until: int, survived: set[int]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from postmortem import underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
+from postmortem.partial import NO_ROOM
 from postmortem.readers.apport import CoreOfReport, is_report
 from postmortem.readers.codecs import (
     OUTPUT_BYTES,
@@ -264,12 +265,8 @@ def _unpack(
 
 def _cannot_write(path: Path, target: Path, size: int, failure: OSError) -> EvidenceError:
     folder = target.parent.parent
-    if failure.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        reason = {
-            errno.ENOSPC: "no space left there",
-            errno.EDQUOT: "the disk quota is used up",
-            errno.EFBIG: "files there (or ulimit -f) may not be larger",
-        }[failure.errno]
+    reason = NO_ROOM.get(failure.errno or 0)
+    if reason is not None:
         what = f"unpacking it into {folder} stopped after {size >> 20:,} MiB: {reason}"
         hint = "name a folder with more room: --temp-dir DIR"
         return EvidenceError(str(path), what, hint=hint)

@@ -16,7 +16,7 @@ from postmortem.facts.python_stacks import PythonFrame, PythonStack
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import AsyncTask, Frame, Greenlet, Thread, Threads, Trust
 from postmortem.patterns import Pattern
-from postmortem.records import record, replace
+from postmortem.records import of_row, record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawAsyncTask, RawGreenlet, RawPythonThread
@@ -57,12 +57,10 @@ def async_tasks(rows: Iterable[RawAsyncTask]) -> tuple[AsyncTask, ...]:
     rows = sorted(rows, key=lambda row: (len(row["name"]), row["name"], row["object"]))
     names = {row["object"]: row["name"] for row in rows}
     return tuple(
-        AsyncTask(
-            name=row["name"],
-            tid=row["tid"],
-            running=row["running"],
+        of_row(
+            AsyncTask,
+            row,
             frames=tuple(frame.frame() for frame in python_frames(row)),
-            waits_on=row["waits_on"],
             waits_for=tuple(names[one] for one in row["waits_for"] if one in names),
         )
         for row in rows
@@ -72,13 +70,7 @@ def async_tasks(rows: Iterable[RawAsyncTask]) -> tuple[AsyncTask, ...]:
 def greenlets(rows: Iterable[RawGreenlet]) -> tuple[Greenlet, ...]:
     """Return the greenlets, those that threads began with first."""
     return tuple(
-        Greenlet(
-            name=row["name"],
-            type=row["type"],
-            main=row["main"],
-            tid=row["tid"],
-            frames=tuple(frame.frame() for frame in python_frames(row)),
-        )
+        of_row(Greenlet, row, frames=tuple(frame.frame() for frame in python_frames(row)))
         for row in sorted(rows, key=lambda row: (not row["main"], row["name"] or "", row["object"]))
     )
 

@@ -9,7 +9,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.formats import HEAD_BYTES, compression_of, require_core
-from postmortem.records import record
+from postmortem.records import of_row, record
 
 if TYPE_CHECKING:
     from postmortem._native import RawSlimOutcome
@@ -117,12 +117,4 @@ def _resolved(executable: str | None) -> tuple[str | None, tuple[Problem, ...]]:
 
 def _outcome(raw: RawSlimOutcome, problems: tuple[Problem, ...]) -> SlimOutcome:
     rows = tuple(Problem(**row) for row in raw["problems"])
-    return SlimOutcome(
-        source_bytes=raw["source_bytes"],
-        source_expected_bytes=raw["source_expected_bytes"],
-        lost_bytes=raw["lost_bytes"],
-        file_bytes=raw["file_bytes"],
-        kept_bytes=raw["kept_bytes"],
-        threads=raw["threads"],
-        problems=problems + rows,
-    )
+    return of_row(SlimOutcome, raw, problems=problems + rows)

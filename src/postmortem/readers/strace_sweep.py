@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.facts.syscalls import NO_ROOM
-from postmortem.patterns import Pattern
+from postmortem.readers.child_limits import available_memory
 
 if TYPE_CHECKING:
     from postmortem.facts.call_query import CallQuery
@@ -24,8 +23,6 @@ _HEAD_BYTES = 1 << 20
 # What failed through a ring no call returns, and the answer says so.
 _IO_URING = "io_uring_"
 
-_AVAILABLE = Pattern(r"(?m)^MemAvailable: +(\d+) kB$")
-
 
 def lines_without(log: OpenedLog, queries: Sequence[CallQuery], threads: int) -> int | None:
     """Return how many lines a log has in which no failure that is asked for can be.
@@ -35,7 +32,7 @@ def lines_without(log: OpenedLog, queries: Sequence[CallQuery], threads: int) ->
     """
     size = log.plain_size
     words = words_of(queries)
-    if size is None or words is None or size < WORTH_BYTES or size > _available() // 2:
+    if size is None or words is None or size < WORTH_BYTES or size > available_memory() // 2:
         return None
     assert isinstance(log.source, int)
     absent, lines = _native.sweep_log(log.source, size, words, threads)
@@ -59,11 +56,3 @@ def words_of(queries: Sequence[CallQuery]) -> list[str] | None:
     numbers = [f"res=-{number}" for name in names if (number := getattr(errno, name, None))]
     signals = ["SIGBUS"] if NO_ROOM.intersection(names) else []
     return [*names, *numbers, *signals, _IO_URING]
-
-
-def _available() -> int:
-    try:
-        found = _AVAILABLE.search(Path("/proc/meminfo").read_text())
-    except OSError:
-        return 0
-    return int(found[1]) * 1024 if found else 0

@@ -23,6 +23,7 @@ from postmortem.facts.syscalls import (
     TaskCall,
 )
 from postmortem.readers.stracefind import LogGroup, starts_with_exec
+from postmortem.records import of_row
 
 if TYPE_CHECKING:
     from postmortem._native import RawCounts, RawFact, RawStrace
@@ -46,22 +47,13 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
         ),
         files=tuple(syscall_totals.FileCount(*row) for row in raw["files"]),
         libraries=frozenset(raw["libraries"]),
-        recording=syscall_totals.Recording(
-            lines=counts["lines"],
-            unparsed=counts["unparsed"],
-            calls=counts["calls"],
-            first_unparsed=raw["first_unparsed"],
+        recording=of_row(
+            syscall_totals.Recording,
+            {**raw, **counts},
             options=_options(counts, many=len(group.files) > 1, summed=raw["summed"]),
-            opens=raw["opens"],
-            io_uring=raw["io_uring"],
             open_for_writing=tuple(raw["open_for_writing"]),
-            times=counts["times"],
-            durations=counts["durations"],
-            cut=counts["cut"],
-            detached=counts["detached"],
             from_start=starts_with_exec(head),
             files=len(group.files),
-            summed=raw["summed"],
         ),
         slow=tuple(
             SlowCall(**row | {"match": _match(row["match"])})

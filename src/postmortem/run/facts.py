@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.records import record
+from postmortem.readers.siginfo import signal_name
+from postmortem.records import of_row, record
 from postmortem.run.family import Member, box_of
 from postmortem.run.outcome import CRASH_LEAD_SECONDS, Outcome
 from postmortem.run.raises import Raise
@@ -127,17 +128,14 @@ def facts_of(
     rows = [_process(one, folder, first_time, memory_kills) for one in outcome.members]
     processes = tuple(rows)
     first = _first(outcome, processes)
-    name = signal.Signals(outcome.signal).name if outcome.signal in set(signal.Signals) else None
-    ending = (
-        f"it was killed by {name or outcome.signal}"
-        if outcome.signal
-        else (f"it exited with {outcome.status}")
-    )
+    ending = f"it exited with {outcome.status}"
+    if outcome.signal:
+        ending = f"it was killed by {signal_name(outcome.signal)}"
     if outcome.timed_out:
         over = next(one.time for one in outcome.events if one.kind == "timeout")
         ending = f"stopped after {over - outcome.began:.0f} s, as --timeout asks"
     elif outcome.stopped_by is not None:
-        ending = f"stopped from outside by {signal.Signals(outcome.stopped_by).name}"
+        ending = f"stopped from outside by {signal_name(outcome.stopped_by)}"
     quiet = not any(one.raised or one.signal in CORE_SIGNALS for one in processes)
     return RunFacts(
         pid=outcome.pid,
@@ -151,10 +149,7 @@ def facts_of(
 
 
 def _process(one: Member, folder: Path, first_time: float, memory_kills: int) -> Process:
-    name = None
-    if one.signal is not None:
-        known = one.signal in set(signal.Signals)
-        name = signal.Signals(one.signal).name if known else f"signal {one.signal}"
+    name = None if one.signal is None else signal_name(one.signal)
     box, printed = box_of(folder, one.pid)[:2] if one.is_python and one.failed else ({}, "")
     rank = one.rank
     if rank is None and box.get("rank", "").isdigit():
@@ -163,20 +158,12 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
     stopped = (
         name in _OWN_SIGNALS and one.ended is not None and one.ended > first_time + 0.001
     ) and not (name == "SIGKILL" and memory_kills)
-    return Process(
-        pid=one.pid,
-        ppid=one.ppid,
-        argv=one.argv,
+    return of_row(
+        Process,
+        vars(one),
         rank=rank,
-        local_rank=one.local_rank,
-        world_size=one.world_size,
-        cwd=one.cwd,
-        began=one.began,
-        ended=one.ended,
         code=one.code,
         signal=name,
-        raised=one.raised,
-        is_python=one.is_python,
         peak_rss=one.peak,
         memory=tuple(one.samples),
         printed=printed,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from postmortem._version import __version__
-from postmortem.partial import create_beside
+from postmortem.partial import new_file
 from postmortem.readers.bundles import MANIFEST, SCHEMA
 from postmortem.readers.regular import open_regular
 from postmortem.records import replace
@@ -325,12 +325,6 @@ def pack(folder: Path) -> Path:
     """Return the folder as one .tar.gz beside it, without cores; raises OSError."""
     target = folder.with_name(folder.name + ".tar.gz")
     cores = f"{folder.name}/cores"
-    descriptor, partial = create_beside(target, mode=0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
-            tar.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with new_file(target, mode=0o600) as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+        tar.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
     return target

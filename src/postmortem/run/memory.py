@@ -131,15 +131,3 @@ def kills_here(limit: MemoryLimit | None) -> int:
                 )
                 most = max(most, int(rows.get("oom_kill", "0")))
     return most
-
-
-def parse_size(text: str, least: int = 1 << 20) -> int:
-    """Return the bytes of ``100G``, ``512M``, ``1.5TiB``; raises ValueError, also below `least`."""
-    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-    word = text.strip().upper().removesuffix("B").removesuffix("I")
-    unit = word[-1:] if word[-1:] in "KMGT" else ""
-    number = float(word.removesuffix(unit))
-    size = int(number * 1024 ** units[unit])
-    if size < least or size > 1 << 60:
-        raise ValueError(text)
-    return size

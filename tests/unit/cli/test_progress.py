@@ -33,11 +33,11 @@ def read_to(terminal: int, *, ends: int) -> str:
 
 
 def test_the_words() -> None:
-    assert bar(0, 2_000_000_000, 0.1) == "[........................]   0%  0 B of 2.0 GB"
+    assert bar(0, 2_000_000_000, 0.1) == "[........................]   0%  0 B of 1.9 GiB"
     assert bar(500_000_000, 2_000_000_000, 2.0) == (
-        "[######..................]  25%  500 MB of 2.0 GB  250 MB/s  6 s left"
+        "[######..................]  25%  477 MiB of 1.9 GiB  238 MiB/s  6 s left"
     )
-    assert bar(2_000_000_000, 2_000_000_000, 8.0).endswith("100%  2.0 GB of 2.0 GB  250 MB/s")
+    assert bar(2_000_000_000, 2_000_000_000, 8.0).endswith("100%  1.9 GiB of 1.9 GiB  238 MiB/s")
     assert bar(0, 0, 0).startswith("[########################] 100%")
 
 
@@ -71,7 +71,7 @@ def test_a_bar_while_a_large_file_is_read_and_nothing_afterwards(tmp_path: Path)
             log.read(500)
             assert seen.wait(10)
         watcher.join(10)
-        assert b"500 B of 1 KB" in shown
+        assert b"500 B of 1000 B" in shown
         assert shown.endswith(b"\r\x1b[K")
 
 

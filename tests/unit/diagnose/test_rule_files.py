@@ -16,7 +16,9 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     assert positions == sorted(positions)
     assert all(lines[position + 1].startswith("    ") for position in positions)
     assert all(link.startswith("https://") for link in rule.references)
-    assert rule.function.__module__.endswith((f".{rule.family}.{rule.id}", ".failed_calls"))
+    assert rule.function.__module__.endswith(
+        (f".{rule.family}.{rule.id}", ".failed_calls", ".ends", ".runtime_ends")
+    )
 
 
 def test_ids_are_unique_over_all_evidence() -> None:

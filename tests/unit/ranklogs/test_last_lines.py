@@ -55,6 +55,19 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "Training complete, 3 workers crashed\n", Outcome.UNKNOWN, True),
         (STEPS + "Training complete, 0 failed\n", Outcome.HEALTHY, False),
         ("shard 3 is lost\n" + STEPS, Outcome.UNKNOWN, False),
+        (STEPS + "[2026-01-02 03:04:05 TP4] Watchdog timeout (300)\n", Outcome.FAILED, True),
+        (STEPS + " 0  /opt/libucs.so.0(ucs_error+0x2dc) [0x7f5a]\n", Outcome.FAILED, True),
+        (STEPS + "api.py:858] Sending process 7 closing signal SIGTERM\n", Outcome.FAILED, True),
+        (
+            "Process 7: CUDA_VISIBLE_DEVICES = 0\n" + STEPS + "KeyError: 'lr'\n",
+            Outcome.FAILED,
+            True,
+        ),
+        (
+            STEPS + "Cannot count PReLU. It is 0.\n[INFO]: train job success!\n",
+            Outcome.UNKNOWN,
+            False,
+        ),
     ],
 )
 def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> None:

@@ -66,7 +66,9 @@ def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(tmp_pat
     last = _cell(9, _printed("loss 2.1", "loss 2.0"))
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), last)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, False)
-    assert [problem.what[:8] for problem in report.problems] == ["1 errors"]
+    assert [problem.what for problem in report.problems] == [
+        "1 error of a cell was left out, other cells ran after it: ValueError: bad batch"
+    ]
 
 
 def test_numbers_of_several_kernels_order_nothing(tmp_path: Path) -> None:

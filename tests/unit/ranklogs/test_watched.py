@@ -1,5 +1,6 @@
 """The word of who watches a program is told for its own error only where none stands above it."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -362,4 +363,12 @@ def test_watchdogs_in_different_operations_of_one_number(
 def test_the_error_above_is_told_of_utf_16_too(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text(GITLAB.format("train: error: no shard 3\n", "exit code 1"), "utf-16")
+    assert analyse([str(path)], RankLogOptions()).verdict == "train: error: no shard 3"
+
+
+def test_the_error_above_is_told_of_a_packed_log_too(tmp_path: Path) -> None:
+    path = tmp_path / "job.log.gz"
+    path.write_bytes(
+        gzip.compress(GITLAB.format("train: error: no shard 3\n", "exit code 1").encode())
+    )
     assert analyse([str(path)], RankLogOptions()).verdict == "train: error: no shard 3"

@@ -10,8 +10,8 @@ import pytest
 
 from postmortem.run.environment import HOOK, evidence_variables, with_hook, without_ours
 from postmortem.run.family import box_of
-from postmortem.run.memory import parse_size
 from postmortem.run.raises import read_raises
+from postmortem.text import parse_size
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,18 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
     ]
 
 
+def test_a_run_that_ends_with_a_word_like_an_error_is_not_counted_as_well(tmp_path: Path) -> None:
+    folder = tmp_path / "array"
+    write(folder / "slurm-4711_0.out", steps("08"))
+    write(folder / "slurm-4711_1.out", steps("08") + "shard 3 is lost\n")
+    code, found = triage(folder, tmp_path / "out.json")
+    assert (code, found["verdict"].partition(";")[0]) == (1, "1 of 2 runs may have failed")
+    assert [row["judged"] for row in found["runs"]] == [False, True]
+    write(folder / "slurm-4711_2.out", steps("08") + ERROR)
+    code, found = triage(folder, tmp_path / "out.json")
+    assert found["verdict"].startswith("1 of 3 runs failed, 1 may have; ")
+
+
 def bundle(folder: Path, command: str, began: float, ended: float) -> None:
     """Write what one node's run has left."""
     said = {"schema": "postmortem-run/1", "command": command.split(), "began": began}

@@ -44,14 +44,19 @@ class Crash:
         return Evidence(f"signal {self.signal.name}{code}", self.words)
 
     def frame(self, index: int | None = 0) -> tuple[Evidence, ...]:
-        """Return a frame of the crashed thread and its Python line; nothing where it is not."""
+        """Return a frame of the crashed thread, if it has it, and the thread's Python line."""
         thread = self.crashed
-        if index is None or index >= len(thread.frames):
-            return ()
-        return (cite_frame(thread, index), *cite_python(thread, self.threads))
+        there = index is not None and index < len(thread.frames)
+        seen = (cite_frame(thread, index),) if there and index is not None else ()
+        return (*seen, *cite_python(thread, self.threads))
+
+    def way(self) -> tuple[Evidence, ...]:
+        """Return the innermost frame, its caller outside of the C library and its Python line."""
+        index = self.caller
+        return (cite_frame(self.crashed, 0), *self.frame(index)) if index else self.frame()
 
     def named(self, word: str, index: int | None, limit: int = 48) -> str:
-        """Return ``" in f"`` of a frame of that thread; nothing where it has no name."""
+        """Return ``" in f"`` of a frame of that thread and `word`; nothing where it has no name."""
         if index is None or self.crashed.frames[index].function == "??":
             return ""
-        return f" {word} {short(self.crashed.frames[index].function, limit)}"
+        return f"{word} {short(self.crashed.frames[index].function, limit)}"

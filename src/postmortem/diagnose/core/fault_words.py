@@ -2,7 +2,7 @@
 
 from postmortem.diagnose.core.caught import aftermath
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.memory_words import access_words, count_words, place_words, size_words
+from postmortem.diagnose.core.memory_words import access_words, place_words, size_words
 from postmortem.diagnose.core.pointers import (
     is_canonical,
     is_executable,
@@ -18,6 +18,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import MappedFile
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
+from postmortem.text import counted
 
 
 def explain(
@@ -111,7 +112,7 @@ def _number(number: int, address: int, verb: str) -> str:
     if number == -1:
         return f"{text}, as a failed mmap (MAP_FAILED), shmat or a call with an error returns"
     if number < 0 and number % 4 == 0:
-        before = count_words(-number, "byte")
+        before = counted(-number, "byte")
         return f"{text}: an error number, or an element {before} before a null pointer"
     return f"{text}, which looks like an error number" if number < 0 else text
 
@@ -122,9 +123,9 @@ def _null_dereference(address: int, verb: str) -> str:
     if address < 1 << 32:
         return (
             f"null pointer dereference: {verb} address {address:#x}, a member or element "
-            f"{count_words(address, 'byte')} past a null pointer"
+            f"{counted(address, 'byte')} past a null pointer"
         )
-    before = count_words((1 << 64) - address, "byte")
+    before = counted((1 << 64) - address, "byte")
     return _with_hint(
         f"null pointer dereference: {verb} address {address:#x}, {before} before address 0", address
     )

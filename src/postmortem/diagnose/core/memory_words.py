@@ -3,6 +3,7 @@
 from postmortem import thresholds
 from postmortem.facts.crash import Fault
 from postmortem.facts.memory import Address
+from postmortem.text import counted, size
 
 
 def access_words(fault: Fault | None) -> str:
@@ -14,15 +15,8 @@ def access_words(fault: Fault | None) -> str:
 
 
 def size_words(count: int) -> str:
-    """Return a number of bytes as people say it."""
-    if count < 10_000:
-        return count_words(count, "byte")
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} PiB"
+    """Return a number of bytes: exactly where it may be an offset."""
+    return counted(count, "byte") if count < 10_000 else size(count)
 
 
 def place_words(address: Address) -> str:
@@ -42,8 +36,3 @@ def place_words(address: Address) -> str:
         kind = f" ({address.above_kind})" if address.above_kind else ""
         parts.append(f"{size_words(above)} before the mapping above it{kind}")
     return "where nothing is mapped" + (", " + " and ".join(parts) if parts else "")
-
-
-def count_words(count: int, noun: str) -> str:
-    """Return ``"1 byte"``, ``"2 bytes"``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -3,6 +3,7 @@
 import re
 
 from postmortem.diagnose.names import clip
+from postmortem.knowledge.lookup import load_table
 from postmortem.knowledge.messages import Wording
 from postmortem.records import record
 
@@ -78,61 +79,11 @@ def _timed_out(found: re.Match[str] | None, details: str) -> NcclError:
     )
 
 
-# In order: the remote error's words also contain "network error", which others do not.
-_RESULTS: tuple[tuple[Wording, str, str, str], ...] = (
-    (
-        Wording("nccl-result-remote"),
-        "another process or the network went away",
-        "This rank is a victim: its peer died or could not be reached any more",
-        "find the peer: the NCCL WARN line before this one names its address; read that rank's log",
-    ),
-    (
-        Wording("nccl-result-system"),
-        "NCCL unhandled system error",
-        "A system call failed inside NCCL: sockets, InfiniBand verbs, shared memory or a driver "
-        "call. Only an NCCL WARN line has the words for it",
-        "check the network of this host first: link state of InfiniBand, RoCE or OPA, the chosen "
-        "interface (NCCL_SOCKET_IFNAME), and df -h /dev/shm",
-    ),
-    (
-        Wording("nccl-result-cuda"),
-        "NCCL unhandled CUDA error",
-        "A CUDA call failed inside NCCL: an earlier fault of a kernel of this rank, no GPU memory "
-        "left, or GPUs that cannot reach each other",
-        "dmesg for Xid lines; nvidia-smi for memory; run with NCCL_DEBUG=WARN for the CUDA call",
-    ),
-    (
-        Wording("nccl-result-usage"),
-        "NCCL invalid usage",
-        "NCCL was called wrongly: two ranks on one GPU, or calls that do not match between ranks",
-        "check that each rank calls torch.cuda.set_device(LOCAL_RANK) before its first collective",
-    ),
-    (
-        Wording("nccl-result-argument"),
-        "NCCL invalid argument",
-        "NCCL refused an argument of a collective",
-        "check sizes and types of the tensors of that collective on all ranks",
-    ),
-    (
-        Wording("nccl-result-internal"),
-        "NCCL internal error",
-        "NCCL met something that it did not expect: mixed versions, a damaged topology, or memory "
-        "trouble",
-        "compare torch.cuda.nccl.version() of all ranks; run with NCCL_DEBUG=INFO",
-    ),
-    (
-        Wording("nccl-aborted"),
-        "the communicator had been aborted",
-        "Something aborted NCCL's communicator before; this is what follows",
-        "find the first error before this one, on this rank and on the others",
-    ),
-)
-
-
 def _by_result(text: str, details: str) -> NcclError:
-    for wording, words, meaning, step in _RESULTS:
-        if wording.search(text):
-            return NcclError(words, f"{words}{details}", meaning, step)
+    for row in load_table("nccl_results.toml")["result"]:
+        if Wording(row["wording"]).search(text):
+            cause = f"{row['words']}{details}"
+            return NcclError(row["words"], cause, row["meaning"], row["step"])
     return NcclError("", f'the error "{clip(text, 200)}"')
 
 

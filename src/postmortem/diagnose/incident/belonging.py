@@ -1,12 +1,10 @@
 """Whether evidence is of this job: an old core in the folder must not be blamed for today."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.records import record, replace
-
-Document = Mapping[str, Any]
 
 _CRASHES = frozenset("SIGSEGV SIGBUS SIGILL SIGFPE SIGABRT SIGTRAP".split())
 _MOST_ABOVE = 8

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from postmortem.diagnose.incident.common import alone, best, root_of, told_by
+from postmortem.diagnose.incident.common import Document, alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
-
-Document = Mapping[str, Any]
 
 _MOST_KERNEL = 64
 _NUMBERS = Wording("numbers-not-finite")

@@ -1,13 +1,10 @@
 """Events that reports on one process tell of: cores, system-call logs, live stacks, tensors."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from postmortem.diagnose.incident.common import alone, best, evidence, roots_of, told_by
+from postmortem.diagnose.incident.common import Document, alone, best, evidence, roots_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.report.model import Confidence, Evidence
-
-Document = Mapping[str, Any]
 
 _MOST_TENSORS = 64
 _STORAGE = frozenset("ENOSPC EDQUOT EIO EROFS ESTALE EFBIG ENXIO ENODEV".split())

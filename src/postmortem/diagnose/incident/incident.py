@@ -1,9 +1,9 @@
 """From the reports of all readers to one incident."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
+from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
 from postmortem.diagnose.incident.explains import REFUSALS, TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
@@ -19,8 +19,6 @@ from postmortem.diagnose.incident.from_processes import (
 )
 from postmortem.diagnose.incident.graph import Incident, solve
 from postmortem.records import record, replace
-
-Document = Mapping[str, Any]
 
 _OF_KIND = {
     "core": of_core,

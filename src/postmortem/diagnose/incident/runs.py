@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from postmortem.diagnose.incident.common import Document, root_of
 from postmortem.facts.inventory import Result, Run
 from postmortem.records import record
 
@@ -12,6 +13,8 @@ class RunEnd:
 
     run: Run
     outcome: str
+    suspect: bool
+    """Nothing says that it failed, nor that it did not, and a line comes near to an error."""
     verdict: str
     again: bool
     """A later run of its series began after its end: it was started again."""
@@ -29,23 +32,40 @@ class Runs:
         """The runs that failed, and were not started again."""
         return tuple(one for one in self.ends if one.outcome == "failed" and not one.again)
 
+    @property
+    def suspect(self) -> tuple[RunEnd, ...]:
+        """The runs of which nobody knows how they ended, but for a line like an error."""
+        return tuple(one for one in self.ends if one.suspect and not one.again)
+
 
 def runs_of(results: Sequence[Result]) -> Runs:
-    """Return how each run ended; the last that failed is judged, else the last.
+    """Return how each run ended; the last that failed is judged, else one that may have.
 
     One that was started again counts no more, unless all of them did.
     """
     told = [(r.reading.run, r.document) for r in results if r.reading.run and r.document]
     ends = [(run, one, _came_again(run, [other for other, _ in told])) for run, one in told]
     failed = [run for run, one, again in ends if one["outcome"] == "failed" and not again]
+    suspect = [run for run, one, again in ends if _is_suspect(one) and not again]
     last = [run for run, _, again in ends if not again]
-    judged = next(iter([*failed[::-1], *last[::-1]]), None)
+    judged = next(iter([*failed[::-1], *suspect[::-1], *last[::-1]]), None)
     return Runs(
         tuple(
-            RunEnd(run, str(one["outcome"]), str(one["verdict"]), again, run is judged)
+            RunEnd(
+                run,
+                str(one["outcome"]),
+                _is_suspect(one),
+                str(one["verdict"]),
+                again,
+                run is judged,
+            )
             for run, one, again in ends
         )
     )
+
+
+def _is_suspect(document: Document) -> bool:
+    return document["outcome"] == "unknown" and root_of(document) is not None
 
 
 def without_others(results: Sequence[Result], runs: Runs) -> tuple[Result, ...]:

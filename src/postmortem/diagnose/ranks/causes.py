@@ -146,6 +146,8 @@ class SilentAlone:
     """It alone has no error while all others wait for a peer."""
 
     how = CauseKind.SILENT
+    halted: bool = False
+    """A process that is none of the others' was stopped by a signal, as ps or /proc shows it."""
 
 
 @record

@@ -38,7 +38,14 @@ def part_of(failure: LogFailure) -> ErrorRole:
     part = part_of_words(failure.first_said)
     if part is ErrorRole.STARTUP and _of_another_port(failure):
         return ErrorRole.OWN
+    if part in (ErrorRole.CLOSED, ErrorRole.WAITED) and _of_a_server(failure):
+        return ErrorRole.OWN
     return part
+
+
+def _of_a_server(failure: LogFailure) -> bool:
+    """Return whether an HTTP client raised it: the other side is no process of the job."""
+    return any(part in frame.file for frame in failure.frames for part in _CLIENTS)
 
 
 def _of_another_port(failure: LogFailure) -> bool:
@@ -52,6 +59,7 @@ def _of_another_port(failure: LogFailure) -> bool:
     )
 
 
+_CLIENTS = ("urllib/", "urllib3/", "http/client", "requests/", "httpx/", "aiohttp/")
 _STORES = ("torch/distributed/", "torch\\distributed\\", "jax/_src/distributed", "deepspeed/comm")
 """Where the store of a job is made."""
 

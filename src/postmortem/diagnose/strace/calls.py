@@ -1,12 +1,14 @@
 """Failed calls as a diagnosis cites them."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Protocol
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Match, Target
+from postmortem.knowledge.lookup import load_table
 from postmortem.report.model import Evidence, Subject
 from postmortem.text import shell_word
 
@@ -108,46 +110,12 @@ def quoted(target: Target) -> str:
     return shell_word(target.path or "FILE")
 
 
-_TABLES = {
-    ("inotify_add_watch", "ENOSPC"): (
-        "the limit of inotify watches of the user is reached",
-        "fs.inotify.max_user_watches",
-    ),
-    ("inotify_init", "EMFILE"): (
-        "the limit of inotify instances of the user is reached",
-        "fs.inotify.max_user_instances",
-    ),
-    ("inotify_init1", "EMFILE"): (
-        "the limit of inotify instances of the user is reached",
-        "fs.inotify.max_user_instances",
-    ),
-    ("epoll_ctl", "ENOSPC"): (
-        "the limit of epoll watches of the user is reached",
-        "fs.epoll.max_user_watches",
-    ),
-    ("fanotify_init", "EMFILE"): (
-        "the limit of fanotify groups of the user is reached",
-        "fs.fanotify.max_user_groups",
-    ),
-    ("semget", "ENOSPC"): ("the limit of semaphores is reached", "kernel.sem"),
-    ("shmget", "ENOSPC"): (
-        "the limit of shared memory segments is reached",
-        "kernel.shmmni kernel.shmall",
-    ),
-    ("msgget", "ENOSPC"): ("the limit of message queues is reached", "kernel.msgmni"),
-    ("mq_open", "ENOSPC"): ("the limit of message queues is reached", "fs.mqueue.queues_max"),
-    ("mq_open", "EMFILE"): (
-        "the limit of message queues or of their bytes (ulimit -q) is reached",
-        "fs.mqueue.queues_max",
-    ),
-    ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
-    ("perf_event_open", "ENOSPC"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
-    ("perf_event_open", "EMFILE"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
-    ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
-    ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
-}
+@lru_cache(maxsize=1)
+def _tables() -> dict[tuple[str, str], dict[str, str]]:
+    rows = load_table("kernel_tables.toml")["table"]
+    return {(call, row["errno"]): row for row in rows for call in row["calls"].split()}
 
 
-def kernel_table(group: FailedCalls) -> tuple[str, str] | None:
+def kernel_table(group: FailedCalls) -> dict[str, str] | None:
     """Return which table of the kernel is full and its setting, where an errno means that."""
-    return _TABLES.get((group.syscalls[0], group.errno))
+    return _tables().get((group.syscalls[0], group.errno))

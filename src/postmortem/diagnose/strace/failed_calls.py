@@ -1,9 +1,10 @@
 """Rules of one shape: a call failed and its errno says why; what they say is a table's."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
+from postmortem.diagnose.rule_rows import Row, Rows, rules_of
+from postmortem.diagnose.strace.arguments import flags
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -20,13 +21,14 @@ from postmortem.diagnose.strace.peers import (
     reached_anything,
     reached_later,
 )
+from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.knowledge.lookup import lines_of, load_table
-from postmortem.text import counted, shell_word
+from postmortem.knowledge.lookup import lines_of
+from postmortem.text import counted, shell_word, size
 
-Row = Mapping[str, Any]
 Test = Callable[[Logs, FailedCalls], bool]
 
 # A terminal that is gone gives EIO to whoever still writes to it.
@@ -34,11 +36,6 @@ _TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
-
-
-def on_file_system(_: Logs, group: FailedCalls) -> bool:
-    """Return whether it is room for files that is missing, and of a disk."""
-    return kernel_table(group) is None and not in_shared_memory(group.target)
 
 
 def _of_storage(_: Logs, group: FailedCalls) -> bool:
@@ -70,22 +67,39 @@ def _of_path(_: Logs, group: FailedCalls) -> bool:
     return group.target.source == "argument" or group.target.kind == "file"
 
 
+def _locks(_: Logs, group: FailedCalls) -> bool:
+    call = group.first.syscall
+    if call in ("mlock", "mlock2", "mlockall"):
+        return True
+    if call == "mmap" and "MAP_LOCKED" in flags(group.first, 3):
+        return True
+    rdma = (group.target.path or "").startswith("/dev/infiniband/")
+    return rdma and group.errno == "ENOMEM" and call in ("ioctl", "write")
+
+
 _COUNTS: Mapping[str, Test] = {
     "": lambda _, group: bool(group.matches),
     "device": lambda _, group: (
         group.first.syscall in _USES and (group.target.path or "").startswith(_DEVICES)
     ),
     "file system": lambda _, group: kernel_table(group) is None,
+    "kernel table": lambda _, group: kernel_table(group) is not None,
+    # Files that PyTorch, or the C library, makes there.
+    "known shared memory": lambda _, group: any(
+        name in (group.target.path or "") for name in ("/torch_", "/sem.")
+    ),
+    "locked memory": _locks,
     "named file": lambda _, group: group.target.path is not None and group.first.syscall != "futex",
     "other end": _of_other_end,
     "path": _of_path,
     "peer": _of_peer,
+    "shared memory": lambda _, group: in_shared_memory(group.target),
     "storage": _of_storage,
     "unreached": _unreached,
 }
 
 
-def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs) -> Findings:
+def _finding(row: Row, means: Rows, failures: Failures, logs: Logs) -> Findings:
     counts = _COUNTS[row.get("counts", "")]
     found = failures.of(*row["errnos"].split())
     groups = worst(logs, tuple(group for group in found if counts(logs, group)))
@@ -93,10 +107,19 @@ def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs)
         if "results" in row:
             yield from _asked_later(row, logs)
         return
+    first = _COUNTS[row.get("first", "")]
+    groups = tuple(sorted(groups, key=lambda one: not first(logs, one)))
     group = groups[0]
     path = (group.target.path or "").encode("utf-8", "surrogateescape")
+    reached = row.get("no_limit") or row.get("limit", "")
+    known = limit(logs, row["limit"], group.first) if "limit" in row else None
+    if known is not None and known.value is not None:
+        reached = f"{row['limit']} is {size(known.value)}"
     words = {
         **_named(group.target.words, *host_port(group.target.path)),
+        "who": who(group.first.pid),
+        "on": "" if group.target.path is None else f" on {shortened(group.target.words, 30)}",
+        "limit": reached,
         "others": many(groups[1:]),
         "calls": times(logs, group),
         "call": group.first.syscall,
@@ -106,14 +129,16 @@ def _finding(row: Row, means: Mapping[str, Row], failures: Failures, logs: Logs)
         "bytes": f"{len(path):,}",
         "longest": f"{max(map(len, path.split(b'/'))):,}",
     }
+    words |= kernel_table(group) or {}
     words |= {key: str(text).format_map(words) for key, text in means.get(group.errno, {}).items()}
     yield of_calls(
         logs,
-        groups,
+        groups if known is None else groups[:1],
         Confidence(row["confidence"]),
         title=row["title"].format_map(words),
         cause=row["cause"].format_map(words),
         next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
+        evidence=() if known is None else (known.evidence,),
         lasting=row.get("lasting", False),
         root=Role(row.get("role", "root")),
     )
@@ -151,20 +176,11 @@ def _asked_later(row: Row, logs: Logs) -> Findings:
     )
 
 
-def _rule(row: Row, means: Mapping[str, Row]) -> Rule:
+def _bound(row: Row, means: Rows) -> RuleFunction:
     def function(failures: Failures, logs: Logs) -> Findings:
         return _finding(row, means, failures, logs)
 
-    function.__doc__ = row["documentation"]
-    return Rule(row["id"], row["family"], Role.ROOT, lines_of(row["references"]), function)
+    return function
 
 
-def _rules() -> tuple[Rule, ...]:
-    table = load_table("failed_calls.toml")
-    return tuple(
-        _rule(row, {one["errno"]: one for one in table["means"] if one["rule"] == row["id"]})
-        for row in table["rule"]
-    )
-
-
-RULES = _rules()
+RULES = rules_of("failed_calls.toml", "errno", _bound)

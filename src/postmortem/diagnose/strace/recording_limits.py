@@ -14,7 +14,6 @@ _USES = frozenset({
     "read", "write", "pread64", "pwrite64", "readv", "writev", "lseek", "fstat", "fsync", "close",
     "ftruncate", "fallocate", "getdents64", "fdatasync",
 })  # fmt: skip
-_FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
 # Every dynamically linked program makes these before its main() starts.
 _START = {
     "opens": _OPENS,

@@ -1,10 +1,15 @@
 """Signals that end processes, and who sent them."""
 
+from collections.abc import Iterator
+
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Match, Task
+from postmortem.facts.syscalls import Ending, Match, Task
+from postmortem.report.model import Evidence
+from postmortem.text import counted
 
 CRASHES = {
     "SIGSEGV": "a bad address",
@@ -17,6 +22,24 @@ CRASHES = {
     "SIGSTKFLT": "a fault of the stack",
 }
 """Signals by which a program's own fault ends it, in words."""
+
+
+def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
+    """Yield the processes of which the log has the end, without their threads."""
+    for task in logs.tasks():
+        if task.thread_of is None and task.ending is not None:
+            yield task, task.ending
+
+
+def cite_end(task: Task, end: Ending) -> Evidence:
+    """Return how a process ended."""
+    how = f"exited with {end.code}" if end.signal is None else f"killed by {end.signal}"
+    return Evidence(where(end), f"{who(task.pid)} {how}")
+
+
+def and_more(count: int) -> str:
+    """Return how many processes more ended so; nothing for none."""
+    return f" and {counted(count, 'more process', 'more processes')}" if count else ""
 
 
 def process_of(logs: Logs, pid: int) -> Task | None:

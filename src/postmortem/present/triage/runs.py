@@ -18,21 +18,27 @@ def before_verdict(runs: Runs) -> str:
         return ""
     before = sum(one.outcome == "failed" and one.again for one in runs.ends)
     count = counted(len(runs.ends), "run")
+    suspect = len(runs.suspect)
     if len(runs.failed) > 1 or (runs.failed and not before):
         last = "the last of them, " if len(runs.failed) > 1 else ""
-        return f"{len(runs.failed)} of {count} failed; {last}{_name(judged)}: "
+        perhaps = f", {suspect} may have" if suspect else ""
+        return f"{len(runs.failed)} of {count} failed{perhaps}; {last}{_name(judged)}: "
+    if judged.suspect and not before:
+        last = "the last of them, " if suspect > 1 else ""
+        return f"{suspect} of {count} may have failed; {last}{_name(judged)}: "
     failed = f", {before} of which failed before it" if before else ""
     return f"{_name(judged)}, the last of {count}{failed}: "
 
 
 def card_rows(runs: Runs) -> Iterator[tuple[str, str]]:
-    """Yield how the other runs that failed ended, the last ones first."""
-    others = [one for one in reversed(runs.ends) if one.outcome == "failed" and not one.judged]
+    """Yield how the other runs that failed, or may have, ended: the last ones first."""
+    bad = [one for one in reversed(runs.ends) if one.outcome == "failed" or one.suspect]
+    others = sorted((one for one in bad if not one.judged), key=lambda one: one.suspect)
     for place, one in enumerate(others[:_ON_CARD]):
         yield "" if place else "others", f"{_name(one)}: {clip(one.verdict, _LONGEST)}"
     more = len(others) - _ON_CARD
     if more > 0:
-        yield "", f"and {counted(more, 'more run')} that failed: -v lists them"
+        yield "", f"and {counted(more, 'more run')} that failed, or may have: -v lists them"
 
 
 def runs_block(runs: Runs) -> Iterator[Block]:

@@ -23,6 +23,7 @@ _NEAR = 60.0
 _FRAME = Pattern(r"^ *(?:\? )?(?P<name>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+")
 _UNSURE = Pattern(r"^ *\? ")
 _TASK = Pattern(r"^\[ *(?P<pid>\d{1,18})\] +\d+ +\d+ +\d+ +\d+ ")
+_SILENT, _BACK = "dmesg-nfs-silent", "dmesg-nfs-back"
 _OF_KERNEL = ("kernel", "systemd-oomd", None)
 
 
@@ -144,9 +145,12 @@ def _stack(data: bytes, at: int) -> Iterator[str]:
 
 
 def _merged(events: Iterable[KernelEvent]) -> Iterator[KernelEvent]:
-    """Yield what is told in several lines once, where it stands first."""
+    """Yield what is told in several lines once, where it stands first; not what was taken back."""
     kept: dict[object, KernelEvent] = {}
     for event in events:
+        if event.signature == _BACK:
+            kept.pop((event.file, event.host, _SILENT, None, event.device, None), None)
+            continue
         key: object = (
             event.file,
             event.host,

@@ -3,9 +3,10 @@
 Sources: proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_net(5), proc_locks(5).
 """
 
+import contextlib
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from postmortem.facts.live import Descriptor
 from postmortem.readers.live.status import all_pids, text_or_none
@@ -50,20 +51,24 @@ class Connection:
         return text
 
 
+def open_files(pid: int) -> Iterator[tuple[int, str]]:
+    """Yield number and target of what a process has open; raises OSError where that is hidden."""
+    folder = f"/proc/{pid}/fd"
+    numbers = sorted(int(name) for name in os.listdir(folder) if name.isdecimal())  # noqa: PTH208
+    for number in numbers[:_MOST]:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield number, os.readlink(f"{folder}/{number}")  # noqa: PTH115
+
+
 def read_descriptors(
     pid: int, connections: Mapping[int, Connection] | None = None
 ) -> tuple[Descriptor, ...]:
     """Return the open files of a process by number; raises PermissionError."""
-    folder = f"/proc/{pid}/fd"
-    numbers = sorted(int(name) for name in os.listdir(folder) if name.isdecimal())  # noqa: PTH208
+    files = list(open_files(pid))
     known = read_connections(pid) if connections is None else connections
     found = []
-    for number in numbers[:_MOST]:
-        try:
-            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115
-        except OSError:
-            continue
-        kind = _kind(f"{folder}/{number}", target)
+    for number, target in files:
+        kind = _kind(f"/proc/{pid}/fd/{number}", target)
         found.append(Descriptor(number, target, kind, _detail(pid, number, kind, target, known)))
     return tuple(found)
 
@@ -248,20 +253,13 @@ class OtherEnds:
         return self._holders.get(target, [])
 
     def _look(self, pid: int, holders: dict[str, list[tuple[int, int]]]) -> None:
-        folder = f"/proc/{pid}/fd"
         try:
-            names = os.listdir(folder)  # noqa: PTH208
+            for number, target in open_files(pid):
+                holders.setdefault(target, []).append((pid, number))
         except PermissionError:
             self._all_seen = False
+        except OSError:  # it has ended
             return
-        except OSError:
-            return
-        for name in names[:_MOST]:
-            try:
-                target = os.readlink(f"{folder}/{name}")  # noqa: PTH115
-            except OSError:
-                continue
-            holders.setdefault(target, []).append((pid, int(name)))
 
 
 def lock_holders(pid: int, target: str) -> tuple[int, ...]:

@@ -1,10 +1,10 @@
 """Who has a port on this machine."""
 
-import os
+import contextlib
 import pwd
 
 from postmortem.facts.net import Holder
-from postmortem.readers.live.descriptors import connection, inode_of
+from postmortem.readers.live.descriptors import connection, inode_of, open_files
 from postmortem.readers.live.status import all_pids, read_status, text_or_none
 
 _LISTENING = 10
@@ -35,13 +35,9 @@ def holder_of(port: int) -> Holder | None:
 
 def _owner(inode: int) -> int | None:
     for pid in all_pids():
-        folder = f"/proc/{pid}/fd"
-        try:
-            for name in os.listdir(folder):  # noqa: PTH208
-                if inode_of(os.readlink(f"{folder}/{name}")) == inode:  # noqa: PTH115
-                    return pid
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            if any(inode_of(target) == inode for _, target in open_files(pid)):
+                return pid
     return None
 
 

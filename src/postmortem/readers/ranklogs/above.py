@@ -1,12 +1,13 @@
 """What stands above the word of who watched a program: a launcher, a runner, what started it."""
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
 from postmortem import _native
 from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
-from postmortem.readers.log_heads import open_plain
+from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.last_lines import reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
     calm,
@@ -193,15 +194,15 @@ def _whole(texts: list[str], at: int) -> str:
 
 def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     """Return lines above one, without their ends; none where it stands too far below."""
+    wanted, above, kept, read = line - 1, 0, b"", 0
     try:
-        stream = open_plain(path)
-        if stream is None:
-            return []
-        with stream:
-            wanted, above, kept = line - 1, 0, b""
-            while above < wanted and stream.tell() < _MOST_BYTES and (block := stream.read(_BLOCK)):
+        with contextlib.closing(plain_pieces(path)) as pieces:
+            for block in pieces:
                 above += block.count(b"\n")
                 kept = kept[-_BLOCK:] + block
+                read += len(block)
+                if above >= wanted or read >= _MOST_BYTES:
+                    break
     except (OSError, Refused):
         return []
     lines = kept.split(b"\n")

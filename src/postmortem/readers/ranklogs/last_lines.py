@@ -185,13 +185,14 @@ def unstamped(text: str) -> str:
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
-    block: list[tuple[int, LastLine, bool]] = []
+    block: list[tuple[tuple[bool, int], LastLine, bool]] = []
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if block and _COMMAND in names:
             break  # what stands above is of another command
         if wrong(names) and "last-more" not in names:
-            block.append((place_of(names), line, sure(names)))
+            announces = line.text.rstrip().endswith(":")
+            block.append(((announces, place_of(names)), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -246,7 +247,8 @@ def _broken(text: str, names: list[str]) -> bool:
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
-    return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
+    indented = text[:1].isspace() and not calm(names)
+    return indented or "last-more" in names or bool(_PROMPT.search(text))
 
 
 def _nearest(

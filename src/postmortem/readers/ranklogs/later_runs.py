@@ -278,7 +278,7 @@ def _behind_program(data: bytes, signs: Signs) -> int:
         return 0
     begin, script = raised[0]
     said, end = _end_of(data, begin)
-    if _goes_on(data[end:]):
+    if _goes_on(data[end:], interrupted=stopped(_read_like([said.rstrip()])[0])):
         return end
     if _OF_OTHER in _signs([said])[0]:
         return 0
@@ -335,11 +335,15 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
     return said, at
 
 
-def _goes_on(data: bytes) -> bool:
-    """Return whether lines behind an exception tell of another program's work, or its end."""
+def _goes_on(data: bytes, *, interrupted: bool) -> bool:
+    """Return whether lines behind an exception tell of another program's work, or its end.
+
+    Who was `interrupted` may still say what libraries say on the way out.
+    """
     lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
     lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    return (len(lines) > _FEWEST and any(map(ends, _read_like(lines)))) or _work_on(lines)
+    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, _read_like(lines)))
+    return ended or _work_on(lines)
 
 
 def _read_like(lines: Sequence[str]) -> list[list[str]]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOLE = 8
 _PIECE = 1 << 20
+_LONGEST_ERROR = 160
 _MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
@@ -165,7 +166,10 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         return None
     text, survived = printed
     if survived:
-        what = f"{survived:,} errors of cells were left out: other cells ran after them"
+        count = len(survived)
+        errors = "1 error of a cell was" if count == 1 else f"{count:,} errors of cells were"
+        it = "it" if count == 1 else "them"
+        what = f"{errors} left out, other cells ran after {it}: {survived[-1][:_LONGEST_ERROR]}"
         problems.append(Problem(opened.name, what))
     pieces = iter((text,))
     return lambda: next(pieces, b"")

@@ -79,9 +79,7 @@ def _tool(head: str) -> str | None:
         return "json list"
     if start.startswith("{"):
         return "json object" if '"schema": "postmortem/' in head[:400] else None
-    for line in head.splitlines()[:400]:
-        if line.startswith("Process ") and pyspy.PROCESS.match(line):
-            return "py-spy"
+    for line in head.splitlines()[:400]:  # py-spy's "Process N: …" alone may be any program's
         if line.startswith("Traceback for thread ") and pystack.THREAD.match(line):
             return "pystack"
         if line.startswith("Thread ") and gdb_text.THREAD.match(line):

@@ -18,6 +18,7 @@ from postmortem.diagnose.rule import load, run
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.threads import Threads
+from postmortem.knowledge.lookup import load_table
 from postmortem.records import replace
 
 _CORE = Path(diagnose.__file__).parent / "core"
@@ -344,7 +345,8 @@ def rules_that_are_certain() -> set[str]:
     """Return the ids of core rules whose files give a finding `Confidence.CERTAIN`, or ask for the
     degree of what the C library said.
     """
-    found = set()
+    rows = load_table("ends.toml")["rule"]
+    found = {row["id"] for row in rows if row["confidence"] == "certain"}
     for path in _CORE.glob("*/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             named = {getattr(node, "attr", ""), getattr(node, "id", "")}

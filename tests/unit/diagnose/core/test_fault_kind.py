@@ -223,7 +223,7 @@ def test_a_long_cycle_is_a_recursion_too() -> None:
 
 
 def test_sizes() -> None:
-    assert size_words(4096) == "4096 bytes"
+    assert size_words(4096) == "4,096 bytes"
     assert size_words(67108864) == "64.0 MiB"
     assert size_words(3 << 50) == "3.0 PiB"
 

@@ -42,7 +42,7 @@ def assertion_failed(crash: Crash, message: AbortMessage | None) -> Findings:
         title = f"assertion failed at {file}:{found['line']}: {found['condition']}"
         steps = (f"read {found['file']} line {found['line']}: why is the condition false?",)
     else:
-        title = f"assertion failed{crash.named('in', crash.caller)}"
+        title = f"assertion failed{crash.named(' in', crash.caller)}"
         steps = ("read the message of the assertion on standard error",)
     yield Finding(
         title=title,

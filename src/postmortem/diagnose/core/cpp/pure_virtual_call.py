@@ -32,7 +32,7 @@ def pure_virtual_call(crash: Crash) -> Findings:
         return
     outer = site(crashed)
     evidence = (cite_frame(crashed, index), *crash.frame(outer))
-    by = crash.named("by", outer)
+    by = crash.named(" by", outer)
     at_exit = exit_index(crashed) is not None
     if "deleted" in crashed.frames[index].function:
         yield _deleted(by, evidence)

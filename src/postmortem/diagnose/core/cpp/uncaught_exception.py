@@ -17,13 +17,14 @@ What to do
 
 from postmortem.diagnose.core import stacks
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import bare, clip, short, short_type
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 
@@ -33,12 +34,12 @@ from postmortem.patterns import Pattern
     yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(
-    kind: FaultKind, threads: Threads, exception: CppException | None, message: AbortMessage | None
+    crash: Crash, exception: CppException | None, message: AbortMessage | None
 ) -> Findings:
-    crashed = threads.crashed
-    if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
+    crashed = crash.crashed
+    if crash.kind is not FaultKind.ABORT or (message is not None and message.text):
         return
-    own = stacks.thrown(exception, threads)
+    own = stacks.thrown(exception, crash.threads)
     terminated = stacks.is_terminated(crashed)
     if own is None and not terminated:
         return
@@ -56,9 +57,6 @@ def uncaught_exception(
         yield _handled(crashed, own, index)
         return
     index = _thrower(crashed, index)
-    evidence: list[Evidence] = [cite_exception(own)]
-    evidence += [cite_frame(crashed, index)] if index is not None else []
-    evidence += cite_python(crashed)
     by = ""
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {stacks.frame_name(crashed.frames[index], 40)}"
@@ -87,7 +85,7 @@ def uncaught_exception(
             else who or "see in the stack who threw: the first function outside the C++ runtime",
             "catch it at the top of that thread, so that it can be reported as an error",
         ),
-        evidence=tuple(evidence),
+        evidence=(cite_exception(own), *crash.frame(index)),
     )
 
 

@@ -33,7 +33,7 @@ _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
 def driver_crash(crash: Crash) -> Findings:
     crashed = crash.crashed
     sent_again = crash.kind is FaultKind.RERAISED
-    if crashed is None or not (crash.kind.is_memory_fault or sent_again):
+    if not (crash.kind.is_memory_fault or sent_again):
         return
     start = fault_start(crashed, crash.kind)
     if start >= len(crashed.frames) or owner(crashed.frames[start]) not in _OWNERS:

@@ -44,7 +44,7 @@ def thread_limit(
         mapped = f"{memory.mapped_bytes / (1 << 30):.1f} GiB mapped"
         evidence.append(Evidence("address space of the process", mapped))
     index = _maker(crash.crashed)
-    where = crash.named("in", index, 36)
+    where = crash.named(" in", index, 36)
     many = (
         f"{count:,} threads are in this process itself: what starts them, and what ends them?"
         if count >= thresholds.OWN_THREADS

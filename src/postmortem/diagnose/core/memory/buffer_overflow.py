@@ -57,7 +57,7 @@ def buffer_overflow(crash: Crash, message: AbortMessage | None) -> Findings:
     name, _, title = check
     known = explained(name)
     yield Finding(
-        title=f"{title}{crash.named('in', crash.caller)}",
+        title=f"{title}{crash.named(' in', crash.caller)}",
         cause=known.cause,
         confidence=degree_of(message if said else None),
         next_steps=(

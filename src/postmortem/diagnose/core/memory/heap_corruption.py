@@ -16,12 +16,12 @@ What to do
     small case. Suspect the native code of your own first, then mixed allocators.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
 from postmortem.diagnose.names import short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
 from postmortem.knowledge.messages import Wording, explained
@@ -58,20 +58,20 @@ def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     found = _by_message(text)
     if found is not None and crash.kind is FaultKind.ABORT and message is not None:
         what, cause, is_here = found
-        evidence = [cite_abort(message), *_stack(crashed)]
+        by = crash.named(", freed by", crash.caller, 40) if is_here else ""
         yield Finding(
-            title=f"heap corruption: {what}{_freed_by(crashed) if is_here else ''}",
+            title=f"heap corruption: {what}{by}",
             cause=cause + _at_exit(crashed),
             confidence=degree_of(message),
             next_steps=_first_step(crashed, is_here) + _STEPS,
-            evidence=tuple(evidence),
+            evidence=(cite_abort(message), *crash.frame(crash.caller)),
         )
         return
-    if crashed is None or not crashed.frames or not _died_in_malloc(crash.kind, crashed):
+    if not crashed.frames or not _died_in_malloc(crash.kind, crashed):
         return
     where = short(crashed.frames[_malloc_index(crashed)].function)
     if _GIVES_BACK.match(plain(crashed.frames[0].function)) and crash.kind.is_memory_fault:
-        yield _foreign_pointer(crash.cited, crashed)
+        yield _foreign_pointer(crash)
         return
     yield Finding(
         title=f"heap corruption: the program died inside {where}",
@@ -80,7 +80,7 @@ def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
         "may be innocent",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, False) + _STEPS,
-        evidence=(crash.cited, *_stack(crashed)),
+        evidence=(crash.cited, *crash.frame(crash.caller)),
     )
 
 
@@ -88,18 +88,18 @@ _GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
 """They look at the word before the block and nothing else, before inner functions take over."""
 
 
-def _foreign_pointer(cited: Evidence, crashed: Thread) -> Finding:
+def _foreign_pointer(crash: Crash) -> Finding:
     """Return what a fault in free() itself means: the block has no readable header."""
-    name = plain(crashed.frames[0].function)
-    by = _freed_by(crashed).replace(", freed by", ", called by")
+    name = plain(crash.crashed.frames[0].function)
+    by = crash.named(", called by", crash.caller, 40)
     return Finding(
         title=f"heap corruption: {name} was given a pointer malloc never returned{by}",
         cause=f"{name}() failed on the very first look at the block that it was given: nothing "
         "readable is there. The pointer was overwritten, never set, freed long ago and unmapped, "
         "or does not come from malloc",
         confidence=Confidence.LIKELY,
-        next_steps=_first_step(crashed, True) + _STEPS,
-        evidence=(cited, *_stack(crashed)),
+        next_steps=_first_step(crash.crashed, True) + _STEPS,
+        evidence=(crash.cited, *crash.frame(crash.caller)),
     )
 
 
@@ -129,23 +129,9 @@ def _malloc_index(thread: Thread) -> int:
     return next((i for i, frame in enumerate(thread.frames[:12]) if is_malloc(frame)), 0)
 
 
-def _stack(thread: Thread | None) -> tuple[Evidence, ...]:
-    if thread is None or not thread.frames:
-        return ()
+def _first_step(thread: Thread, is_here: bool) -> tuple[str, ...]:
     index = caller(thread)
-    return (*((cite_frame(thread, index),) if index is not None else ()), *cite_python(thread))
-
-
-def _freed_by(thread: Thread | None) -> str:
-    index = caller(thread) if thread is not None else None
-    if thread is None or index is None or thread.frames[index].function == "??":
-        return ""
-    return f", freed by {short(thread.frames[index].function, 40)}"
-
-
-def _first_step(thread: Thread | None, is_here: bool) -> tuple[str, ...]:
-    index = caller(thread) if thread is not None else None
-    if thread is None or index is None or not is_here:
+    if index is None or not is_here:
         return ()
     name = short(thread.frames[index].function)
     if name == "??":
@@ -153,7 +139,7 @@ def _first_step(thread: Thread | None, is_here: bool) -> tuple[str, ...]:
     return (f"look at what {name} frees: is it from malloc, and is it freed only once?",)
 
 
-def _at_exit(thread: Thread | None) -> str:
-    if thread is None or exit_index(thread) is None:
+def _at_exit(thread: Thread) -> str:
+    if exit_index(thread) is None:
         return ""
     return " It was found while the program was ending (destructors of global objects)."

@@ -45,7 +45,7 @@ def out_of_memory(
     if not (is_gpu or is_out_of_memory(own)):
         return
     evidence = [cite_exception(own), *crash.frame(crash.caller)]
-    where = crash.named("in", crash.caller, 40)
+    where = crash.named(" in", crash.caller, 40)
     if memory is not None:
         evidence.append(
             Evidence("memory of the process", f"{size_words(memory.mapped_bytes)} mapped")

@@ -15,13 +15,12 @@ What to do
     tensors with min() and max().
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.waiting_caller import behalf
 from postmortem.diagnose.names import bare
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
@@ -47,7 +46,7 @@ _OPERATOR = (
 def tensor_memory(crash: Crash) -> Findings:
     signal = crash.signal
     crashed = crash.crashed
-    if crashed is None or not crash.kind.is_memory_fault or crash.kind is FaultKind.BAD_CALL:
+    if not crash.kind.is_memory_fault or crash.kind is FaultKind.BAD_CALL:
         return
     index = _kernel(crashed)
     if index is None:
@@ -57,11 +56,6 @@ def tensor_memory(crash: Crash) -> Findings:
     named = f" of {operator}" if operator else ""
     if owner(crashed.frames[index]) is Owner.GENERATED:
         named = " that torch.compile made"
-    evidence: list[Evidence] = [
-        crash.cited,
-        cite_frame(crashed, index),
-        *cite_python(crashed, crash.threads),
-    ]
     title = f"the CPU kernel{named} touched memory that its tensors do not have"
     cause = (
         f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
@@ -88,7 +82,7 @@ def tensor_memory(crash: Crash) -> Findings:
             if owner(crashed.frames[index]) is not Owner.GENERATED
             else "TORCH_COMPILE_DISABLE=1: does the same step fail without torch.compile?",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame(index)),
     )
 
 

@@ -14,14 +14,13 @@ What to do
     Look for the rank that failed first. For sizes, run with TORCH_DISTRIBUTED_DEBUG=DETAIL.
 """
 
-from postmortem.diagnose.core.citing import cite_exception, cite_frame
+from postmortem.diagnose.core.citing import cite_exception
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_gloo, is_nccl, watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminate, thrown
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
-from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording
 
 _SIZES = Wording("gloo-enforce-size")
@@ -33,22 +32,17 @@ _CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
     "https://pytorch.org/docs/stable/distributed.html",
     role=Role.CASCADE,
 )
-def gloo_abort(
-    kind: FaultKind, threads: Threads, exception: CppException | None, process: Process
-) -> Findings:
-    if kind is not FaultKind.ABORT:
+def gloo_abort(crash: Crash, exception: CppException | None) -> Findings:
+    if crash.kind is not FaultKind.ABORT:
         return
-    crashed = threads.crashed
-    own = thrown(exception, threads)
-    if is_nccl(own) or (crashed is not None and watchdog_frames(crashed) is not None):
+    own = thrown(exception, crash.threads)
+    if is_nccl(own) or watchdog_frames(crash.crashed) is not None:
         return
-    index = crashed.index_of(r"\bgloo::") if crashed is not None else None
-    terminated = crashed is not None and any(is_terminate(f) for f in crashed.frames[:12])
+    index = crash.crashed.index_of(r"\bgloo::")
+    terminated = any(is_terminate(f) for f in crash.crashed.frames[:12])
     if not is_gloo(own) and not (index is not None and terminated):
         return
-    evidence: list[Evidence] = [cite_exception(own)] if own is not None else []
-    if crashed is not None and index is not None:
-        evidence.append(cite_frame(crashed, index))
+    cited = (cite_exception(own),) if own is not None else ()
     text = (own.what or "") if own is not None else ""
     sizes = _SIZES.search(text)
     if sizes is not None:
@@ -73,5 +67,5 @@ def gloo_abort(
         cause=cause,
         confidence=Confidence.LIKELY if text else Confidence.POSSIBLE,
         next_steps=(step, "read the logs of all ranks for the first error, not the last"),
-        evidence=tuple(evidence),
+        evidence=(*cited, *crash.frame(index)),
     )

@@ -17,6 +17,7 @@ What to do
 """
 
 from postmortem.diagnose.core.citing import cite_exception, cite_frame
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.nccl_words import NcclError, parse
 from postmortem.diagnose.core.special_exceptions import (
@@ -41,29 +42,22 @@ _WATCHDOG = "NCCL watchdog stopped the process on purpose"
     role=Role.CASCADE,
 )
 def nccl_watchdog_abort(
-    kind: FaultKind,
-    threads: Threads,
-    exception: CppException | None,
-    message: AbortMessage | None,
-    process: Process,
+    crash: Crash, exception: CppException | None, message: AbortMessage | None
 ) -> Findings:
-    crashed = threads.crashed
-    if kind is not FaultKind.ABORT:
+    crashed = crash.crashed
+    if crash.kind is not FaultKind.ABORT:
         return
-    own = thrown(exception, threads)
-    frames = watchdog_frames(crashed) if crashed is not None else None
-    named = crashed is not None and is_nccl_thread_name(crashed)
+    own = thrown(exception, crash.threads)
+    frames = watchdog_frames(crashed)
+    named = is_nccl_thread_name(crashed)
     if frames is None and not named and not is_nccl(own):
         return
     if message is not None and message.text and own is None:
         return  # the C library stopped this thread: it failed, and reports nobody else's failure
     error = parse(own.what or "") if own is not None else NcclError()
     evidence = _evidence(crashed, own)
-    heartbeat = frames is not None and frames.is_heartbeat
-    heartbeat = heartbeat or (
-        named and crashed is not None and "heart" in (crashed.name or "") and frames is None
-    )
     certain = frames is not None
+    heartbeat = frames.is_heartbeat if frames else named and "heart" in (crashed.name or "")
     version = f" (PyTorch {frames.version})" if frames is not None and frames.version else ""
     if heartbeat:
         title = "PyTorch's NCCL heartbeat monitor killed the process: its watchdog was stuck"
@@ -90,8 +84,8 @@ def nccl_watchdog_abort(
         title=title,
         cause=cause + (f". {error.meaning}" if error.meaning else ""),
         confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
-        next_steps=_steps(error, heartbeat, process),
-        evidence=evidence + _main_thread(threads),
+        next_steps=_steps(error, heartbeat, crash.process),
+        evidence=evidence + _main_thread(crash.threads),
     )
 
 
@@ -103,14 +97,14 @@ def _title(error: NcclError) -> str:
     return f"PyTorch's {_WATCHDOG}; the fault itself is elsewhere"
 
 
-def _evidence(thread: Thread | None, own: CppException | None) -> tuple[Evidence, ...]:
+def _evidence(thread: Thread, own: CppException | None) -> tuple[Evidence, ...]:
     evidence = [cite_exception(own)] if own is not None else []
-    frames = watchdog_frames(thread) if thread is not None else None
-    if thread is not None and frames is not None:
+    frames = watchdog_frames(thread)
+    if frames is not None:
         evidence.append(cite_frame(thread, frames.innermost))
         if frames.outermost != frames.innermost:
             evidence.append(cite_frame(thread, frames.outermost))
-    if thread is not None and is_nccl_thread_name(thread):
+    if is_nccl_thread_name(thread):
         evidence.append(Evidence(f"thread {thread.tid}", f'its name is "{thread.name}"'))
     return tuple(evidence)
 

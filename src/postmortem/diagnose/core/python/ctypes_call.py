@@ -36,7 +36,7 @@ _POINTER_IS_BAD = ("bad_pointer", "null_dereference")
 @rule("https://docs.python.org/3/library/ctypes.html#calling-functions")
 def ctypes_call(crash: Crash) -> Findings:
     crashed = crash.crashed
-    if crashed is None or not (crash.kind.is_memory_fault or crash.kind is FaultKind.RERAISED):
+    if not (crash.kind.is_memory_fault or crash.kind is FaultKind.RERAISED):
         return
     back = dead_callback(crash.kind, crash.threads)
     if back is not None:

@@ -35,9 +35,9 @@ _MOST_SUSPECTS = 6
 )
 def damaged_object(crash: Crash, modules: Modules) -> Findings:
     found = object_fault(crash.kind, crash.signal, crash.threads, crash.fault)
-    if found is None or crash.threads.crashed is None:
+    if found is None:
         return
-    crashed = crash.threads.crashed
+    crashed = crash.crashed
     function = short(crashed.frames[found.index].function, 40)
     evidence: list[Evidence] = [crash.cited, cite_frame(crashed, found.index)]
     by = ""

@@ -16,7 +16,7 @@ What to do
     processes.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
@@ -40,15 +40,11 @@ def dataloader_shm(crash: Crash) -> Findings:
     handler = _worker_handler(crash.signal, crashed)
     if not in_segment and handler is None:
         return
-    evidence: list[Evidence] = [crash.cited]
-    if crashed is not None:
-        if handler is not None:
-            evidence.append(cite_frame(crashed, handler))
-        index = handler_index(crashed)
-        beyond = 0 if index is None else index + 1
-        if beyond < len(crashed.frames):
-            evidence.append(cite_frame(crashed, beyond))
-        evidence.extend(cite_python(crashed, crash.threads))
+    evidence = [crash.cited]
+    if handler is not None:
+        evidence.append(cite_frame(crashed, handler))
+    index = handler_index(crashed)
+    evidence += crash.frame(0 if index is None else index + 1)
     size = ""
     if file is not None and file.filesystem_size:
         size = f" (its size now: {size_words(file.filesystem_size)})"
@@ -73,12 +69,12 @@ def dataloader_shm(crash: Crash) -> Findings:
     )
 
 
-def _worker_handler(signal: Signal, thread: Thread | None) -> int | None:
+def _worker_handler(signal: Signal, thread: Thread) -> int | None:
     """Return the index of the frame of PyTorch's SIGBUS handler for DataLoader workers.
 
     torch/csrc/DataLoader.cpp installs `handler_SIGBUS`, which prints, restores the default action
     and raises the signal again: siginfo then no longer has the address.
     """
-    if signal.name != "SIGBUS" or thread is None:
+    if signal.name != "SIGBUS":
         return None
     return thread.index_of(r"\bhandler_SIGBUS\b", within=12)

@@ -36,8 +36,6 @@ _ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 def exit_crash(crash: Crash) -> Findings:
     kind = crash.kind
     crashed = crash.crashed
-    if crashed is None:
-        return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
     if kind is FaultKind.ABORT and any(_ENDED.search(f.function) for f in crashed.frames[:16]):

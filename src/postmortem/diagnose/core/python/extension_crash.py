@@ -13,13 +13,12 @@ What to do
     the package's developers with this stack.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
 from postmortem.diagnose.core.stacks import caller, fault_start
 from postmortem.diagnose.names import short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread
@@ -39,7 +38,7 @@ _DISTRIBUTIONS = {
 @rule("https://docs.python.org/3/extending/extending.html", role=Role.CONTRIBUTING)
 def extension_crash(crash: Crash, modules: Modules) -> Findings:
     crashed = crash.crashed
-    if crashed is None or not (crash.kind.is_memory_fault or crash.kind in _KINDS):
+    if not (crash.kind.is_memory_fault or crash.kind in _KINDS):
         return
     start = fault_start(crashed, crash.kind)
     if crash.kind is FaultKind.RERAISED and start == 0:
@@ -55,8 +54,6 @@ def extension_crash(crash: Crash, modules: Modules) -> Findings:
     of = package(frame.module)
     belongs = f" of the package {of}" if of and of not in name else ""
     function = "" if frame.function == "??" else f", in {short(frame.function, 40)}"
-    evidence: list[Evidence] = [crash.cited]
-    evidence.extend([cite_frame(crashed, index), *cite_python(crashed, crash.threads)])
     module = modules.at(frame.pc) if frame.pc is not None else None
     unlike = module is not None and module.status == "mismatch"
     yield Finding(
@@ -77,7 +74,7 @@ def extension_crash(crash: Crash, modules: Modules) -> Findings:
             "built for this Python and PyTorch?",
             "run that module's small test under AddressSanitizer or valgrind",
         ),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.frame(index)),
     )
 
 

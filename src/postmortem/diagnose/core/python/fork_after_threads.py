@@ -60,8 +60,6 @@ def fork_after_threads(crash: Crash) -> Findings:
     crashed = crash.crashed
     if crash.kind in _WAITED:
         yield from _waits_for_nobody(crash.threads)
-    if crashed is None:
-        return
     if not (crash.kind.is_fault or crash.kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
     in_fork = next(

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import NUMBA, compiled_by, compiled_for_worker
 from postmortem.diagnose.core.stacks import fault_start
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _STEPS = {
     NUMBA: (
@@ -38,8 +38,6 @@ _ANY = (
 def jit_code(crash: Crash) -> Findings:
     kind = crash.kind
     crashed = crash.crashed
-    if crashed is None:
-        return
     if not kind.is_memory_fault and kind not in (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP):
         return
     start = fault_start(crashed, kind)
@@ -48,10 +46,6 @@ def jit_code(crash: Crash) -> Findings:
     told = told or compiled_for_worker(crash.threads, start)
     if told is None:
         return
-    evidence: list[Evidence] = [crash.cited]
-    evidence.append(cite_frame(crashed, start))
-    evidence.append(cite_frame(told.thread, told.index))
-    evidence.extend(cite_python(told.thread, crash.threads))
     yield Finding(
         title=f"the crash is in code that {told.compiler} compiled at run time",
         cause=f"the code at the fault lies in no file, and {told.compiler} "
@@ -59,5 +53,10 @@ def jit_code(crash: Crash) -> Findings:
         + ": a compiled function went outside its memory, or was given a bad array",
         confidence=Confidence.LIKELY if certain else Confidence.POSSIBLE,
         next_steps=_STEPS.get(told.compiler, _ANY),
-        evidence=tuple(evidence),
+        evidence=(
+            crash.cited,
+            cite_frame(crashed, start),
+            cite_frame(told.thread, told.index),
+            *cite_python(told.thread, crash.threads),
+        ),
     )

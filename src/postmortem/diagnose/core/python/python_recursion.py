@@ -32,8 +32,8 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 )
 def python_recursion(crash: Crash) -> Findings:
     crashed = crash.crashed
-    cycle = recursion(crashed.frames) if crashed is not None else None
-    if crashed is None or cycle is None or not cycle.is_python:
+    cycle = recursion(crashed.frames)
+    if cycle is None or not cycle.is_python:
         return
     certain = crash.kind is FaultKind.STACK_OVERFLOW
     if not certain and not (

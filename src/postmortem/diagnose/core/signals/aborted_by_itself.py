@@ -12,7 +12,7 @@ What to do
     know the function that aborted.
 """
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
+from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
@@ -33,10 +33,10 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     crashed = crash.crashed
     evidence = [crash.cited]
     title = "the process aborted itself"
-    index = _who(crashed) if crashed is not None else None
-    if crashed is not None and index is not None:
+    index = _who(crashed)
+    if index is not None:
         frame = crashed.frames[index]
-        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+        evidence += crash.frame(index)
         said = python_call(crashed, index)
         if said is not None:
             title += f": {said}"
@@ -101,5 +101,5 @@ def _called_abort(thread: Thread, index: int) -> bool:
 _RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}
 
 
-def _has_abort(thread: Thread | None) -> bool:
-    return thread is not None and any(plain(f.function) == "abort" for f in thread.frames[:16])
+def _has_abort(thread: Thread) -> bool:
+    return any(plain(f.function) == "abort" for f in thread.frames[:16])

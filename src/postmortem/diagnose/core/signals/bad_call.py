@@ -15,7 +15,6 @@ What to do
     every CFUNCTYPE callback as long as native code may call it.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target
@@ -44,8 +43,8 @@ def bad_call(crash: Crash, modules: Modules) -> Findings:
     evidence = [crash.cited]
     by = ""
     frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
-    if crashed is not None and len(crashed.frames) > frame and not is_lone_word(crashed, frame):
-        evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, crash.threads)])
+    if len(crashed.frames) > frame and not is_lone_word(crashed, frame):
+        evidence += crash.frame(frame)
         if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"

@@ -15,12 +15,11 @@ What to do
     run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
-from postmortem.diagnose.core.stacks import caller, own_caller, place
+from postmortem.diagnose.core.stacks import own_caller, place
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
@@ -77,14 +76,6 @@ def bad_pointer(crash: Crash) -> Findings:
     if crash.kind not in _TITLES:
         return
     crashed = crash.crashed
-    evidence = [crash.cited]
-    if crashed is not None:
-        if crashed.frames:
-            evidence.append(cite_frame(crashed, 0))
-        index = caller(crashed)
-        if index:
-            evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed, crash.threads))
     address = crash.signal.address
     if address is None and crash.fault is not None and crash.fault.operand is not None:
         address = crash.fault.operand.value
@@ -105,7 +96,7 @@ def bad_pointer(crash: Crash) -> Findings:
             "if Python objects are involved: PYTHONMALLOC=debug python …",
         )
         + ((f"follow the trace in the address: {hint}",) if hint else ()),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.way()),
     )
 
 
@@ -162,11 +153,11 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
     return _CAUSES[kind]
 
 
-def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread | None) -> str:
+def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread) -> str:
     """Return of which two registers the address was made: either may be the wrong one."""
     operand = fault.instruction.operand if fault is not None and fault.instruction else None
     found = _BASE_AND_INDEX.match(operand or "")
-    if found is None or thread is None or kind is not FaultKind.UNMAPPED:
+    if found is None or kind is not FaultKind.UNMAPPED:
         return ""
     base, index = thread.register(found["base"]), thread.register(found["index"])
     if base is None or index is None:

@@ -34,8 +34,8 @@ def forbidden_system_call(crash: Crash) -> Findings:
     if crash.signal.code == "SYS_USER_DISPATCH":
         who = "the process's own system-call dispatch (prctl)"
     evidence = [Evidence("signal SIGSYS", crash.words)]
-    number = crashed.register("orig_rax") if crashed is not None else None
-    if crashed is not None and crashed.frames:
+    number = crashed.register("orig_rax")
+    if crashed.frames:
         evidence.append(cite_frame(crashed, 0))
     if number is not None and number < 1 << 16:
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))

@@ -15,7 +15,6 @@ What to do
     ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
@@ -47,11 +46,10 @@ def illegal_instruction(crash: Crash, modules: Modules) -> Findings:
     if feature == "privileged":
         feature = None
     crashed = crash.crashed
-    evidence = [crash.cited]
+    evidence = [crash.cited, *crash.frame()]
     where, at_load = "", False
-    if crashed is not None and crashed.frames:
+    if crashed.frames:
         first = crashed.frames[0]
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, crash.threads)])
         name = file_name(first.module) if first.function == "??" else short(first.function)
         where = f" in {name}"
         at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])

@@ -14,7 +14,6 @@ What to do
     it passed. From Python, the innermost Python line names the call.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.pointers import (
@@ -24,8 +23,8 @@ from postmortem.diagnose.core.pointers import (
     pointer_value,
     small_pointer,
 )
-from postmortem.diagnose.core.stacks import caller, own_caller, place
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.core.stacks import own_caller, place
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 
 @rule(
@@ -38,16 +37,8 @@ def null_dereference(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
         return
     crashed = crash.crashed
-    evidence: list[Evidence] = [crash.cited]
     steps = [f"check where {own_caller(crashed)} gets the null pointer from"]
-    if crashed is not None:
-        if crashed.frames:
-            evidence.append(cite_frame(crashed, 0))
-        index = caller(crashed)
-        if index:
-            evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed, crash.threads))
-    if crashed is None or not any(frame.line for frame in crashed.frames[:8]):
+    if not any(frame.line for frame in crashed.frames[:8]):
         steps.append(
             "build the module of that function with -g and run again: then its lines are told"
         )
@@ -72,5 +63,5 @@ def null_dereference(crash: Crash) -> Findings:
         "from",
         confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
         next_steps=tuple(steps),
-        evidence=tuple(evidence),
+        evidence=(crash.cited, *crash.way()),
     )

@@ -45,10 +45,10 @@ def reraised_signal(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.RERAISED:
         return
     crashed = crash.crashed
-    index = handler_index(crashed) if crashed is not None else None
+    index = handler_index(crashed)
     evidence = [crash.cited]
-    if crashed is not None and index is not None and index + 1 < len(crashed.frames):
-        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, crash.threads)])
+    if index is not None and index + 1 < len(crashed.frames):
+        evidence += crash.frame(index + 1)
         title = f"{_WORDS.get(signal.name, 'a fault')}{place(crashed, index + 1)}"
         cause = crash.words
     elif (failed := fault_elsewhere(crash.threads)) is not None:
@@ -57,14 +57,13 @@ def reraised_signal(crash: Crash) -> Findings:
         title = f"{words}; another thread raised {signal.name} for its handler"
         cause = (
             f"thread {thread.tid} failed, and its handler left it to thread "
-            f"{crashed.tid if crashed is not None else 0} to raise {signal.name}: that one is the "
+            f"{crashed.tid} to raise {signal.name}: that one is the "
             "messenger"
         )
     else:
         title, cause, seen = _without_handler(signal, crashed)
         evidence.extend(seen)
-        told = crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed))
-        if crashed is not None and told:
+        if _is_on_purpose(crashed) or _is_hit(crashed):
             yield Finding(
                 title=title,
                 cause=cause,
@@ -77,7 +76,7 @@ def reraised_signal(crash: Crash) -> Findings:
                 evidence=tuple(evidence),
             )
             return
-    cycle = recursion(crashed.frames) if crashed is not None else None
+    cycle = recursion(crashed.frames)
     overflow = cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
     yield Finding(
         title=title,
@@ -95,9 +94,9 @@ def _role(is_overflow: bool, is_object: bool) -> Role | None:
     return Role.CONTRIBUTING if is_object else None
 
 
-def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, list[Evidence]]:
+def _without_handler(signal: Signal, crashed: Thread) -> tuple[str, str, list[Evidence]]:
     """Return title, cause and evidence where no signal frame shows on the stack."""
-    if crashed is not None and crashed.stopped is not None:
+    if crashed.stopped is not None:
         cause = (
             f"the process sent {signal.name} to itself, as handlers do that print and raise a "
             "fault again (faulthandler, DataLoader workers), or by a plain raise(); the frames "
@@ -108,8 +107,8 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
             "is lost"
         )
         return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
-    at = site(crashed) if crashed is not None else None
-    if crashed is not None and at is not None and _is_on_purpose(crashed):
+    at = site(crashed)
+    if at is not None and _is_on_purpose(crashed):
         who = python_call(crashed, at) or _raiser(crashed.frames[at])
         cause = (
             f"the whole stack is there, and no signal handler is on it: the code itself sent "
@@ -119,7 +118,7 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
         )
         title = f"the process sent itself {signal.name} on purpose: {who}"
         return title, cause, [cite_frame(crashed, at), *cite_python(crashed)]
-    if crashed is not None and _is_hit(crashed):
+    if _is_hit(crashed):
         cause = (
             f"this thread was not raising anything: another thread of the same process sent it "
             f"{signal.name} (pthread_kill, tgkill or kill). No instruction failed here, and this "
@@ -132,7 +131,7 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
         "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
     )
     title = f"the process sent itself {signal.name}"
-    if crashed is None or at is None:
+    if at is None:
         return title, cause, []
     name = short(crashed.frames[at].function)
     by = f" (in {name})" if name != "??" else ""
@@ -181,11 +180,8 @@ def _is_hit(thread: Thread) -> bool:
     )
 
 
-def _steps(thread: Thread | None) -> tuple[str, str]:
-    if (
-        thread is not None
-        and thread.index_of(r"^handler_SIG(SEGV|BUS|FPE)\b", within=12) is not None
-    ):
+def _steps(thread: Thread) -> tuple[str, str]:
+    if thread.index_of(r"^handler_SIG(SEGV|BUS|FPE)\b", within=12) is not None:
         # torch/csrc/DataLoader.cpp: its workers catch these signals, print, and raise them again
         return (
             'read "ERROR: Unexpected … encountered in worker" on standard error; the parent only '

@@ -38,10 +38,10 @@ def sent_by_itself(crash: Crash) -> Findings:
     crashed = crash.crashed
     evidence = [crash.cited]
     by = ""
-    sent_here = crashed is not None and _sends(crashed)
-    if crashed is not None and crashed.frames:
+    sent_here = _sends(crashed)
+    if crashed.frames:
         index = caller(crashed) if sent_here else 0
-        evidence.extend([cite_frame(crashed, index or 0), *cite_python(crashed)])
+        evidence += crash.frame(index or 0)
         if sent_here and index is not None:
             by = f": {_caller(crashed, index)}"
         elif not sent_here and not _is_nameless(crashed):

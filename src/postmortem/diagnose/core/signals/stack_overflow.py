@@ -34,11 +34,11 @@ from postmortem.facts.threads import Thread
 )
 def stack_overflow(crash: Crash) -> Findings:
     crashed = crash.crashed
-    cycle = recursion(crashed.frames) if crashed is not None else None
+    cycle = recursion(crashed.frames)
     if cycle is not None and cycle.is_python:
         return
     shallow = cycle is not None and cycle.frames < thresholds.OVERFLOW_FRAMES
-    if shallow and crashed is not None and crash.fault is not None and is_sp_lost(crash.fault):
+    if shallow and crash.fault is not None and is_sp_lost(crash.fault):
         # The frame that jumped over the guard page is the innermost, whoever called it.
         cycle = cycle if cycle and crashed.frames[0].function in cycle.functions else None
     certain = crash.kind is FaultKind.STACK_OVERFLOW
@@ -51,10 +51,10 @@ def stack_overflow(crash: Crash) -> Findings:
         return
     evidence: list[Evidence] = [crash.cited]
     title = "stack overflow"
-    if crashed is not None and cycle is not None:
+    if cycle is not None:
         title += f": deep recursion through {short(cycle.first.function)}"
         evidence.append(cite_recursion(crashed, cycle))
-    elif crashed is not None and crashed.frames:
+    elif crashed.frames:
         first = crashed.frames[0]
         title += place(crashed) if is_nameless(first) else f" in {short(first.function)}"
         evidence.append(cite_frame(crashed, 0))
@@ -82,10 +82,9 @@ def stack_overflow(crash: Crash) -> Findings:
     )
 
 
-def _without_recursion(crashed: Thread | None) -> str:
-    if crashed is None or (
-        crashed.stopped is not None and len(crashed.frames) < thresholds.RECURSION_FRAMES
-    ):
+def _without_recursion(crashed: Thread) -> str:
+    few = len(crashed.frames) < thresholds.RECURSION_FRAMES
+    if not crashed.frames or (crashed.stopped is not None and few):
         return (
             "The stack could not be walked far enough to tell a recursion without an end from a "
             "local array that is larger than the rest of the stack"

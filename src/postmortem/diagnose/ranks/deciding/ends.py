@@ -170,13 +170,23 @@ def over_limit(case: Case) -> bool:
     return reason_of_stop(case.logs.remarks) is Stop.MEMORY
 
 
+def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]) -> bool:
+    """Return whether the last thing a lone program raised says that it was stopped.
+
+    What its workers said of it before, they said because of that.
+    """
+    last = max((f.line for one in others for f in (*one.about_peers, *one.startup)), default=0)
+    lone = len(stopped) == 1 and stopped[0].rank is None and list(others) == list(stopped)
+    return lone and stopped[0].stopped[-1].line > last
+
+
 def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.about_peers or s.startup]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
-    if others and not told:
+    if others and not told and not _interrupted_alone(stopped, others):
         return None
     if not told and not stopped and not said:
         return None

@@ -11,7 +11,7 @@ from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, 
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
-from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
@@ -97,6 +97,18 @@ def _lost_workers(logs: RankLogs) -> set[str]:
 def _memory(logs: RankLogs) -> str:
     """Return the line that tells of a kill for memory."""
     return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
+
+
+def whole_above(logs: RankLogs, cut: LogFailure) -> Attribution | None:
+    """Return the error that stands whole above a traceback which is cut off."""
+    for one in logs.last_lines:
+        near = one.nearest
+        if near is None or one.nearest_by != "form" or one.form or near.file != cut.file:
+            continue
+        if near.line < cut.begin_line:
+            cause = SaidLast(near.text, plain=False, behind=True, known=one.known)
+            return Attribution(cause, evidence=(_cited(near),))
+    return None
 
 
 def left_open(case: Case) -> Attribution | None:

@@ -17,11 +17,13 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.facts.signature import Match
+from postmortem.records import replace
 
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
@@ -190,7 +192,10 @@ def silent_ones(case: Case) -> Attribution | None:
         for rank in islice(silent, MOST_CANDIDATES)
     )
     if count == 1 and not watched and len(waiting) >= 2 and _all_known(case, waiting):
-        return Attribution(SilentAlone(), parties, evidence=_chorus(waiting))
+        halted = _halted(case, parties[0])
+        shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
+        cause = SilentAlone(halted=bool(halted))
+        return Attribution(cause, parties, evidence=(*shown, *_chorus(waiting)))
     odd = _odd_site(case)
     if odd is not None:
         return odd
@@ -199,6 +204,13 @@ def silent_ones(case: Case) -> Attribution | None:
         if odd is not None:
             return odd
     return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+
+
+def _halted(case: Case, silent: Suspect) -> list[Remark]:
+    """Return the lines that show a process stopped by a signal, and of none of the other ranks."""
+    others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
+    shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
+    return [one for one, match in shown if match is not None and match["pid"] not in others]
 
 
 def _watched(case: Case) -> set[int]:
@@ -344,6 +356,9 @@ def cut_off(case: Case) -> Attribution | None:
     above = _peer_above(case, cut[0][1])
     if above:
         return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)
+    whole = whole_above(case.logs, cut[0][1])
+    if whole is not None:
+        return replace(whole, evidence=(*whole.evidence, *cited(some)[:2]))
     return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
 
 

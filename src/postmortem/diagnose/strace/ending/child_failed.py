@@ -13,17 +13,8 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import (
-    ANY_REASON,
-    Confidence,
-    Evidence,
-    Finding,
-    Findings,
-    Role,
-    Subject,
-    rule,
-)
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.strace.signals import cite_end
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
@@ -42,6 +33,7 @@ def child_failed(logs: Logs) -> Findings:
     task = failed[-1]
     parent = logs.task(task.ppid or 0)
     assert parent is not None
+    assert parent.ending is not None
     assert task.ending is not None
     end = task.ending
     how = f"exited with {end.code}" if end.signal is None else f"was killed by {end.signal}"
@@ -59,11 +51,7 @@ def child_failed(logs: Logs) -> Findings:
             f"what it said: --find 'syscall=write fd=2 pid={task.pid}'",
             "was it a step that may fail? in shell scripts set -e -o pipefail makes it count",
         ),
-        evidence=tuple(
-            Evidence(where(t.ending), f"{who(t.pid)} {h}")
-            for t, h in ((task, how), (parent, "exited with 0"))
-            if t.ending is not None
-        ),
+        evidence=(cite_end(task, end), cite_end(parent, parent.ending)),
         about=Subject(pid=task.pid or None),
     )
 

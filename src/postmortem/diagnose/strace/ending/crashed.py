@@ -15,14 +15,12 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.signals import CRASHES, process_of
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
-from postmortem.text import counted
 
 
 @rule(
@@ -31,28 +29,20 @@ from postmortem.text import counted
 )
 def crashed(failures: Failures, logs: Logs) -> Findings:
     mapped = {match.pid for group in failures.of("SIGBUS") for match in group.matches}
-    ended = [
-        (task, task.ending)
-        for task in logs.tasks()
-        if task.thread_of is None
-        and task.ending is not None
-        and task.ending.signal in CRASHES
-        and task.pid not in mapped
-        and not _sent(logs, task, task.ending)
+    found = [
+        (task, end)
+        for task, end in ended(logs)
+        if end.signal in CRASHES and task.pid not in mapped and not _sent(logs, task, end)
     ]
-    if not ended:
+    if not found:
         return
-    task, ending = ended[0]
-    more = (
-        ""
-        if len(ended) == 1
-        else f", and {counted(len(ended) - 1, 'more process', 'more processes')}"
-    )
+    task, ending = found[0]
+    more = and_more(len(found) - 1)
     core = " and left a core" if ending.core else ""
     said = last_said(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     yield Finding(
-        title=f"{who(task.pid)} crashed: {ending.signal}, {CRASHES[ending.signal or '']}{more}",
+        title=f"{who(task.pid)}{more} crashed: {ending.signal}, {CRASHES[ending.signal or '']}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
         f"({CRASHES[ending.signal or '']}){core}{last}; where it stood is not in a log of "
         "system calls",
@@ -63,9 +53,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
             else "ulimit -c unlimited, run again, then: postmortem core CORE",
             f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
         ),
-        evidence=tuple(
-            Evidence(where(e), f"{who(t.pid)} killed by {e.signal}") for t, e in ended[:3]
-        ),
+        evidence=tuple(cite_end(*one) for one in found[:3]),
         about=Subject(pid=task.pid or None, signal=ending.signal),
     )
 

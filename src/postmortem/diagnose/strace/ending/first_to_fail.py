@@ -17,9 +17,8 @@ from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.signals import CRASHES
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.signals import CRASHES, cite_end, ended
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
@@ -29,12 +28,7 @@ from postmortem.text import shell_word
 
 @rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def first_to_fail(logs: Logs) -> Findings:
-    bad = [
-        (task, task.ending)
-        for task in logs.tasks()
-        if task.thread_of is None and task.ending is not None and _badly(task.ending)
-        if not _forgiven(logs, task)
-    ]
+    bad = [(t, end) for t, end in ended(logs) if _badly(end) and not _forgiven(logs, t)]
     in_files = len({ending.file for _, ending in bad}) > 1  # of -ff: only stamps order them
     if (
         len(bad) < 2
@@ -63,14 +57,7 @@ def first_to_fail(logs: Logs) -> Findings:
             "error output",
             f"grep -n '^{task.pid} ' {shell_word(ending.file.rpartition('/')[2])} | tail -50",
         ),
-        evidence=tuple(
-            Evidence(
-                where(e),
-                f"{who(t.pid)} "
-                f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}",
-            )
-            for t, e in bad[:4]
-        ),
+        evidence=tuple(cite_end(*one) for one in bad[:4]),
         about=Subject(pid=task.pid or None, signal=ending.signal),
     )
 

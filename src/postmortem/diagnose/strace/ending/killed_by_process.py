@@ -17,9 +17,15 @@ What to do
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import cite, where
-from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.strace.calls import cite
+from postmortem.diagnose.strace.signals import (
+    cite_end,
+    ended,
+    process_of,
+    sender_words,
+    signal_calls,
+)
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
@@ -32,12 +38,9 @@ _MOST_FOREBEARS = 1000
 @rule("https://man7.org/linux/man-pages/man2/kill.2.html")
 def killed_by_process(logs: Logs) -> Findings:
     victims = [
-        (task, task.ending)
-        for task in logs.tasks()
-        if task.thread_of is None
-        and task.ending
-        and task.ending.signal
-        and task.ending.sender_pid not in (None, 0, task.pid)
+        (task, end)
+        for task, end in ended(logs)
+        if end.signal and end.sender_pid not in (None, 0, task.pid)
     ]
     for task, ending in victims[:1]:
         sender = process_of(logs, ending.sender_pid or 0)
@@ -75,10 +78,7 @@ def killed_by_process(logs: Logs) -> Findings:
                 f"pid={sender.pid}'",
                 "is there a time limit in the program, its launcher or a watchdog?",
             ),
-            evidence=(
-                *(cite(call) for call in calls[:2]),
-                Evidence(where(ending), f"{who(task.pid)} killed by {ending.signal}"),
-            ),
+            evidence=(*map(cite, calls[:2]), cite_end(task, ending)),
             about=Subject(pid=task.pid or None, signal=ending.signal),
             role=role,
             elsewhere=role is Role.CASCADE,

@@ -22,6 +22,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.diagnose.strace.calls import shortened, where
 from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.diagnose.strace.queries import ASKED_ERRORS
+from postmortem.diagnose.strace.signals import ended
 from postmortem.diagnose.strace.stderr_errors import (
     is_named,
     last_said,
@@ -95,11 +96,7 @@ def named_its_error(logs: Logs) -> Findings:
 
 def _failed(logs: Logs) -> list[Task]:
     """Return processes that exited with an error, those first which nobody outlived with 0."""
-    tasks = [
-        task
-        for task in logs.tasks()
-        if task.thread_of is None and task.ending is not None and task.ending.code
-    ]
+    tasks = [task for task, end in ended(logs) if end.code]
     return sorted(tasks, key=lambda task: _outlived(logs, task))
 
 
