@@ -52,7 +52,7 @@ class Reader {
   explicit Reader(const Options& options)
       : options_(options),
         literals_(options.keep),
-        behind_(options),
+        behind_(options, writers_.texts()),
         store_(options.kept_bytes),
         spool_(options.sink, writers_) {}
 
@@ -124,9 +124,6 @@ void Reader::expect(std::span<const Line> lines) {
   }
   for (const Writer* const writer : std::span(writers).first(count)) {
     if (!writer->words.empty()) __builtin_prefetch(&writer->word(writer->next_word));
-  }
-  for (const Writer* const writer : std::span(writers).first(count)) {
-    if (!writer->words.empty()) __builtin_prefetch(writer->word(writer->next_word).text.data());
   }
 }
 
@@ -266,10 +263,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
     word = &writer.word(writer.next_word++);
-    word->text.assign(text.substr(0, kLongestWords));
-    word->line = log_.lines;
-    word->plain = word->looked_at = false;
-    word->again = {};
+    writers_.hold(*word, text.substr(0, kLongestWords), log_.lines);
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
@@ -336,7 +330,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open->label = writer.index;
     writer.open_bytes = 0;
     if (kinds & (bit(Kind::kTraceback) | bit(Kind::kFatal))) {
-      writer.open->before = plain_above(writer);
+      writer.open->before = writers_.plain_above(writer);
     }
   }
   Region& region = *writer.open;
@@ -364,13 +358,13 @@ Log Reader::finish() {
     const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(writer.word(k).text);
+      writer.label.last_words.emplace_back(writers_.texts().of(writer.word(k)));
     }
     for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
          ++k) {
       Held& word = writer.word(k);
       behind_.look_back(writer, word);
-      writer.label.tail.push_back({word.line, std::move(word.text), word.again});
+      writer.label.tail.push_back({word.line, std::string(writers_.texts().of(word)), word.again});
     }
     log_.labels.push_back(std::move(writer.label));
   }

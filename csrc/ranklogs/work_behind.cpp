@@ -39,13 +39,14 @@ void WorkBehind::error(Writer& writer, std::uint64_t line) {
 
 void WorkBehind::look_back(Writer& writer, Held& word) {
   if (!word.plain || word.looked_at) return;
-  word.again = forms_.learn(writer.index, word.text, word.line);
+  word.again = forms_.learn(writer.index, texts_.of(word), word.line);
   word.looked_at = true;
 }
 
 void WorkBehind::look_at(Writer& writer, Held& word) {
-  const Again again = writer.open ? forms_.find(writer.index, word.text)
-                                  : forms_.learn(writer.index, word.text, word.line);
+  const std::string_view text = texts_.of(word);
+  const Again again =
+      writer.open ? forms_.find(writer.index, text) : forms_.learn(writer.index, text, word.line);
   word.again = again;
   word.looked_at = true;
   if (writer.work_wanted && ++writer.looked_at > kLookedAt) writer.work_wanted = 0;
@@ -54,7 +55,7 @@ void WorkBehind::look_at(Writer& writer, Held& word) {
   if (!wanted && again.times != options_.work_alike) return;
   if (wanted) --writer.work_wanted;
   std::vector<PlainLine>& work = writer.label.work;
-  work.push_back({word.line, word.text, again});
+  work.push_back({word.line, std::string(text), again});
   if (work.size() > (writer.index == 0 ? kMostSharedWork : kMostWork)) thin(work);
 }
 

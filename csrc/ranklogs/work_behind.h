@@ -10,7 +10,7 @@ namespace pm::ranklogs {
 
 class WorkBehind {
  public:
-  explicit WorkBehind(const Options& options) : options_(options) {}
+  WorkBehind(const Options& options, const HeldTexts& texts) : options_(options), texts_(texts) {}
 
   // An error stands on `line`: what stands right above it is learned, and work is looked for
   // behind.
@@ -24,6 +24,7 @@ class WorkBehind {
 
  private:
   const Options& options_;
+  const HeldTexts& texts_;
   Forms forms_;
 };
 

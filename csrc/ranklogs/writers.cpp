@@ -9,12 +9,26 @@ constexpr std::size_t kMostLabels = 200000;
 
 }  // namespace
 
-std::vector<std::string> plain_above(const Writer& writer) {
+void Writers::hold(Held& held, std::string_view text, std::uint64_t line) {
+  if (texts_.is_crowded()) {
+    texts_.pack([this](const auto& use) {
+      for (const auto& writer : all_) {
+        for (Held& one : writer->words) use(one);
+      }
+    });
+  }
+  texts_.put(held, text);
+  held.line = line;
+  held.plain = held.looked_at = false;
+  held.again = {};
+}
+
+std::vector<std::string> Writers::plain_above(const Writer& writer) const {
   std::vector<std::string> above;
   const std::size_t held = writer.words.size();
   const std::size_t oldest = writer.next_word - std::min(writer.next_word, held);
   for (std::size_t k = writer.next_word; k-- > oldest && above.size() < kLastWords;) {
-    if (writer.word(k).plain) above.push_back(writer.word(k).text);
+    if (writer.word(k).plain) above.emplace_back(texts_.of(writer.word(k)));
   }
   std::reverse(above.begin(), above.end());
   return above;

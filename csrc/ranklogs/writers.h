@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ranklogs/held_lines.h"
 #include "ranklogs/reader.h"
 
 namespace pm::ranklogs {
@@ -18,14 +19,6 @@ inline constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, 
 inline constexpr std::size_t kTail = 32;
 inline constexpr std::size_t kMostTails = 1024;
 static_assert(std::has_single_bit(kTail) && std::has_single_bit(kHeldWords));
-
-struct Held {
-  std::string text;
-  std::uint64_t line = 0;  // in the file
-  bool plain = false;      // it is nothing special, and no error is open above it
-  bool looked_at = false;
-  Again again;
-};
 
 struct Writer {
   std::uint32_t index = 0;
@@ -46,9 +39,6 @@ struct Writer {
   const Held& word(std::size_t number) const { return words[number & (words.size() - 1)]; }
 };
 
-// The last lines of a writer that were nothing special, the oldest first.
-std::vector<std::string> plain_above(const Writer& writer);
-
 class Writers {
  public:
   Writers() { all_.push_back(std::make_unique<Writer>()); }  // of lines without a prefix
@@ -62,7 +52,14 @@ class Writers {
   // Notes of each how many lines it has so far.
   void mark();
 
+  // Puts a line of the log into the place of one that is not held any more.
+  void hold(Held& held, std::string_view text, std::uint64_t line);
+  const HeldTexts& texts() const noexcept { return texts_; }
+  // The last lines of a writer that were nothing special, the oldest first.
+  std::vector<std::string> plain_above(const Writer& writer) const;
+
  private:
+  HeldTexts texts_;
   std::vector<std::unique_ptr<Writer>> all_;
   std::unordered_map<std::string, std::uint32_t> known_;
   std::string key_, last_key_;

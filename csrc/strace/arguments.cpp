@@ -161,12 +161,6 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
 
 }  // namespace
 
-bool behind_bracket(const char* begin, const char* equals) noexcept {
-  const char* p = equals;
-  while (p > begin && p[-1] == ' ') --p;
-  return p > begin && p[-1] == ')' && p < equals;
-}
-
 const char* skip_annotation(const char* at, const char* end) noexcept {
   if (at >= end || *at != '<') return at;
   unsigned depth = 0;

@@ -12,7 +12,11 @@
 namespace pm::strace {
 
 // Whether the `=` at `equals` stands behind a closing bracket and spaces.
-bool behind_bracket(const char* begin, const char* equals) noexcept;
+inline bool behind_bracket(const char* begin, const char* equals) noexcept {
+  const char* p = equals;
+  while (p > begin && p[-1] == ' ') --p;
+  return p > begin && p[-1] == ')' && p < equals;
+}
 
 // Behind the argument that starts at `at`: at its comma, at the bracket that closes the list, or at
 // `end`. Strings with escapes, nested brackets, /* comments */ and <annotations> are skipped whole.

@@ -14,9 +14,9 @@ bool read_hex_12(const char* at, std::uint64_t& value) noexcept {
     constexpr std::uint64_t kOnes = 0x010101010101ULL;
     const std::uint64_t letters = (word >> 6) & kOnes;  // of a to f; digits have not this bit
     const std::uint64_t nibbles = (word & (0x0f * kOnes)) + 9 * letters;
-    // What these nibbles are written as must be what is there.
+    // What these nibbles are written as must be what is there, and none of them may be more than f.
     const std::uint64_t written = nibbles + 0x30 * kOnes + 0x27 * letters;
-    if (written != word) return false;
+    if (written != word || (nibbles & (0xf0 * kOnes)) != 0) return false;
     std::uint64_t part = 0;
     for (unsigned digit = 0; digit < 6; ++digit)
       part = (part << 4) | ((nibbles >> (8 * digit)) & 15);

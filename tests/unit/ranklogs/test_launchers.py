@@ -132,3 +132,11 @@ def test_digits_of_torchruns_role(
     rows = body_of(tmp_path, text)["ranks"]
     found = [(row["host"], row["local_rank"]) for row in rows if not row["shared"]]
     assert found[0] == (host, first)
+
+
+def test_last_words_of_a_quiet_rank_stay_while_another_writes_megabytes(tmp_path: Path) -> None:
+    begin = "".join(f"[rank{rank}]: begin of {rank}\n" for rank in range(3))
+    steps = "".join(f"[rank0]: step {n} {'x' * 400}\n" for n in range(8000))
+    words = words_of(tmp_path, begin + steps + "[rank1]: end of 1\n")
+    assert [line.split(" x")[0] for line in words.pop(0)] == ["step 7997", "step 7998", "step 7999"]
+    assert words == {1: ["begin of 1", "end of 1"], 2: ["begin of 2"]}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from builders.recordings import read
 from postmortem import _native
 
 SHAPES = [
@@ -141,3 +142,10 @@ def test_annotated_results() -> None:
     read: Any = _native.read_strace_line(line)
     assert (read["result"], read["errno"]) == (3, None)
     assert read["annotation"] == "/d/a) = -1 ENOSPC (No)"
+
+
+@pytest.mark.parametrize("behind", ["0x7fe70c6fa00g", "12345678x", "0x"])
+def test_what_looks_like_a_number_behind_an_error_hides_nothing(behind: str) -> None:
+    failed = f"7 ioctl(4, TCGETS, 0x7f) = -1 ENOTTY (No terminal) = {behind}\n"
+    got = read(f"7 brk(NULL) = 0x5\n{failed}", errors=["ENOTTY"])
+    assert [match["line"] for match in got["matches"]] == [2]
