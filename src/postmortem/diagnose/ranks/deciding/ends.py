@@ -130,6 +130,22 @@ def silent_exits(case: Case) -> Attribution | None:
     return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
 
 
+def left_silently(standing: RankState) -> bool:
+    """Return whether a rank of which there are lines ended without a word, by a code of its own.
+
+    1 is what follows from any exception, of which the lines may be lost; above 128 is a signal.
+    """
+    end = standing.exit
+    return (
+        standing.silent
+        and not (standing.stopped or standing.survived or standing.ended_by_launcher)
+        and bool(standing.writer.lines)
+        and end is not None
+        and end.launcher == "torchrun"
+        and 1 < (end.code or 0) < 128
+    )
+
+
 def _exit_words(standing: RankState) -> str:
     if standing.exit is None or standing.exit.code is None:
         return "died"

@@ -188,7 +188,7 @@ def _standing(
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
     bad = end is not None and bool(end.code or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
-    parts = [(part_of(f), f) for f in counted]
+    parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
     places = set(map(_place, counted))
     return RankState(
         writer,
@@ -202,6 +202,12 @@ def _standing(
         survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
+
+
+def _names_itself(writer: Writer, failure: LogFailure) -> bool:
+    """Return whether an error that seems to be about a late peer names the rank that raised it."""
+    found = failure.first_said.match("error-peer-named-late")
+    return found is not None and int(found["peer"]) == writer.rank
 
 
 def _place(failure: LogFailure) -> tuple[str, int, int]:
