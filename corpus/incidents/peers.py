@@ -11,7 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpus.incidents.joined import SLOW
-from corpus.incidents.make import ENV, HERE, JOB, case, full_disk, neutral, postmortem, reported, torchrun, traced
+from corpus.incidents.make import (
+    ENV,
+    HERE,
+    JOB,
+    case,
+    full_disk,
+    neutral,
+    postmortem,
+    reported,
+    torchrun,
+    traced,
+)
 from corpus.incidents.silent import RANKS, free_port, look_at_all, ranks_pids, until
 
 RING = HERE / "programs" / "ring.py"
@@ -67,8 +78,12 @@ echo "training ended with code $?"
 
 
 def each(
-    folder: Path, *words: str, program: Path = RING, names: str = "rank{}.out",
-    env: dict[str, str] | None = None, after: Callable[[dict[int, int]], None] | None = None,
+    folder: Path,
+    *words: str,
+    program: Path = RING,
+    names: str = "rank{}.out",
+    env: dict[str, str] | None = None,
+    after: Callable[[dict[int, int]], None] | None = None,
 ) -> None:
     """Run the ranks without a launcher, each with a log of its own."""
     port, jobs = free_port(), {}
@@ -77,8 +92,11 @@ def each(
         place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         with (folder / names.format(rank)).open("ab") as out:
             jobs[rank] = subprocess.Popen(
-                [sys.executable, str(program), *words], cwd=folder, stdout=out,
-                stderr=subprocess.STDOUT, env=ENV | place | (env or {}),
+                [sys.executable, str(program), *words],
+                cwd=folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=ENV | place | (env or {}),
             )
     if after is not None:
         after({rank: job.pid for rank, job in jobs.items()})
@@ -135,6 +153,7 @@ def file_server_came_back(folder: Path) -> None:
 @case
 def pod_evicted(folder: Path) -> None:
     """The pod of rank 2 was evicted; its log stops, and the others lost it."""
+
     def evict(pids: dict[int, int]) -> None:
         until(lambda: "step 3 " in (folder / "trainer-2.log").read_text())
         os.kill(pids[2], signal.SIGKILL)
@@ -194,6 +213,7 @@ def stopped_in_ps(folder: Path) -> None:
 @case
 def worker_waits_pyspy(folder: Path) -> None:
     """A worker of rank 0 reads from a pipe that nobody writes to; py-spy looked at all."""
+
     def look(_: subprocess.Popen[bytes]) -> None:
         until(lambda: "step 2 " in (folder / "job.log").read_text())
         time.sleep(5)
@@ -219,7 +239,10 @@ def launcher_killed(folder: Path) -> None:
     (folder / "run.sh").write_text(_SHELL.format(python=sys.executable, job=JOB))
     with (folder / "job.log").open("wb") as out:
         job = subprocess.Popen(
-            ["bash", "run.sh"], cwd=folder, stdout=out, stderr=subprocess.STDOUT,
+            ["bash", "run.sh"],
+            cwd=folder,
+            stdout=out,
+            stderr=subprocess.STDOUT,
             env=ENV | {"PAUSE": "1"},
         )
         until(lambda: "step 2 " in (folder / "job.log").read_text())
@@ -242,7 +265,11 @@ def disk_and_error(folder: Path) -> None:
     """Rank 1 has no room, and rank 2 a plain error: two culprits, recorded."""
     with full_disk() as place:
         torchrun(
-            folder, *("1=disk", "2=value"), program=JOB, env={"CKPT": str(place)}, more=SLOW,
+            folder,
+            *("1=disk", "2=value"),
+            program=JOB,
+            env={"CKPT": str(place)},
+            more=SLOW,
             before=traced(folder / "strace.txt", "openat,write,process"),
         )
 

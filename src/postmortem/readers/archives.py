@@ -103,14 +103,12 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
 
 
 def _change(written: Path, changed: float) -> None:
-    """Give a file the time of its last change, which tells runs apart; a strange one is left out."""
+    """Give a file the time of its last change, which tells runs apart; none that is strange."""
     with contextlib.suppress(OSError, OverflowError, ValueError):
         os.utime(written, (changed, changed))
 
 
-def _write(
-    entry: str, stream: BinaryIO, extents: Extents, target: Path, room: Room
-) -> Path | None:
+def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: Room) -> Path | None:
     parts = [p for p in PurePosixPath(entry).parts if p not in ("/", "..", ".")]
     if not parts:
         return None

@@ -17,7 +17,7 @@ _OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,
-    "thread": EventType.RAISED,
+    "thread": EventType.THREAD_DIED,
     "crash": EventType.CRASHED,
     "silent exit": EventType.EXITED,
     "left early": EventType.EXITED,

@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.causes import (
     NothingFailed,
     Raised,
     SeenByKernel,
+    StandsElsewhere,
     StoppedFromOutside,
     Undecided,
 )
@@ -92,7 +93,7 @@ def decide(logs: RankLogs) -> Attribution:
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
             continue
-        return _finished(case, blame)
+        return _finished(case, _of_its_thread(incident, blame))
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
@@ -142,6 +143,18 @@ def _with_what_followed(
     said = f"{party.words}: {party.failure.said.words}"
     followed = ((where, clip(said, 300)),)
     return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
+
+
+def _of_its_thread(incident: Incident[LogEvent], blame: Attribution) -> Attribution:
+    """Return what is told of who stands elsewhere, or that its thread died, for which it waits."""
+    if not isinstance(blame.cause, StandsElsewhere):
+        return blame
+    stuck = {party.rank for party in blame.first}
+    for event in incident.events:
+        died = event.blame if event.type is Kind.THREAD_DIED else None
+        if died is not None and stuck <= {party.rank for party in died.first}:
+            return replace(died, evidence=(*died.evidence, *blame.evidence))
+    return blame
 
 
 def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
