@@ -81,7 +81,7 @@ def _crash_words(standing: RankState) -> str:
     if standing.own:
         return standing.own[0].said.words
     assert standing.exit is not None
-    return f"killed by {standing.exit.signal}"
+    return standing.exit.evicted or f"killed by {standing.exit.signal}"
 
 
 def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
@@ -227,7 +227,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     ends = [
         e
         for e in case.logs.exits
-        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
+        if e.rank is None and e.is_bad and e.pid not in case.logs.stopped_pids
     ]
     if not ends:
         return None
@@ -262,7 +262,7 @@ def _local(end: LogExit) -> Attribution:
 
 
 def _only_one(case: Case) -> bool:
-    return len([e for e in case.logs.exits if e.code or e.signal]) == 1
+    return len([e for e in case.logs.exits if e.is_bad]) == 1
 
 
 def _of_program(case: Case, end: LogExit) -> Attribution:

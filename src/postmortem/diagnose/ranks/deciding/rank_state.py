@@ -64,6 +64,8 @@ class RankState:
         if any(f.kind in ("fatal", "terminate") for f in self.own):
             return True
         end = self.exit
+        if end is not None and end.evicted:
+            return not self.own
         if not self.crashed or end is None or end.signal not in _SILENT_SIGNALS:
             return False
         # Python's error, then abort() in a destructor; or the watchdog that ends the process.
@@ -164,7 +166,7 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
 
 def _ended_itself(one: RankState, end: LogExit) -> bool:
     """Whether a rank failed, and not because of a peer."""
-    return bool(end.code or end.signal) and end.signal not in _KILLS and not one.about_peers
+    return end.is_bad and end.signal not in _KILLS and not one.about_peers
 
 
 def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
@@ -247,7 +249,7 @@ def ends_behind(end: LogExit, failure: LogFailure) -> bool:
 
     No work is done between the two, and that word may quote the error below itself.
     """
-    bad = end.rank is not None or bool(end.code or end.signal)
+    bad = end.rank is not None or end.is_bad
     since = failure.begin_line - _QUOTED if failure.work is None else failure.work.line
     return bad and (end.file != failure.file or end.line >= since)
 
