@@ -34,6 +34,7 @@ SERVED = "INFO:     10.0.0.1:80 - one answer was sent\n"
     [
         (PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
         (STEPS + PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
+        (STEPS + PYTHON[-68:] + "_queue.Empty\n", Outcome.UNKNOWN, True),
         (STEPS + JAVA, Outcome.UNKNOWN, True),
         (STEPS + JULIA, Outcome.UNKNOWN, True),
         (STEPS + NODE, Outcome.UNKNOWN, True),
@@ -74,7 +75,7 @@ def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> N
 def test_a_server_that_only_closes_behind_a_logged_exception_did_not_go_on(
     tmp_path: Path, behind: str, failed: bool
 ) -> None:
-    lines = (SERVED * 5 + TRACEBACK + behind).splitlines()
+    lines = (SERVED * 40 + TRACEBACK + behind).splitlines()
     path = tmp_path / "serve.log"
     path.write_text("".join(f"(APIServer pid=4711) {line}\n" for line in lines))
     assert analyse([str(path)], RankLogOptions()).failed == failed
