@@ -50,6 +50,13 @@ SERVED = "INFO:     10.0.0.1:80 - one answer was sent\n"
         (STEPS + '  File "/job/run.py", line 88, in forward\n', Outcome.UNKNOWN, False),
         (STEPS + DIED + CLOSES, Outcome.UNKNOWN, True),
         (STEPS + DIED + SERVED + CLOSES, Outcome.HEALTHY, False),
+        (STEPS + CLOSES[:91] * 2 + DIED + CLOSES, Outcome.HEALTHY, False),
+        (
+            STEPS + "ERROR: lumen 2 needs b<3\nSuccessfully installed b-3.1\n",
+            Outcome.UNKNOWN,
+            False,
+        ),
+        (STEPS + "ERROR: lumen 2 needs b<3\nSuccess with b-3.1\n", Outcome.UNKNOWN, True),
         (STEPS + CLOSES, Outcome.HEALTHY, False),
         (STEPS + DIED + "Training complete, shutting down\n", Outcome.HEALTHY, False),
         (STEPS + TRACEBACK + CLOSES, Outcome.FAILED, True),

@@ -20,6 +20,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    began_to_close,
     calm,
     closes,
     complete,
@@ -263,8 +264,10 @@ def _nearest(
 
     Also whether it may be the end: no work follows, and it says more than a word, or it is a level
     in a `short` text, or near the end, or a word with next to nothing behind it, and no line of
-    another level follows.
+    another level follows. What a program says while it closes counts for neither, unless it was at
+    that before: then the error may be an effect.
     """
+    closing = began_to_close(ids)
     nearest: LastLine | None = None
     counts = went_on = False
     others = 0
@@ -277,12 +280,12 @@ def _nearest(
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)):
-                return line, True
+                return line, not closing
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or (near and not went_on) or (short and level)
-        elif closes(names):
+        elif closes(names) and not closing:
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break

@@ -29,7 +29,9 @@ def stack_at_end(
     while above >= 0 and (is_frame(ids[above]) or goes_on(above)):
         frames += is_frame(ids[above])
         above -= 1
-    with_source = bool(below) and last + 1 < below[-1]  # a frame, the line it is at, what was raised
+    with_source = (
+        bool(below) and last + 1 < below[-1]
+    )  # a frame, the line it is at, what was raised
     if frames + with_source < _FEWEST or (above >= 0 and shown_only(ids[above])):
         return None
     if below:

@@ -39,6 +39,8 @@ _ONE_WORD = "last-calm-end"
 _START = "last-start"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
+CLOSING = 2
+"""So many lines in a row tell that a program has begun to put its things away."""
 _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
@@ -213,11 +215,28 @@ def stopped(ids: Iterable[str]) -> bool:
 def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
-    What a program says while it closes does not count: the error may be why it does.
+    What a program says while it closes does not count: the error may be why it does. Where it was
+    at that before the error, this may be an effect.
     """
     known = Signatures.load("last line").matches([*before, *behind])
     ids = [[match.id for match in row] for row in known]
-    if not any(map(has_level, ids[: len(before)])):
+    above, below = ids[: len(before)], ids[len(before) :]
+    if not above or not has_level(above[-1]):
         return None
-    rows = enumerate(ids[len(before) :])
-    return next((at for at, row in rows if calm(row) and not closes(row)), None)
+    closing = closing_above(above, len(above) - 1)
+    rows = enumerate(below)
+    return next((at for at, row in rows if calm(row) and (closing or not closes(row))), None)
+
+
+def closing_above(ids: Sequence[Sequence[str]], at: int) -> bool:
+    """Return whether a program was putting its things away before it wrote a line."""
+    above = ids[max(0, at - CLOSING) : at]
+    return len(above) == CLOSING and all(closes(row) and not has_level(row) for row in above)
+
+
+def began_to_close(ids: Sequence[Sequence[str]]) -> bool:
+    """Return whether a program was putting its things away before its last error."""
+    at = next((i for i in range(len(ids) - 1, -1, -1) if wrong(ids[i])), 0)
+    while at and wrong(ids[at - 1]):
+        at -= 1
+    return closing_above(ids, at)
