@@ -26,6 +26,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 _NONE = "last-none"
+_SOURCE = "last-foreign-source"
 IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
 AT_END = ("last-alone",)
@@ -123,7 +124,7 @@ def _watched(known: tuple[str, ...]) -> bool:
 def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
-    denied = calm(known) or any(name.startswith((*_MOVES, _NONE)) for name in known)
+    denied = calm(known) or any(name.startswith((*_MOVES, _NONE, _SOURCE)) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 
