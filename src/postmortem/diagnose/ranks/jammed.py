@@ -21,13 +21,13 @@ _MOST_TOLD = 8
 
 
 def jam_finding(
-    blame: Attribution, causes: tuple[type, ...], next_steps: tuple[str, ...]
+    blame: Attribution, causes: tuple[str, ...], next_steps: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """Yield one finding on the culprits of these kinds, if there are any."""
+    """Yield one finding on the culprits whose causes are of these types, if there are any."""
     jam = blame.jam
     if blame.how is not CauseKind.RECORDED or jam is None:
         return
-    mine = [one for one in jam.culprits if isinstance(one.cause, causes)]
+    mine = [one for one in jam.culprits if type(one.cause).__name__ in causes]
     if not mine:
         return
     who = ranks_and([one.rank for one in mine])
