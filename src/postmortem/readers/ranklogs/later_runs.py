@@ -16,11 +16,23 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
+from postmortem.readers.ranklogs.run_lines import (
+    FEWEST,
+    LAST_LINES,
+    NEAR,
+    Errors,
+    bad_ends,
+    ended_above,
+    lines_above,
+    read_like,
+    rows_above,
+    signs_in,
+    text_of,
+    work_on,
+)
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
-"""Of the messages of a line, those that count as errors."""
 Signs: TypeAlias = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
@@ -37,25 +49,15 @@ _MOST_STARTS = 256
 _MOST_MASKED = 32
 """The same without its numbers: a step is like any other."""
 _MOST_EARLIER = 100
-_NEAR = 16 << 10
-"""Bytes in which a head stands, and the end of the run before it."""
 _CLOCK = 64 << 10
-_FEWEST = 2
-_LAST_LINES = 40
-_LINES_OF_END = 2
 _SAMPLE = 4 << 20
 """Bytes of each end of a log that are searched for signs of ranks."""
-_FEWEST_WORK = 5
-"""Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
 _TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
 _WORD = Pattern(r"[^\W\d_]{3}")
-_CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
-_NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF = re.compile(rb"\d+")
 _NEWLINE = 10
@@ -152,7 +154,7 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
 
 def _heads(data: bytes) -> list[bytes]:
     """Return lines of the head that say the same in each run, but for numbers."""
-    lines = data[:_NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
+    lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
     fit = (
         line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
     )
@@ -165,15 +167,15 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
     `heads` are the places of each line of it, from its first on.
     """
     again = [places for places in heads if 1 < len(places) <= most]
-    if len(again) < _FEWEST:
+    if len(again) < FEWEST:
         return 0
     first = min(again)
     for place in reversed(first[1:]):
-        above = _text(data[max(0, place - _CHAIN) : place]).splitlines()
+        above = text_of(data[max(0, place - _CHAIN) : place]).splitlines()
         if any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above):
             continue  # the second half of a traceback
-        near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
-        if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
+        near = sum(any(place <= p < place + NEAR for p in places) for places in again)
+        if near * 2 > len(again) and near >= FEWEST and ended_above(data, place, errors):
             return place if _later(data, place) else 0
     return 0
 
@@ -184,11 +186,11 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     Its numbers may differ, and no clock is needed: ranks that write side by side begin before the
     first of them ends.
     """
-    first = data[:_NEAR].lstrip().partition(b"\n")[0].rstrip()
+    first = data[:NEAR].lstrip().partition(b"\n")[0].rstrip()
     if not _SHORTEST_FIRST <= len(first) <= _LONGEST_HEAD or len(data) > _MASKED_BYTES:
         return 0
-    text = _text(first)
-    ids = _read_like([text])[0]
+    text = text_of(first)
+    ids = read_like([text])[0]
     is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
     if wrong(ids) or works(ids) or not is_plain:
         return 0
@@ -197,7 +199,7 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     if not below or 2 * len(below) < len(places):
         return 0
     side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
-    if side_by_side and _OVER not in _signs(_lines_above(data, below[-1]))[-1]:
+    if side_by_side and _OVER not in signs_in(lines_above(data, below[-1]))[-1]:
         return 0
     return below[-1] if _later(data, below[-1], unknown=True) else 0
 
@@ -218,22 +220,8 @@ def _alike(data: bytes, line: bytes) -> Iterator[int]:
 
 def _ended_right_above(data: bytes, place: int) -> bool:
     """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
-    near = _lines_above(data, place)
-    return any(_bad_ends(near, _read_like(near)))
-
-
-def _lines_above(data: bytes, place: int) -> list[str]:
-    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
-    return [line for line in above if line.strip()][-_LINES_OF_END:]
-
-
-def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
-    """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
-    known = Signatures.load("line").matches(lines)
-    return [
-        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
-        for ids, row in zip(read_like, known, strict=True)
-    ]
+    near = lines_above(data, place)
+    return any(bad_ends(near, read_like(near)))
 
 
 def _without_last_error(data: bytes, end: int) -> int:
@@ -241,7 +229,7 @@ def _without_last_error(data: bytes, end: int) -> int:
 
     What stands behind an earlier one is then known to be work.
     """
-    at = data.rfind(TRACEBACK, max(0, end - _NEAR), end)
+    at = data.rfind(TRACEBACK, max(0, end - NEAR), end)
     return at if at > 0 else end
 
 
@@ -250,7 +238,7 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
-        if place and (name == _NEXT or _ended_above(data, place, strong)):
+        if place and (name == _NEXT or ended_above(data, place, strong)):
             return place
     return 0
 
@@ -260,8 +248,8 @@ def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
     for at in reversed(summaries):
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
-        lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
-        if _work_on(lines):
+        lines = text_of(data[end : end + NEAR]).splitlines()[:LAST_LINES] if end else []
+        if work_on(lines):
             return end
     return 0
 
@@ -278,9 +266,9 @@ def _behind_program(data: bytes, signs: Signs) -> int:
         return 0
     begin, script = raised[0]
     said, end = _end_of(data, begin)
-    if _goes_on(data[end:], interrupted=stopped(_read_like([said.rstrip()])[0])):
+    if _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
         return end
-    if _OF_OTHER in _signs([said])[0]:
+    if _OF_OTHER in signs_in([said])[0]:
         return 0
     if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
@@ -297,7 +285,7 @@ def _writers_in(data: bytes) -> set[str]:
 
 
 def _is_teed(data: bytes) -> bool:
-    return _TEED.search(data, 0, _NEAR) is not None
+    return _TEED.search(data, 0, NEAR) is not None
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
@@ -310,11 +298,11 @@ def _programs(data: bytes) -> Iterator[tuple[int, str]]:
         if at < 0:
             return
         below = data.find(b"\n", at) + 1 or len(data)
-        lines = _text(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
+        lines = text_of(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
         frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
         first = next((frame for frame in frames if frame.function not in _RUNPY), None)
         of_module = first is not None and first.function == "<module>"
-        if first is not None and of_module and _LAUNCHER not in _signs([first.text])[0]:
+        if first is not None and of_module and _LAUNCHER not in signs_in([first.text])[0]:
             yield at, first.file or ""
         at = data.rfind(TRACEBACK, 0, at)
 
@@ -325,11 +313,11 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
     at = data.find(b"\n", at) + 1 or len(data)
     while at < len(data):
         end = data.find(b"\n", at) + 1 or len(data)
-        line, at = _text(data[at:end]), end
+        line, at = text_of(data[at:end]), end
         if line[:1].isspace():
             continue
         said = line
-        below = _text(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
+        below = text_of(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
         if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
             break
     return said, at
@@ -340,63 +328,20 @@ def _goes_on(data: bytes, *, interrupted: bool) -> bool:
 
     Who was `interrupted` may still say what libraries say on the way out.
     """
-    lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
-    lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, _read_like(lines)))
-    return ended or _work_on(lines)
-
-
-def _read_like(lines: Sequence[str]) -> list[list[str]]:
-    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
-
-
-def _work_on(lines: Sequence[str]) -> bool:
-    """Return whether so many lines tell of work that a program is at it.
-
-    Words that are known say so, or the form, in any language: a line comes again and again in
-    which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
-    a message may end with a list in which one number counts, and a bar changes its form.
-    """
-    found = _read_like(lines)
-    if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK:
-        return True
-    moved: dict[str, list[list[str]]] = {}
-    for line, ids in zip(lines, found, strict=True):
-        if not wrong(ids):
-            text = _CLOCKS.sub("", line.strip())
-            moved.setdefault(_NUMBER.sub("0", text), []).append(_NUMBER.findall(text))
-    return any(
-        sum(len(set(numbers)) >= _FEWEST_WORK for numbers in zip(*rows, strict=True)) >= _FEWEST
-        for rows in moved.values()
-        if len(rows) >= _FEWEST_WORK
-    )
-
-
-def _signs(lines: Iterable[str]) -> list[set[str]]:
-    rows = Signatures.load("run sign").matches(lines)
-    return [{match.id for match in row} for row in rows]
-
-
-def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
-    """Return whether the lines above a place tell how a run ended, well or by one of `errors`."""
-    return any(ends(ids) or errors(ids) for _, ids in _rows_above(data, place))
+    lines = [line for line in text_of(data[-_CLOCK:]).splitlines()[-LAST_LINES:] if line.strip()]
+    lines = [line for line, ids in zip(lines, signs_in(lines), strict=True) if _TRACKER not in ids]
+    ended = not interrupted and len(lines) > FEWEST and any(map(ends, read_like(lines)))
+    return ended or work_on(lines)
 
 
 def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
     """Return the last line above a place that says how a run failed or was stopped; its number."""
-    rows = _rows_above(data, place, since)
-    bad = _bad_ends([text for text, _ in rows], [ids for _, ids in rows])
+    rows = rows_above(data, place, since)
+    bad = bad_ends([text for text, _ in rows], [ids for _, ids in rows])
     for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
         if is_bad:
             return text.strip(), data.count(b"\n", 0, place) - behind
     return None
-
-
-def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
-    """Return the last lines above a place, and what they read like."""
-    above = data[max(since, place - _NEAR) : place].decode("utf-8", "replace")
-    lines = above.splitlines()[-_LAST_LINES:]
-    return list(zip(lines, _read_like(lines), strict=True))
 
 
 def _later(data: bytes, place: int, *, unknown: bool = False) -> bool:
@@ -404,10 +349,6 @@ def _later(data: bytes, place: int, *, unknown: bool = False) -> bool:
 
     Without clocks it is `unknown`.
     """
-    above = [m.groups() for m in _TIME.finditer(_text(data[max(0, place - _CLOCK) : place]))]
-    below = _TIME.search(_text(data[place : place + _CLOCK]))
+    above = [m.groups() for m in _TIME.finditer(text_of(data[max(0, place - _CLOCK) : place]))]
+    below = _TIME.search(text_of(data[place : place + _CLOCK]))
     return below.groups() >= max(above) if above and below is not None else unknown
-
-
-def _text(data: bytes) -> str:
-    return data.decode("latin-1")
