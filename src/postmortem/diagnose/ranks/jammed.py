@@ -10,7 +10,6 @@ from postmortem.diagnose.jam.words import (
     share_words,
     short_words,
 )
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, torchrun_words
@@ -40,7 +39,7 @@ def jam_finding(
     conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Confidence.POSSIBLE for one in mine)
     doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
     yield Finding(
-        title=clip(f"{who} {what}", 100),
+        title=f"{who} {what}",
         cause=f"{told}. {share_words(jam)}.{doubt}{torchrun_words(blame)}",
         confidence=weakest(one.sure for one in mine),
         next_steps=next_steps,
