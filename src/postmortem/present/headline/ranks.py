@@ -96,8 +96,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         meaning = _meaning(blame.first[0].failure)
         said += f" ({meaning})" if meaning else ""
         if blame.how is CauseKind.NUMBERS:
-            first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
-            return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
+            of = "" if blame.first[0].rank is None else f" are of {who}"
+            return f"{unsure}the first bad numbers{of}: {clip(blame.first[0].why, 200)}"
         if blame.how is CauseKind.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{unsure}{said}" if nameless else f"{unsure}{who} failed first: {said}"
