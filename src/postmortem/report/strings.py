@@ -36,7 +36,7 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
         if names is not None:
             fields = vars(item)
             parts = [fields[name] for name in names]
-            if commands is not None and "argv" in names and is_command("argv", fields["argv"]):
+            if commands is not None and "argv" in names and _is_command(fields["argv"]):
                 commands.append(fields["argv"])
         else:
             parts = _parts(item)
@@ -52,9 +52,8 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
 _LEAVES = frozenset((int, float, bool, type(None)))
 
 
-def is_command(name: str, part: object) -> TypeGuard[Words]:
-    """Return whether a field holds the words of a command line."""
-    return name == "argv" and isinstance(part, tuple) and all(type(word) is str for word in part)
+def _is_command(argv: object) -> TypeGuard[Words]:
+    return isinstance(argv, tuple) and all(type(word) is str for word in argv)
 
 
 def _parts(item: object) -> list[object]:
@@ -72,9 +71,7 @@ def _fields(item: object) -> dict[str, object]:
     return {name: known[name] for name in type(item).__match_args__}  # type: ignore[attr-defined]
 
 
-def replaced(
-    value: T, text: Callable[[str], str], words: Callable[[Words], Words]
-) -> T:
+def replaced(value: T, text: Callable[[str], str], words: Callable[[Words], Words]) -> T:
     """Return a tree with its strings changed by `text`, and command lines (`argv`) by `words`.
 
     What holds nothing that changes stays the same object, and what is shared stays shared.
@@ -125,7 +122,7 @@ class _Changing:
         return type(item)(**changed)
 
     def _field(self, name: str, part: object) -> object:
-        if is_command(name, part):
+        if name == "argv" and _is_command(part):
             masked = self._words(part)
             return part if masked == part else masked
         return self.of(part)
