@@ -31,12 +31,12 @@ def undecided_mismatch(blame: Attribution) -> Findings:
         return
     who = ranks_words(blame.candidates)
     what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
+    said = "; ".join(f"{p.words}: {clip(p.why, 100)}" for p in blame.candidates[:2])
     title = _TITLES[blame.cause.doubt].format(who=who, what=what)
     yield Finding(
         title=clip(title, 100),
-        cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "
-        f"of them "
-        f"is wrong cannot be decided from these logs.",
+        cause=f"{said}. No third rank votes: which of them is wrong cannot be decided from these "
+        "logs.",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "TORCH_DISTRIBUTED_DEBUG=DETAIL names the collectives, shapes and types of all ranks",
