@@ -119,7 +119,7 @@ def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: R
 
 
 def _entries(path: str) -> Iterator[tuple[str, object, Extents]]:
-    """Yield names with a stream of the bytes, None for what is no regular file.
+    """Yield names with a stream of the bytes, None for what is not a regular file.
 
     Where the archive says what a file with holes holds, that comes with it.
     """
