@@ -64,7 +64,7 @@ def import_library_broken(seen: Importing) -> Findings:
     else:
         return
     yield Finding(
-        title=title[:100],
+        title=title,
         cause=cause,
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),

@@ -40,7 +40,7 @@ def import_raised(seen: Importing) -> Findings:
         steps = [f"{python} -X faulthandler -c {shell_word('import ' + seen.name)}"]
         cause = f"The exception comes from code that runs when it is imported{at}."
     yield Finding(
-        title=title[:100],
+        title=title,
         cause=cause,
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),
