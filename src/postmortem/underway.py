@@ -48,7 +48,7 @@ class Refused(OSError):
 
     @property
     def why(self) -> str:
-        """Why it is not, as a predicate: ``"is a socket, no regular file"``."""
+        """Why it is not, as a predicate: ``"is a socket, not a regular file"``."""
         return str(self.strerror)
 
 

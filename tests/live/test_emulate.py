@@ -213,7 +213,7 @@ def test_run_under_little_memory_says_so(place: Path) -> None:
     done = met("memory", "150M", "--", *POSTMORTEM, "run", "--", *program)
     if "of addresses for each process" in done.stderr:
         pytest.skip("no control group here")
-    assert "the kernel did it: the memory limit was used up" in done.stderr
+    assert "(SIGKILL): the memory limit was used up" in done.stderr
 
 
 def test_addresses_run_out(place: Path) -> None:

@@ -52,6 +52,12 @@ def test_it_is_well() -> None:
     assert "fine" in {row["name"] for row in report["costs"]}
 
 
+def test_a_folder_without_init_is_told() -> None:
+    Path("plain").mkdir()
+    verdict = imported("plain", code=0)["verdict"]
+    assert verdict.endswith(f"from the folder {Path.cwd() / 'plain'}, which has no __init__.py")
+
+
 def test_the_slow_part_is_named() -> None:
     put("late.py", "import time\ntime.sleep(0.4)\n")
     put("user.py", "import late\n")
@@ -97,7 +103,7 @@ def test_a_missing_symbol() -> None:
     report = imported("ext")
     assert best(report) == (
         "import_library_broken",
-        "ext.so needs the symbol not_there, which nobody has",
+        "ext.so needs the symbol not_there, which is nowhere",
     )
     assert report["diagnoses"][0]["confidence"] == "certain"
 

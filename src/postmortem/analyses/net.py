@@ -53,7 +53,8 @@ def _all_clear(seen: NetCheck) -> tuple[str, bool]:
     backends = " and ".join(name for name in done if done[name] == seen.world)
     how = f"; an all-reduce by {backends} works too" if backends else ""
     count = counted(seen.world, "node")
-    return f"all {count} can talk with each other, both ways ({good:,} tries){how}", True
+    who = "both nodes" if count == "2 nodes" else f"all {count}"
+    return f"{who} can talk with each other, both ways ({good:,} tries){how}", True
 
 
 def _of_target(target: Target) -> tuple[str, bool]:

@@ -36,6 +36,7 @@ from postmortem.net.wire import (
     read_line,
 )
 from postmortem.records import replace
+from postmortem.text import counted
 
 FLOOD = 8 << 20
 _MOST_AGAIN = 4096
@@ -237,7 +238,8 @@ class Coordinator:
             self._say(f"round {turn + 1} of {turns}: {len(self._probes)} tries, {self._bad()} bad")
         await self._try_again()
         bad = self._bad()
-        detail = f"{len(self._probes)} tries in {turns} rounds"
+        tries = counted(len(self._probes), "try", "tries")
+        detail = f"{tries} in {counted(turns, 'round')}"
         self._stage("pairs", began, failed=bad > 0, detail=f"{detail}, {bad} failed")
         return turns
 

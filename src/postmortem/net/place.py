@@ -64,8 +64,8 @@ def find_place(
     token = token or env.get("POSTMORTEM_NET_TOKEN") or _job(env)
     if not token:
         raise Unplaced(
-            "--token WORD is missing: the same on all nodes, it keeps strangers out (or "
-            "POSTMORTEM_NET_TOKEN)"
+            "a word that keeps strangers out is missing, the same on all nodes: --token, or "
+            "POSTMORTEM_NET_TOKEN"
         )
     return Place(number, world, host, port, token, takes_part=local == 0)
 

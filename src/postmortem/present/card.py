@@ -18,6 +18,8 @@ _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _ALIKE = 0.6
+_FOLDERS = Pattern(r"(?<=[\s\[(])/(?:[\w.+-]+/)+(?=[\w.+-]+\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
+"""Of a source file, of which a card has no room: mostly those of the machine that built it."""
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
 
 
@@ -85,7 +87,7 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (last_part(one.where), clip(one.what, _LONGEST_SEEN))
+        (last_part(one.where), clip(_FOLDERS.sub("", one.what), _LONGEST_SEEN))
         for one in diagnosis.evidence[:_MOST_SEEN]
     )
 

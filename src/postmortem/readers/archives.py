@@ -130,7 +130,7 @@ def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: R
 
 
 def _entries(path: str) -> Iterator[tuple[str, object, Extents, float]]:
-    """Yield names with a stream of the bytes, None for what is no regular file, and their times.
+    """Yield names with a stream of the bytes, None for what is not a regular file, and their times.
 
     Where the archive says what a file with holes holds, that comes with it.
     """

@@ -92,4 +92,5 @@ def _require_regular(name: str, mode: int) -> None:
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(21, "is a directory", name)
     if kind != stat.S_IFREG:
-        raise underway.refuse(name, f"is {KINDS.get(kind, 'of an unknown kind')}, no regular file")
+        what = KINDS.get(kind, "of an unknown kind")
+        raise underway.refuse(name, f"is {what}, not a regular file")

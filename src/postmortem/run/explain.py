@@ -24,6 +24,7 @@ from postmortem.run.raises import Raise, RaiseFrame
 
 _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
+_LONGEST_COMMAND = 60
 _COMMAND = Pattern(r"\b(?:CMD|LOG)\b")
 
 
@@ -250,10 +251,11 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
 
 def _with_command(step: str, command: Process | None) -> str:
     """Return a step with what was run in place of ``CMD``."""
-    if command is None:
+    words = shlex.join(command.argv) if command is not None else ""
+    if "CMD" not in step or not 0 < len(words) <= _LONGEST_COMMAND:
         return step
-    known = {"CMD": clip(shlex.join(command.argv), 120), "LOG": "strace.txt"}
-    return _COMMAND.sub(lambda m: known[m[0]], step) if "CMD" in step else step
+    known = {"CMD": words, "LOG": "strace.txt"}
+    return _COMMAND.sub(lambda m: known[m[0]], step)
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:
@@ -312,19 +314,20 @@ def _of_ending(facts: RunFacts) -> Explanation:
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
     next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
-    if any(one.memory_killed for one in facts.processes):
+    killed = [one for one in facts.processes if one.memory_killed]
+    if killed:
         next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"
         limit = facts.memory_limit
         size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
-        lines.append(f"the kernel did it: the memory limit was used up{size}")
+        who = "it" if killed[0].pid == facts.pid else killed[0].label
+        told = f"the kernel killed {who} (SIGKILL): the memory limit was used up{size}"
+        lines = [told] if who == "it" else [told, *lines]
     elif first is not None and first.peak_rss and first.signal == "SIGKILL" and not facts.stopped:
         lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
-    unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
+    unsaid = facts.quiet and not killed
     why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"
-    return Explanation(
-        "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
-    )
+    return Explanation("ending", verdict, f"{verdict}\n\n  next   {next_step}\n", "", found=False)
 
 
 def _program(one: Process) -> str:

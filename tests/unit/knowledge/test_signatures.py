@@ -6,8 +6,8 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.diagnose.ranks.wordings import ErrorRole
 from postmortem.facts.kernel_log import Fault, KernelKind
-from postmortem.facts.signature import KEEPS, WHERE, Signature
-from postmortem.knowledge.messages import by_id, messages, signatures
+from postmortem.facts.signature import KEEPS, WHERE, Match, Signature
+from postmortem.knowledge.messages import about, by_id, messages, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
 
@@ -113,3 +113,27 @@ def test_what_no_text_shows_is_decided_by_a_rule() -> None:
     for record in signatures():
         if set(record.where) & {"core frames", "strace"}:
             assert record.rule is not None, record.id
+
+
+@pytest.mark.parametrize(
+    ("match", "step"),
+    [
+        (
+            Match("dl-killed", {"pid": "4711", "signal": "Killed"}),
+            "dmesg -T | grep -i 'killed process 4711': was it the kernel, for memory?",
+        ),
+        (
+            Match("dl-exited", {"pids": "4711, 4712"}),
+            "look for what pid 4711, 4712 printed itself, and for its core",
+        ),
+        (
+            Match("ld-undefined", {"library": "/job/my ops.so; rm -r x", "symbol": "f"}),
+            "ldd -r '/job/my ops.so; rm -r x', in the same environment, shows all that is missing",
+        ),
+        (Match("ckpt-iostream", {}), "df -h FOLDER; df -i FOLDER; quota -s"),
+        (Match("ckpt-cannot-open", {"file": "/job/a/0.pt"}), "ls -ld /job/a; df -i /job/a"),
+    ],
+    ids=lambda one: one.id if isinstance(one, Match) else "",
+)
+def test_what_was_found_stands_in_the_steps(match: Match, step: str) -> None:
+    assert about(match).next_steps[0] == step

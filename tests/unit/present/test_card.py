@@ -15,7 +15,7 @@ from postmortem.present.headline.by_cause import MEANINGS, REASONS, not_written
 from postmortem.present.headline.grammar import doubt, hedged
 from postmortem.present.places import told_values, with_values_in_order
 from postmortem.report.card import Highlights, Place
-from postmortem.report.model import Confidence, Report, Role, Subject
+from postmortem.report.model import Confidence, Evidence, Report, Role, Subject
 
 EMPTY = Report("core", (), "nothing is wrong", False, (), (), {})
 LIKELY = replace(WATCHDOG, id="a", title="the disk was full", confidence=Confidence.LIKELY)
@@ -40,8 +40,16 @@ def test_why_is_the_title_where_the_headline_says_something_else() -> None:
 
 
 def test_evidence_stands_in_for_frames() -> None:
-    rows = card_of(full_report()).rows
-    assert rows == tuple((e.where, e.what) for e in full_report().diagnoses[0].evidence[:3])
+    best = replace(LIKELY, evidence=tuple(Evidence(f"a.log:{n}", f"line {n}") for n in range(4)))
+    rows = card_of(replace(EMPTY, diagnoses=(best,))).rows
+    assert rows == tuple((f"a.log:{n}", f"line {n}") for n in range(3))
+
+
+def test_evidence_names_source_files_without_their_folders() -> None:
+    said = "[enforce fail at /__w/x/gloo/tcp/pair.cc:456] 684 vs 668 in /data/step.pt"
+    best = replace(LIKELY, evidence=(Evidence("rank1.log:3", said),))
+    rows = card_of(replace(EMPTY, diagnoses=(best,))).rows
+    assert rows == (("rank1.log:3", "[enforce fail at pair.cc:456] 684 vs 668 in /data/step.pt"),)
 
 
 def test_problems_stand_in_where_nothing_was_concluded() -> None:

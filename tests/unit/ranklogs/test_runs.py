@@ -3,6 +3,11 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.readers.ranklogs import sources
 from postmortem.readers.ranklogs.sources import find_rank_logs
 
 HOUR = 3600
@@ -35,6 +40,19 @@ def test_the_newest_of_several_runs_is_read(tmp_path: Path) -> None:
         "holds several runs: job7_ab_d3f_h is the newest and was read, not job7_abcdefgh"
     ]
     assert find_rank_logs([str(tmp_path / "job7_abcdefgh")]).problems == ()
+
+
+def test_a_folder_that_cannot_be_listed_is_not_called_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def below(name: str, problems: list[Problem], *_: object) -> list[str]:
+        problems.append(Problem(name, "cannot be listed: Permission denied"))
+        return []
+
+    monkeypatch.setattr(sources, "files_below", below)
+    with pytest.raises(EvidenceError, match="holds no logs that could be read") as caught:
+        find_rank_logs([str(tmp_path)])
+    assert caught.value.hint == f"{tmp_path}: cannot be listed: Permission denied"
 
 
 def test_hosts_of_one_job_are_one_run(tmp_path: Path) -> None:

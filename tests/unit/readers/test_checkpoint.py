@@ -224,7 +224,7 @@ def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="holds no file"):
         scanned(tmp_path / "empty")
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(EvidenceError, match="no regular file"):
+    with pytest.raises(EvidenceError, match="not a regular file"):
         scanned(tmp_path / "fifo")
 
 

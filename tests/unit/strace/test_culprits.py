@@ -24,6 +24,14 @@ def report(folder: Path, **files: str) -> Report:
     return analyse([str(one if one.exists() else folder)], StraceOptions())
 
 
+def test_a_single_file_keeps_its_name_and_files_of_ff_their_prefix(tmp_path: Path) -> None:
+    for name in ("core.7", "log.1", "log.2"):
+        (tmp_path / name).write_text(EXEC)
+    assert find_logs([str(tmp_path / "core.7")])[0].name == str(tmp_path / "core.7")
+    pair = find_logs([str(tmp_path / "log.1"), str(tmp_path / "log.2")])
+    assert [(one.name, len(one.files)) for one in pair] == [(str(tmp_path / "log"), 2)]
+
+
 def calls(folder: Path, text: str) -> SystemCalls:
     log = folder / "log"
     log.write_text(text)

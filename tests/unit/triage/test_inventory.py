@@ -55,9 +55,9 @@ def test_what_is_no_file_is_not_opened_and_links_lead_nowhere(tmp_path: Path) ->
         server.bind(str(tmp_path / "s"))
         found = take_inventory([str(tmp_path)])
     assert {Path(i.path).name: i.why for i in found.items if i.why} == {
-        "rank0.log": "is a pipe (FIFO), no regular file",
-        "zero": "is a character device, no regular file",
-        "s": "is a socket, no regular file",
+        "rank0.log": "is a pipe (FIFO), not a regular file",
+        "zero": "is a character device, not a regular file",
+        "s": "is a socket, not a regular file",
     }
 
 

@@ -20,6 +20,11 @@ _TEAMS = (
         Pattern(r"^torch::autograd::Engine::thread_init$|PythonEngine::thread_init$"),
         Pattern(r"^torch::autograd::(python::Python)?Engine::execute\w*$"),
     ),
+    # gloo's thread that reads and writes, and the thread that called a collective
+    (
+        Pattern(r"^gloo::transport::tcp::Loop::run$"),
+        Pattern(r"^(c10d::Work::wait|gloo::transport::tcp::UnboundBuffer::wait\w*)$"),
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """What a core puts on its card: the user's own line of Python, and the innermost own native one."""
 
+from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.stacks.activity import area
 from postmortem.diagnose.stacks.names import shorten
 from postmortem.facts.threads import Frame, Thread, Threads, is_own
@@ -9,7 +10,7 @@ from postmortem.present.core.view import CoreView
 from postmortem.present.headline.core import headline
 from postmortem.present.places import told_values
 from postmortem.report.card import Highlights, Place
-from postmortem.report.model import Role, Topic
+from postmortem.report.model import Topic
 from postmortem.text import counted
 
 _FAR = 64
@@ -23,6 +24,9 @@ def core_highlights(view: CoreView, at_failure: Threads) -> Highlights:
         return Highlights()
     best = view.diagnoses[0] if view.diagnoses else None
     places = _places(thread, view.process.executable)
+    waiting = None if places else waiting_caller(view.threads)
+    if waiting is not None:  # the user's own line, for which the thread that crashed worked
+        places = _places(waiting, view.process.executable)
     if best is not None and best.id == "deadlock":
         places = circle_places(view.threads) or places
     crashed = view.threads.crashed
@@ -68,7 +72,7 @@ def _native(frame: Frame) -> Place:
 def _others(view: CoreView, shown: Thread) -> str | None:
     """Count the other threads, where what they do is no part of the answer."""
     best = view.diagnoses[0] if view.diagnoses else None
-    if best is not None and best.role is Role.ROOT and best.topic is not Topic.WAITS:
+    if best is not None and best.topic is not Topic.WAITS:
         return None
     others = 0 if best is not None and best.id == "deadlock" else len(view.threads) - 1
     return counted(others, "other thread") if others else None

@@ -15,6 +15,8 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
     """Return who holds up the job, or how it goes on."""
     best = diagnoses[0] if diagnoses else None
     if best is not None and best.role is Role.ROOT:
+        if best.verdict:
+            return best.verdict
         place = _at(job, blame) if best.id == "rank_holds_up" else ""
         return f"{doubt(best)}{best.title}{place}"
     if blame.how is CauseKind.UNDECIDED:

@@ -21,6 +21,7 @@ from postmortem.facts.live import (
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
 from postmortem.present.hang.card import hang_highlights
+from postmortem.present.headline.hang import headline
 from postmortem.records import replace
 from postmortem.report.model import Diagnosis, Subject
 
@@ -135,6 +136,8 @@ def test_waits_differ(
     one = diagnosed(found, blame)["waits_differ"]
     assert one.confidence == confidence
     assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
+    undecided = "" if confidence == "likely" else "undecided: "
+    assert headline(found, blame, [one]) == f"{undecided}{one.title}"
     assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
     places = hang_highlights(found, blame).places
     assert [place.line for place in places] == [31, 12 if other is BARRIER else 52]

@@ -50,13 +50,15 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
     size = next((one.world_size for one in job.ranks()), None)
     complete = bool(job.motions) and size == len(job.ranks())
     apart = len(waiting) == len(told)
+    sure = complete and apart
     places = ", ".join(_words(one, waits=one in waiting) for one in told[:_MOST_TOLD])
     more = f", and {len(told) - _MOST_TOLD} more places" if len(told) > _MOST_TOLD else ""
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     yield Finding(
         title=clip(f"{places}{more}", 100),
+        verdict=f"{'' if sure else 'undecided: '}{places}{more}",
         cause=_APART if apart else _AWAY,
-        confidence=Confidence.LIKELY if complete and apart else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(
             "read the two places: what decides which of them a rank comes to?",
             f"look again: postmortem hang {pids} --gap 60: still in the same places means stuck",

@@ -44,7 +44,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     state = [t for t in bad if _OPTIMIZER.search(t.name)]
     if all(_is_meant(tensor) for tensor in bad):
         masks = all(map(_is_mask, bad))
-        what = "masks" if masks else "what waits for a first value"
+        what = "masks" if masks else "a best value so far"
         yield Finding(
             title=f"Inf in {_names(bad)}: {what} may hold it on purpose",
             cause="only tensors that are masks, or the best value so far, by their names hold Inf, "
