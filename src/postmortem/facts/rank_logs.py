@@ -118,6 +118,8 @@ class LogFailure:
     work: LastLine | None = None
     """A line behind it by which its process went on with its work: one of a form that it had
     printed before, with something that moved on."""
+    went_on: bool = False
+    """Its writer, and nobody else, printed such a line behind it: fewer may only have come late."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
