@@ -137,8 +137,12 @@ class LogFailure:
 
     @property
     def uncaught(self) -> bool:
-        """Its traceback begins with the first frame of a program: nobody was there to catch it."""
-        return any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
+        """Its traceback begins with the first frame of a program: nobody was there to catch it.
+
+        Or it has one place and no call: the program itself could not be compiled.
+        """
+        not_compiled = len(self.frames) == 1 and self.frames[0].function is None
+        return not_compiled or any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
 
     @property
     def caught_in(self) -> str:

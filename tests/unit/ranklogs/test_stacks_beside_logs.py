@@ -81,3 +81,38 @@ def test_dumps_that_are_called_after_pids_are_of_the_ranks_that_had_them(tmp_pat
     assert "DataLoader worker 4721, which stands at train.py:33" in report.verdict
     waiting = [row["ranks"] for row in report.body["stacks"]["classes"]]
     assert sorted(waiting) == [[0, 1], [2]]
+
+
+_THREAD = """Exception in thread prefetch:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "/home/user/train.py", line 31, in prefetch
+ValueError: shard 3 is cut
+"""
+
+
+@pytest.mark.parametrize(("rank", "said"), [(2, True), (0, False)])
+def test_of_who_stands_elsewhere_the_death_of_its_thread_is_told(
+    tmp_path: Path, rank: int, *, said: bool
+) -> None:
+    ends = "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
+    died = "".join(f"[rank{rank}]: {line}\n" for line in _THREAD.splitlines())
+    (tmp_path / "job.log").write_text(died + ends)
+    waits = "Queue.get (queue.py:171)\n    rows (train.py:44)"
+    for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: waits}.items():
+        (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.body["first_failure"]["rank"] == 2
+    assert ("ValueError: shard 3 is cut" in report.verdict) == said
+
+
+def test_a_module_of_pythons_own_is_not_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(
+        "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
+    )
+    opens = "Path.open (pathlib.py:1044)\n    read_row (train.py:65)"
+    for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: opens}.items():
+        (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert "train.py:65 in read_row" in report.body["first_failure"]["what"]

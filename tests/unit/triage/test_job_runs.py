@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
 from postmortem.readers.job_runs import runs_apart
@@ -160,6 +162,19 @@ def test_runs_of_different_commands_at_one_time_are_different_jobs(tmp_path: Pat
     bundle(tmp_path / "a", "python job.py --lr 0.1", NOW, NOW + 60)
     bundle(tmp_path / "b", "python job.py --lr 0.2", NOW, NOW + 70)
     assert names(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "runs"),
+    [(NOW + 545, ["first", "then"]), (NOW + 9000, ["first", "then", "the other logs"])],
+)
+def test_a_console_is_of_the_run_that_ended_with_it(
+    tmp_path: Path, ended: float, runs: list[str]
+) -> None:
+    bundle(tmp_path / "first", "python job.py", NOW, NOW + 60)
+    bundle(tmp_path / "then", "python job.py", NOW + 61, NOW + 540)
+    write(tmp_path / "console.log", steps("12"), ended)
+    assert names(tmp_path) == runs
 
 
 def test_a_manifest_of_another_program_tells_nothing(tmp_path: Path) -> None:

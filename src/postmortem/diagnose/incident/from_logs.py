@@ -167,10 +167,18 @@ def _victims(document: Document) -> Event | None:
 
 
 def _kernel(document: Document) -> Iterator[Event]:
-    """Yield the faults that are about the job's processes, devices or hosts."""
+    """Yield the faults that are about the job's processes, devices or hosts.
+
+    What the driver says of a GPU besides its Xid is of that.
+    """
+    numbered = {
+        _gpu(row) for row in document.get("kernel_events", ()) if row.get("xid") is not None
+    }
     for order, row in enumerate(document.get("kernel_events", ())[:_MOST_KERNEL], 2):
         kind = _KERNEL_TYPES.get(row["kind"])
         if kind is None or row["fault"] in ("none", "aftermath"):
+            continue
+        if kind is EventType.DEVICE_LOST and row.get("xid") is None and _gpu(row) in numbered:
             continue
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
@@ -196,6 +204,11 @@ def _kernel(document: Document) -> Iterator[Event]:
             belongs=True if joined else None,
             order=order,
         )
+
+
+def _gpu(row: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the host and the address of a GPU, which some lines give with its function."""
+    return row["host"], str(row.get("device")).partition(".")[0]
 
 
 def _citing(document: Document, where: str) -> Mapping[str, Any] | None:

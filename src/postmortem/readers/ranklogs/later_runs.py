@@ -51,7 +51,6 @@ _MOST_MASKED = 32
 _MOST_EARLIER = 100
 _FEWEST = 2
 _SAMPLE = 4 << 20
-"""Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _CHAIN = 200
@@ -165,12 +164,13 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
 def _heads(data: bytes) -> list[bytes]:
     """Return lines of the head that say the same in each run, but for numbers."""
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
-    fit = (
+    fit = [
         line
         for line in dict.fromkeys(lines)
         if len(line) >= _SHORTEST and not line[:1].isspace() and _RANKED not in line
-    )
-    return [*islice(fit, _MOST_HEADS)]
+    ]
+    known = read_like([text_of(line) for line in fit])
+    return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:

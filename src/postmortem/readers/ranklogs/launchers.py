@@ -50,6 +50,10 @@ _SIGNALS = {
 }
 
 
+_OF_HYDRA = ("SIGKILL", "SIGTERM")
+"""With which it ends the others: that is no word on the process that it names before."""
+
+
 class Launchers:
     """Takes the lines of one writer and keeps what launchers say in them."""
 
@@ -275,7 +279,8 @@ class Launchers:
         last = self.exits[-1] if self.exits and self.exits[-1].launcher == "mpiexec" else None
         if string and last is not None:
             signal = signal_name(int(string["signal"][:9]))
-            self.exits[-1] = replace(last, code=None, signal=signal)
+            if signal not in _OF_HYDRA or not (last.code or last.signal):
+                self.exits[-1] = replace(last, code=None, signal=signal)
 
     def _tasks(self, number: int, said: Match) -> Iterator[LogExit]:
         status, name = None, "SIGKILL" if said["memory"] else _SIGNALS.get(said["signal"])

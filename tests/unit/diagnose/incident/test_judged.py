@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from postmortem.diagnose.incident.events import EventType
 from postmortem.diagnose.incident.incident import judge
 
 
@@ -106,3 +107,35 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
 ) -> None:
     judged = judge([calm(), recording(10, signal=signal, failed=True)])
     assert len(judged.incident.roots) == roots
+
+
+def lost_gpu(xid: int | None, device: str) -> dict[str, Any]:
+    place = {"file": "kern.log", "line": 1, "host": None, "text": "fallen off the bus", "pid": None}
+    joined = {"joined_by": "gpu", "ranks": [1], "process": None, "fault": "hardware"}
+    more = {"kind": "gpu", "signal": None, "what": "fallen off the bus", "xid": xid}
+    return {**place, **joined, **more, "device": device}
+
+
+@pytest.mark.parametrize(("device", "events"), [("0000:3b:00.0", 2), ("0000:86:00.0", 3)])
+def test_what_the_driver_says_besides_an_xid_is_of_that(device: str, events: int) -> None:
+    kernel = [lost_gpu(79, "0000:3b:00"), lost_gpu(None, device)]
+    judged = judge([{**logs("1", 1, "RuntimeError: CUDA error"), "kernel_events": kernel}])
+    assert len(judged.incident.events) == events
+
+
+def test_all_that_failed_by_themselves_are_roots_and_each_has_its_call() -> None:
+    row = {"label": "2", "rank": 2, "host": None, "file": "2.log", "line": 4}
+    also = [{**row, "why": "RuntimeError: iostream error", "raised": True}]
+    first = logs("1", 1, "KeyError: 'lr'", pids=own(10, 11, 12), also_failed=also)
+    about = {"pid": 12, "errno": "ENOSPC", "path": "/ckpt/step_3.pt"}
+    refused = {"id": "disk_full", "role": "root", "title": "no space left", "about": about}
+    told = {"confidence": "likely", "cause": "", "next_steps": [], "evidence": []}
+    process = {"ppid": None, "thread_of": None, "recorded": True, "rank": None}
+    ended = {**process, "pid": 12, "exit": {"code": 1, "signal": None}}
+    strace = {"kind": "strace", "processes": [ended], "diagnoses": [{**refused, **told}]}
+    judged = judge([first, strace])
+    roots = [judged.incident.events[root] for root in judged.incident.roots]
+    assert [(one.source, one.type) for one in roots] == [
+        ("strace", EventType.STORAGE),
+        ("logs", EventType.RAISED),
+    ]

@@ -70,6 +70,6 @@ def _own(blame: Attribution) -> str:
             f"Its traceback begins in {clip(first, 60)}(), not in the main module of a program: it "
             "may have been caught there. Whether it ended the process is not told."
         )
-    if not blame.victims:
+    if not blame.victims or blame.also:
         return "The error is not about a lost peer: this rank failed by itself."
     return "All other errors in the logs only say that a peer was lost."
