@@ -285,7 +285,7 @@ def _nearest(
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or (near and not went_on) or (short and level)
-        elif closes(names) and not closing:
+        elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
@@ -295,6 +295,14 @@ def _nearest(
         rows = zip(reversed(lines), reversed(ids), strict=True)
         nearest = next((line for line, names in rows if complete(wrong(names))), None)
     return nearest, counts
+
+
+def _stands_still(lines: list[LastLine], at: int) -> bool:
+    """Return whether a line is a bar at the state that it had: a program draws it once more."""
+    state, bar, _ = lines[at].text.partition("[")
+    if not bar or "|" not in state:
+        return False
+    return any(line.text.startswith(state) for line in lines[:at])
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
