@@ -126,11 +126,11 @@ def _read(
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
-    if not errors and nearest is None and end is None:
-        nearest = _told_alone(lines, ids, whole) or stack_at_end(
-            lines, ids, lambda at: _goes_on(lines[at].text, ids[at])
-        )
-        counts = nearest is not None
+    if not errors and not counts and end is None:
+        alone = _told_alone(lines, ids, whole) if nearest is None else None
+        stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
+        counts = alone is not None or stack is not None
+        nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
