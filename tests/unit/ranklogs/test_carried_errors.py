@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Outcome, Report
+from postmortem.report.model import Confidence, Outcome, Report
 
 _FRAME = '  File "/job/train.py", line {line}, in {function}\n    {function}()\n'
 
@@ -32,13 +34,37 @@ def test_spawn_tells_the_error_of_its_child_whatever_it_raises_itself(tmp_path: 
     assert raised_first(_report(tmp_path, text)) == (1, "ValueError: no shard 7")
 
 
-def test_a_cell_that_a_program_runs_tells_its_own_error(tmp_path: Path) -> None:
-    text = _raised("nbclient.exceptions.CellExecutionError: An error occurred while executing:")
+@pytest.mark.parametrize(
+    ("raised", "rest"),
+    [
+        ("nbclient.exceptions.CellExecutionError: An error occurred while executing:", "rows[5]"),
+        ("papermill.exceptions.PapermillExecutionError: ", 'Exception encountered at "In [3]":'),
+    ],
+)
+def test_a_cell_that_a_program_runs_tells_its_own_error(
+    tmp_path: Path, raised: str, rest: str
+) -> None:
+    text = _raised(raised)
     text += (
-        "----------\nrows[5]\n----------\n\nIndexError         Traceback (most recent call last)\n"
+        f"----------\n{rest}\n----------\n\nIndexError         Traceback (most recent call last)\n"
     )
     text += "Cell In[3], line 2\n----> 2 rows[5]\n\nIndexError: list index out of range\n"
     assert raised_first(_report(tmp_path, text)) == (None, "IndexError: list index out of range")
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_an_error_behind_which_its_process_works_is_not_certain(
+    tmp_path: Path, behind: int
+) -> None:
+    steps = [f"(Trainer pid=71) step:{n} loss:{2.4 - n / 100:.2f}\n" for n in range(61)]
+    error = "".join(
+        f"(Trainer pid=71) {x}\n" for x in _raised("KeyError: 'lr'", "<module>").splitlines()
+    )
+    other = "".join(f"(Loader pid=72) batch {n} read\n" for n in range(6))
+    at = len(steps) - behind
+    report = _report(tmp_path, "".join(steps[:at]) + error + other + "".join(steps[at:]))
+    assert raised_first(report) == (None, "KeyError: 'lr'")
+    assert (report.diagnoses[0].confidence is Confidence.CERTAIN) is (not behind)
 
 
 def test_an_error_of_ray_inside_another_one_is_told(tmp_path: Path) -> None:

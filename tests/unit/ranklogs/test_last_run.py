@@ -49,7 +49,12 @@ def test_logs_of_ranks_one_behind_the_other_are_one_run(tmp_path: Path) -> None:
 def test_a_head_that_comes_again_without_an_end_is_no_new_run(tmp_path: Path) -> None:
     report = _report(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
     assert report.problems == ()
-    assert report.verdict == "ValueError: first"
+    assert report.body["earlier"] == []
+
+
+def _earlier(report: Report) -> list[tuple[str, int]]:
+    """What earlier runs ended with, and in which line."""
+    return [(row["text"], row["line"]) for row in report.body["earlier"]]  # type: ignore[attr-defined]
 
 
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
@@ -66,8 +71,8 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) 
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
-    assert report.verdict.startswith("process 4711 was killed by SIGKILL; an earlier run ended")
-    assert report.verdict.endswith("ValueError: first")
+    assert [one.id for one in report.diagnoses] == ["process_ended"]
+    assert _earlier(report) == [("ValueError: first", 7)]
     assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
 
 
@@ -76,14 +81,14 @@ def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path
     report = _report(tmp_path, one + _BEGINS)
     assert report.failed
     assert report.outcome is Outcome.UNKNOWN
-    assert "ValueError: first (an earlier run)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 7)]
 
 
 def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\nepoch 2 of 9\n")
     assert not report.failed
-    assert "ValueError: first (an earlier run)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 7)]
 
 
 def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
@@ -112,7 +117,7 @@ def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
     work = "".join(f"Runde {n} von 40, Verlust 2.{n}, Güte 0.{n}\n" for n in range(20))
     report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work)
     assert not report.failed
-    assert "ValueError: first (another program)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 4)]
 
 
 def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
@@ -159,10 +164,7 @@ def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
     runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
     report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
     assert report.outcome is Outcome.HEALTHY
-    assert "3 earlier runs ended badly, the newest with line 78: ValueError: 3" in report.verdict
-    assert [row["text"] for row in report.body["earlier"]] == [
-        f"ValueError: {hour}" for hour in (3, 2, 1)
-    ]
+    assert _earlier(report) == [("ValueError: 3", 78), ("ValueError: 2", 52), ("ValueError: 1", 26)]
 
 
 def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:
@@ -246,3 +248,46 @@ def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
     report = _report(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
     assert report.failed
     assert report.problems == ()
+
+
+def _ranks(hour: int, *ranks: int, steps: int = 3) -> str:
+    """Ranks that say which they are, each in a line of its own, and work."""
+    rows = [f"2026-01-02 {hour:02}:00:00 INFO rank {r} of 3 is pid {hour}{r}" for r in ranks]
+    rows += [f"2026-01-02 {hour:02}:00:0{n} INFO step {n} loss 0.{n}" for n in range(steps)]
+    return "\n".join(rows) + "\n"
+
+
+_OF_RANK = "".join(f"[rank1]: {line}\n" for line in _raised("KeyError: 'lr'").splitlines())
+_OF_OTHER = _OF_RANK.replace("[rank1]", "[rank0]").replace("KeyError: 'lr'", "ValueError: width 7")
+
+
+def test_ranks_that_say_again_which_they_are_begin_a_run(tmp_path: Path) -> None:
+    text = _ranks(3, 0, 1, 2) + _OF_RANK + _ranks(4, 2, 0, 1) + _OF_OTHER
+    assert raised_first(_report(tmp_path, text)) == (0, "ValueError: width 7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _ranks(3, 0, 1) + _OF_RANK + _ranks(3, 2) + _OF_OTHER,
+        _ranks(3, 0, 1, 2) + _ranks(3, 0, 1, 2) + _OF_RANK + _ranks(3, 0) + _OF_OTHER,
+        _ranks(3, 0, 1, 2) + _ranks(4, 2, 0, 1) + _OF_RANK,
+    ],
+    ids=["one came late", "said in every epoch", "no end between"],
+)
+def test_ranks_that_say_which_they_are_side_by_side_are_one_run(tmp_path: Path, text: str) -> None:
+    assert raised_first(_report(tmp_path, text)) == (1, "KeyError: 'lr'")
+
+
+_CLOSING = (
+    "W1120 10:00:20.000000 90 torch/distributed/elastic/multiprocessing/api.py:897] "
+    "Sending process 102 closing signal SIGTERM\n"
+)
+
+
+@pytest.mark.parametrize(("end", "failed"), [("Training complete.\n", False), ("", True)])
+def test_who_comes_to_an_end_behind_torchruns_signals_is_another_run(
+    tmp_path: Path, end: str, *, failed: bool
+) -> None:
+    text = _ranks(3, 0, 1, 2) + _OF_RANK + _CLOSING + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
+    assert _report(tmp_path, text).failed == failed

@@ -263,7 +263,7 @@ class FactBuilder:
                 attempt = self._attempt(position, failure.line)
                 # Behind a report of the JVM stand its own sections, with forms that come again.
                 dead = failure.match("jvm-signal", "jvm-internal") is not None
-                work = None if dead else self._work(position, failure)
+                work = None if dead else self._work(position, failure)[0]
                 yield replace(failure, attempt=attempt, work=work)
 
     def _failure(
@@ -299,12 +299,13 @@ class FactBuilder:
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
         )
-        return replace(failure, work=self._work(position, failure, region, behind))
+        work, went_on = self._work(position, failure, region, behind)
+        return replace(failure, work=work, went_on=went_on)
 
     def _work(
         self, position: int, failure: LogFailure, region: KeptRegion | None = None, behind: int = 0
-    ) -> LastLine | None:
-        """Return the last line that tells of work behind an error.
+    ) -> tuple[LastLine | None, bool]:
+        """Return the last line that tells of work behind an error, and if its own writer did any.
 
         Where no prefix tells ranks apart those that go on for a while may be the others, and what
         a process printed before an exception that nothing caught may come through another pipe
@@ -312,7 +313,7 @@ class FactBuilder:
         """
         label = self._labels[position]
         if region is not None and still_in_flight(region, failure.line, behind):
-            return None
+            return None, False
         attempt = self._attempt(position, failure.line)
         rows = self._lines_of_work(position)
         found: list[RawPlainLine] = []
@@ -326,15 +327,14 @@ class FactBuilder:
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         if not found:
-            return self._logged_only(position, failure)
+            return self._logged_only(position, failure), False
         number, text, since, _ = found[0]
-        others = self._writers.writers[self._writers.index(position)].shared
-        others = others or failure.uncaught
-        if others and len(found) < thresholds.WORK_OF_OTHERS:
+        shared = self._writers.writers[self._writers.index(position)].shared
+        if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:
-                return None
-        return LastLine(text, label.file.path, number, since)
+                return None, not shared
+        return LastLine(text, label.file.path, number, since), not shared
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return the calm line behind a traceback that a logger wrote under its own error."""

@@ -6,7 +6,7 @@ with the error.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TypeAlias
 
 from postmortem import thresholds
@@ -14,6 +14,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
@@ -56,8 +57,6 @@ _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
-NUMBERS = ("last-loss", "last-norm")
-"""Ids of lines that print a number of the training."""
 _FEWEST = 2
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
@@ -67,6 +66,11 @@ _FEW_BEHIND = 2
 _FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
+_TELLS_ENDS = ".ipynb"
+"""A notebook has an output of its own for a cell that failed: a word in others is none."""
+_MOST_WORDS = 40
+"""Of a message in quotes or brackets: what is longer is a text that a program reads or writes."""
+_QUOTES = frozenset("[({'\"")
 _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_BEHIND = 6
@@ -129,7 +133,8 @@ def _read(
     if not errors and not counts and end is None:
         alone = _told_alone(lines, ids, whole) if nearest is None else None
         stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
-        counts = alone is not None or stack is not None
+        at_end = alone is not None or stack is not None
+        counts = at_end and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
     about = ids[lines.index(told)] if told is not None else []
@@ -137,7 +142,7 @@ def _read(
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
-    bad = _not_a_number(lines, found, fewest=1 if once else _FEWEST)
+    bad = last_bad(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -315,14 +320,29 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     words = IN_FEW if few else AT_END
     forms = Counter(without_numbers(line.text) for line in lines)
     behind = 0
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN):
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
+        told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
+        if told and not _is_text(line.text) and not _below_calm(lines, ids, at):
             return line
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
         if not few and (goes_on or behind > _MOST_BEHIND):
             return None
     return None
+
+
+def _is_text(line: str) -> bool:
+    return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
+
+
+def _below_calm(lines: list[LastLine], ids: list[list[str]], at: int) -> bool:
+    """Return whether a line goes on with one that says it is no error: a warning's own source."""
+    while at > 0 and lines[at].text[:1].isspace():
+        at -= 1
+        if calm(ids[at]):
+            return True
+    return False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
@@ -356,25 +376,6 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
         elif told is not None and complete(says_why(names)):
             return None
     return told
-
-
-def _not_a_number(
-    lines: list[LastLine], found: list[tuple[Match, ...]], *, fewest: int
-) -> tuple[LastLine | None, str, bool]:
-    """Return from where on a number that is printed again and again is none, to the end.
-
-    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
-    """
-    printed: dict[str, list[tuple[LastLine, str]]] = {}
-    for line, row in zip(lines, found, strict=True):
-        for match in row:
-            if match.id in NUMBERS:
-                printed.setdefault(match["name"], []).append((line, match["value"].lower()))
-    for name, values in printed.items():
-        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
-        if len(bad) >= fewest:
-            return bad[-1][0], name, len(bad) == len(values)
-    return None, "", False
 
 
 def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:

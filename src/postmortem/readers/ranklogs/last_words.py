@@ -26,6 +26,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 _NONE = "last-none"
+_SOURCE = "last-foreign-source"
 IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
 AT_END = ("last-alone",)
@@ -126,7 +127,7 @@ def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
-    denied = calm(known) or any(name.startswith((*moves, _NONE)) for name in known)
+    denied = calm(known) or any(name.startswith((*moves, _NONE, _SOURCE)) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 

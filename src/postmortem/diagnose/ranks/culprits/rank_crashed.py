@@ -110,7 +110,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     why = ", out of memory" if certain else ""
     yield Finding(
         lead=who,
-        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
+        title=f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}",
         cause=cause + phrases.torchrun_words(blame),
         confidence=phrases.how_sure(blame),
         next_steps=tuple(steps),
@@ -120,6 +120,8 @@ def rank_crashed(blame: Attribution) -> Findings:
 
 def _how(party: Suspect) -> str:
     end = party.exit
+    if end is not None and end.evicted:
+        return f"evicted: {end.evicted}"
     if end is not None and end.signal is not None:
         said = f": {party.failure.said.words}" if party.failure is not None else ""
         return f"killed by {end.signal}{said}"

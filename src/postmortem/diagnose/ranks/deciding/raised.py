@@ -33,6 +33,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     child = _child_of(case, own[0][1])
     cause: Cause = EveryRankRaised() if same else Raised(child)
     told = ((f"{child.file}:{child.line}", child.said.words),) if child is not None else ()
+    sure = sure and not any(f.went_on for _, f in own)
     return Attribution(cause, parties, sure=sure, evidence=(*cited(parties), *told))
 
 
