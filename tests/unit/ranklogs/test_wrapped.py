@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.analyses.ranklogs import RankLogOptions, analyse, analyse_and_split
 from postmortem.readers.ranklogs.wrapped import is_wrapped, unwrapped
 
 WROTE = [
@@ -37,6 +37,15 @@ def test_what_was_written_is_read(tmp_path: Path, form: Any, packed: bool) -> No
     body: Any = analyse([str(path)], RankLogOptions()).body
     assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
     assert body["first_failure"]["line"] == 6
+
+
+def test_ranks_are_split_as_they_wrote(tmp_path: Path) -> None:
+    lines = [f"[rank{n % 2}]: step {n} loss 2.0" for n in range(40)]
+    path = tmp_path / "c-json.log"
+    path.write_text("".join(f"{docker(line)}\n" for line in lines))
+    analyse_and_split([str(path)], str(tmp_path / "split"), RankLogOptions())
+    told = [one.read_text() for one in sorted((tmp_path / "split").iterdir())]
+    assert [text.count("\n") for text in told if text.startswith("step ")] == [20, 20]
 
 
 def test_records_of_a_logger_stay_as_they_are() -> None:

@@ -249,4 +249,4 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        _native.read_ranklog(opened.source, [], sink=sink)
+        _native.read_ranklog(_without_events(opened)[0], [], sink=sink)

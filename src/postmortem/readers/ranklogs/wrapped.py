@@ -15,6 +15,8 @@ _FEWEST = 1
 
 def is_wrapped(head: bytes) -> bool:
     """Return whether a file begins with such objects, in each whole line."""
+    if not head.startswith(b"{"):
+        return False
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()]
     return len(lines) >= _FEWEST and all(_text(line, sure=True) is not None for line in lines)
 
