@@ -1,16 +1,20 @@
 """From which line on the numbers that a training prints are none."""
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
-from postmortem.readers.ranklogs.last_lines import NUMBERS
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
 
+NUMBERS = ("last-loss", "last-norm")
+"""Ids of lines that print a number of the training."""
 _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
 _LONGEST_LINE = 1 << 20
@@ -54,3 +58,22 @@ def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | 
         elif values:
             first = None
     return first
+
+
+def last_bad(
+    lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]], *, fewest: int
+) -> tuple[LastLine | None, str, bool]:
+    """Return from where on a number that is printed again and again is none, to the end.
+
+    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
+    """
+    printed: dict[str, list[tuple[LastLine, str]]] = {}
+    for line, row in zip(lines, found, strict=True):
+        for match in row:
+            if match.id in NUMBERS:
+                printed.setdefault(match["name"], []).append((line, match["value"].lower()))
+    for name, values in printed.items():
+        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        if len(bad) >= fewest:
+            return bad[-1][0], name, len(bad) == len(values)
+    return None, "", False

@@ -6,7 +6,7 @@ with the error.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TypeAlias
 
 from postmortem import thresholds
@@ -14,6 +14,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
@@ -56,8 +57,6 @@ _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
-NUMBERS = ("last-loss", "last-norm")
-"""Ids of lines that print a number of the training."""
 _FEWEST = 2
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
@@ -131,18 +130,19 @@ def _read(
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
     end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
-    if not errors and nearest is None and end is None:
-        nearest = _told_alone(lines, ids, whole) or stack_at_end(
-            lines, ids, lambda at: _goes_on(lines[at].text, ids[at])
-        )
-        counts = nearest is not None and not file.endswith(_TELLS_ENDS)
+    if not errors and not counts and end is None:
+        alone = _told_alone(lines, ids, whole) if nearest is None else None
+        stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
+        at_end = alone is not None or stack is not None
+        counts = at_end and not file.endswith(_TELLS_ENDS)
+        nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
-    bad = _not_a_number(lines, found, fewest=1 if once else _FEWEST)
+    bad = last_bad(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -290,7 +290,7 @@ def _nearest(
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or (near and not went_on) or (short and level)
-        elif closes(names) and not closing:
+        elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
@@ -300,6 +300,14 @@ def _nearest(
         rows = zip(reversed(lines), reversed(ids), strict=True)
         nearest = next((line for line, names in rows if complete(wrong(names))), None)
     return nearest, counts
+
+
+def _stands_still(lines: list[LastLine], at: int) -> bool:
+    """Return whether a line is a bar at the state that it had: a program draws it once more."""
+    state, bar, _ = lines[at].text.partition("[")
+    if not bar or "|" not in state:
+        return False
+    return any(line.text.startswith(state) for line in lines[:at])
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
@@ -368,25 +376,6 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
         elif told is not None and complete(says_why(names)):
             return None
     return told
-
-
-def _not_a_number(
-    lines: list[LastLine], found: list[tuple[Match, ...]], *, fewest: int
-) -> tuple[LastLine | None, str, bool]:
-    """Return from where on a number that is printed again and again is none, to the end.
-
-    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
-    """
-    printed: dict[str, list[tuple[LastLine, str]]] = {}
-    for line, row in zip(lines, found, strict=True):
-        for match in row:
-            if match.id in NUMBERS:
-                printed.setdefault(match["name"], []).append((line, match["value"].lower()))
-    for name, values in printed.items():
-        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
-        if len(bad) >= fewest:
-            return bad[-1][0], name, len(bad) == len(values)
-    return None, "", False
 
 
 def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:

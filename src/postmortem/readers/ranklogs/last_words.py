@@ -46,7 +46,9 @@ _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
-_MOVES = ("last-work", "last-loss", "last-norm")
+_PRINTED = ("last-loss", "last-norm")
+_MOVES = ("last-work", *_PRINTED)
+_ENDED = "last-alone-ended"
 _WORK = (*_MOVES, _END)
 
 
@@ -124,7 +126,8 @@ def _watched(known: tuple[str, ...]) -> bool:
 def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
-    denied = calm(known) or any(name.startswith((*_MOVES, _NONE, _SOURCE)) for name in known)
+    moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
+    denied = calm(known) or any(name.startswith((*moves, _NONE, _SOURCE)) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 

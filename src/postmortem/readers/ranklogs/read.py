@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
+from postmortem.readers.ranklogs.wrapped import is_wrapped, unwrapped
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
 
@@ -180,17 +181,20 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
 
 
 def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:
-    """Return the text of a log without the events of HTCondor's jobs, and what took them."""
+    """Return the text of a log without the events of HTCondor's jobs, and what took them.
+
+    Of one in which each line was wrapped, what it holds.
+    """
     source = opened.source
     if isinstance(source, int):
-        if not has_events(opened.head):
+        if not has_events(opened.head) and not is_wrapped(opened.head):
             return source, None
         text = iter(partial(os.read, source, _PIECE), b"")
     else:
         first = b"" if opened.head else source()  # of a packed log this reads the head
         text = chain((first,) if first else (), iter(source, b""))
     if not has_events(opened.head):
-        return partial(next, text, b""), None
+        return partial(next, unwrapped(text) if is_wrapped(opened.head) else text, b""), None
     log = UserLog(opened.name)
     return partial(next, log.without_events(text), b""), log
 
@@ -245,4 +249,4 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        _native.read_ranklog(opened.source, [], sink=sink)
+        _native.read_ranklog(_without_events(opened)[0], [], sink=sink)
