@@ -89,7 +89,7 @@ def neutral(folder: Path) -> None:
         os.uname().nodename: "node1",
     }
     for path in folder.rglob("*"):
-        if path.suffix in (".pt",) or not path.is_file():
+        if path.suffix in (".pt", ".gz") or not path.is_file():
             continue
         changed = path.stat().st_mtime_ns
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -303,7 +303,7 @@ def main() -> None:
     """Record the incidents that are named, or all."""
     import resource
 
-    from corpus.incidents import beside, joined, silent  # noqa: F401  their cases join CASES
+    from corpus.incidents import beside, joined, peers, silent  # noqa: F401  their cases join CASES
 
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     runs = HERE / "runs"

@@ -46,7 +46,7 @@ def look_at_all(folder: Path, after: float = 6) -> Callable[[subprocess.Popen[by
     return look
 
 
-def _port() -> str:
+def free_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return str(free.getsockname()[1])
@@ -55,7 +55,7 @@ def _port() -> str:
 @case
 def never_joined(folder: Path) -> None:
     """The job was told of four ranks, and three were started."""
-    port = _port()
+    port = free_port()
     jobs = []
     for rank in RANKS:
         place = {"RANK": str(rank), "WORLD_SIZE": "4"}
@@ -93,7 +93,7 @@ def stopped(folder: Path) -> None:
 @case
 def other_node(folder: Path) -> None:
     """Of two nodes the log of the one that failed is missing."""
-    port = _port()
+    port = free_port()
     jobs = []
     for node in range(2):
         words = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--tee", "3"]

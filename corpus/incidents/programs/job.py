@@ -52,7 +52,18 @@ class Rows(Dataset):
             os.kill(os.getpid(), signal.SIGKILL)
         if index == 29 and "worker-segv" in MINE:
             ctypes.string_at(8)
+        if index == 29 and "worker-abort" in MINE:
+            os.abort()
+        if index == 29 and "worker-waits" in MINE:
+            read_row("rows.fifo")
         return torch.ones(4)
+
+
+def read_row(path):
+    """Read from a pipe that nobody writes to."""
+    os.mkfifo(path)
+    with Path(path).open("rb") as rows:
+        return rows.read(16)
 
 
 def save(tensors, folder, name):
@@ -199,6 +210,9 @@ def fail(fault, model):
     if fault == "nan":
         with torch.no_grad():
             model.weight[0, 0] = float("nan")
+    if fault == "local-nan":
+        with torch.no_grad():
+            model.weight[0, 0] = float("nan")
     if fault == "shape":
         dist.all_reduce(torch.ones(1000))
 
@@ -240,6 +254,8 @@ def main():
                 for fault in MINE:
                     fail(fault, model)
             total = model(batch).sum().detach()
+            if "LOCAL" in os.environ:
+                LOG.info("step %d local loss %.4f", step, total.item())
         except RuntimeError:
             if "swallow" not in MINE:
                 raise

@@ -193,6 +193,8 @@ class LogExit:
     """Its launcher had begun to end all others when it died of SIGTERM or SIGKILL."""
     memory: bool = False
     """Who watched it says that the memory it was given was used up."""
+    evicted: str = ""
+    """Of a pod that was evicted, for what; no process of it lived on."""
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None
@@ -206,6 +208,11 @@ class LogExit:
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
     @property
+    def is_bad(self) -> bool:
+        """Whether it did not end by itself, and well."""
+        return bool(self.code or self.signal or self.evicted)
+
+    @property
     def exited(self) -> str:
         """``exited with 1``, and what the code means where Windows ended the process."""
         means = _WINDOWS.get((self.code or 0) % (1 << 32))
@@ -215,6 +222,8 @@ class LogExit:
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
         there = f" on {self.host}" if self.host else ""
+        if self.evicted:
+            return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
         if self.launcher == "raylet":
             return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
         how = f"was killed by {self.signal}" if self.signal else self.exited

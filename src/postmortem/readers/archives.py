@@ -1,10 +1,12 @@
 """Archives of evidence: unpacked into a folder of our own, within limits, regular files alone."""
 
+import contextlib
 import errno
 import lzma
 import os
 import sys
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -65,7 +67,7 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
         holds = os.stat(path).st_size  # noqa: PTH116  a name may hold any bytes
         kept_back = max(0, room.bytes - LEAST_BYTES - BYTES_EACH * holds)
         room.bytes -= kept_back
-        for count, (name, stream, extents) in enumerate(_entries(path)):
+        for count, (name, stream, extents, changed) in enumerate(_entries(path)):
             if stream is None and count < _MOST_ENTRIES:
                 continue
             room.files -= 1
@@ -73,7 +75,9 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
                 problems.append(Problem(path, f"holds more than {MOST_FILES:,} files"))
                 break
             try:
-                _write(name, cast(BinaryIO, stream), extents, target, room)
+                written = _write(name, cast(BinaryIO, stream), extents, target, room)
+                if written is not None and changed:
+                    _change(written, changed)
             except ValueError:  # a NUL in its name
                 unnamed += 1
             except OSError as error:
@@ -98,10 +102,16 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
     return problems
 
 
-def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: Room) -> None:
+def _change(written: Path, changed: float) -> None:
+    """Give a file the time of its last change, which tells runs apart; none that is strange."""
+    with contextlib.suppress(OSError, OverflowError, ValueError):
+        os.utime(written, (changed, changed))
+
+
+def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: Room) -> Path | None:
     parts = [p for p in PurePosixPath(entry).parts if p not in ("/", "..", ".")]
     if not parts:
-        return
+        return None
     name = target.joinpath(*parts[-12:])
     name.parent.mkdir(parents=True, exist_ok=True)
     with name.open("xb") as out:
@@ -116,10 +126,11 @@ def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: R
                 else:
                     out.write(piece)
         out.truncate()
+    return name
 
 
-def _entries(path: str) -> Iterator[tuple[str, object, Extents]]:
-    """Yield names with a stream of the bytes, None for what is no regular file.
+def _entries(path: str) -> Iterator[tuple[str, object, Extents, float]]:
+    """Yield names with a stream of the bytes, None for what is no regular file, and their times.
 
     Where the archive says what a file with holes holds, that comes with it.
     """
@@ -128,10 +139,10 @@ def _entries(path: str) -> Iterator[tuple[str, object, Extents]]:
             with zipfile.ZipFile(file) as archive:
                 for info in archive.infolist():
                     if info.is_dir() or (info.external_attr >> 28) not in (0, 0o10):
-                        yield info.filename, None, ()
+                        yield info.filename, None, (), 0.0
                         continue
                     with archive.open(info) as stream:
-                        yield info.filename, stream, ()
+                        yield info.filename, stream, (), _when(info.date_time)
             return
         file.seek(0)
         # Members come in their order, so that nothing is unpacked twice. No "r|*": where a member's
@@ -140,5 +151,14 @@ def _entries(path: str) -> Iterator[tuple[str, object, Extents]]:
             for member in tar:
                 content = tar.extractfile(member) if member.isreg() else None
                 extents = cast(Extents, member.sparse or ())
-                yield member.name, content, extents
+                yield member.name, content, extents, float(member.mtime)
                 tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
+
+
+def _when(said: Sequence[int]) -> float:
+    """Return the time that a zip archive says, which knows no zone, as that of this machine."""
+    year, month, day, hour, minute, second = said
+    try:
+        return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return 0.0

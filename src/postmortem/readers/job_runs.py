@@ -15,7 +15,7 @@ from pathlib import Path
 
 from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
 from postmortem.patterns import Pattern
-from postmortem.readers.bundles import bundles
+from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.ranklogs.sources import names_a_rank
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
@@ -84,7 +84,8 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
         elif path.endswith(_SWEEP):
             sweeps.add(path.removesuffix(_SWEEP))
     groups: dict[_Key, list[str]] = {}
-    bundled = _bundled(paths)
+    ours = bundles(paths)
+    bundled = _bundled(ours)
     dated: dict[str, list[tuple[float, str]]] = {}
     rest = []
     for path in logs:
@@ -93,9 +94,9 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
         own = next((a for a in above if a in folders), None)
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
         date = next(reversed([*_DATED.finditer(path)]), None)
-        ours = next((bundled[a] for a in above if a in bundled), None)
-        if ours is not None:
-            groups.setdefault(ours, []).append(path)
+        bundle = next((bundled[a] for a in above if a in bundled), None)
+        if bundle is not None:
+            groups.setdefault(bundle, []).append(path)
         elif swept is not None:
             parent = str(Path(swept).parent)
             groups.setdefault((swept, parent, True), []).append(path)
@@ -117,14 +118,28 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault(key, []).append(path)
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
-    return groups, rest
+    return groups, [path for path in rest if not _is_console(path, ours, bundled, groups)]
 
 
-def _bundled(paths: Iterable[str]) -> dict[str, _Key]:
+def _is_console(
+    path: str, ours: Sequence[Bundle], bundled: dict[str, _Key], groups: dict[_Key, list[str]]
+) -> bool:
+    """Return whether one of our own runs ended as a log beside it did; that is then added to it."""
+    if not ours:
+        return False
+    ended = _ends(path).ended
+    nearest = min(ours, key=lambda one: abs(one.ended - ended))
+    if not nearest.began <= ended <= nearest.ended + _TOGETHER:
+        return False
+    groups.setdefault(bundled[nearest.folder], []).append(path)
+    return True
+
+
+def _bundled(ours: Iterable[Bundle]) -> dict[str, _Key]:
     """Return by folder of each of our own runs which job it is: its nodes ran at the same time."""
     keys: dict[str, _Key] = {}
     last: dict[str, tuple[_Key, float]] = {}
-    for one in bundles(paths):
+    for one in ours:
         key, until = last.get(one.job, (None, 0.0))
         if key is None or one.began > until:
             key = (one.folder, one.job, False)

@@ -246,3 +246,46 @@ def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
     report = _report(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
     assert report.failed
     assert report.problems == ()
+
+
+def _ranks(hour: int, *ranks: int, steps: int = 3) -> str:
+    """Ranks that say which they are, each in a line of its own, and work."""
+    rows = [f"2026-01-02 {hour:02}:00:00 INFO rank {r} of 3 is pid {hour}{r}" for r in ranks]
+    rows += [f"2026-01-02 {hour:02}:00:0{n} INFO step {n} loss 0.{n}" for n in range(steps)]
+    return "\n".join(rows) + "\n"
+
+
+_OF_RANK = "".join(f"[rank1]: {line}\n" for line in _raised("KeyError: 'lr'").splitlines())
+_OF_OTHER = _OF_RANK.replace("[rank1]", "[rank0]").replace("KeyError: 'lr'", "ValueError: width 7")
+
+
+def test_ranks_that_say_again_which_they_are_begin_a_run(tmp_path: Path) -> None:
+    text = _ranks(3, 0, 1, 2) + _OF_RANK + _ranks(4, 2, 0, 1) + _OF_OTHER
+    assert raised_first(_report(tmp_path, text)) == (0, "ValueError: width 7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _ranks(3, 0, 1) + _OF_RANK + _ranks(3, 2) + _OF_OTHER,
+        _ranks(3, 0, 1, 2) + _ranks(3, 0, 1, 2) + _OF_RANK + _ranks(3, 0) + _OF_OTHER,
+        _ranks(3, 0, 1, 2) + _ranks(4, 2, 0, 1) + _OF_RANK,
+    ],
+    ids=["one came late", "said in every epoch", "no end between"],
+)
+def test_ranks_that_say_which_they_are_side_by_side_are_one_run(tmp_path: Path, text: str) -> None:
+    assert raised_first(_report(tmp_path, text)) == (1, "KeyError: 'lr'")
+
+
+_CLOSING = (
+    "W1120 10:00:20.000000 90 torch/distributed/elastic/multiprocessing/api.py:897] "
+    "Sending process 102 closing signal SIGTERM\n"
+)
+
+
+@pytest.mark.parametrize(("end", "failed"), [("Training complete.\n", False), ("", True)])
+def test_who_comes_to_an_end_behind_torchruns_signals_is_another_run(
+    tmp_path: Path, end: str, *, failed: bool
+) -> None:
+    text = _ranks(3, 0, 1, 2) + _OF_RANK + _CLOSING + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
+    assert _report(tmp_path, text).failed == failed

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import tarfile
+import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -264,3 +265,17 @@ def test_folders_in_folders_are_read_to_a_depth(tmp_path: Path) -> None:
     assert [Path(item.path).name for item in found.items] == ["job.log"]
     assert ["levels below" in problem.what for problem in found.problems] == [True]
     subprocess.run(["rm", "-rf", str(tmp_path / "x")], check=True)  # shutil's recurses
+
+
+def test_what_is_unpacked_keeps_the_time_of_its_last_change(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo("run1.log")
+        info.size, info.mtime = len(TRACE), 1_700_000_000
+        tar.addfile(info, io.BytesIO(TRACE.encode()))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("run2.log", (2026, 1, 2, 3, 4, 6)), TRACE)
+    for name in ("a.tar", "a.zip"):
+        assert unpack(str(tmp_path / name), tmp_path, Room(tmp_path)) == []
+    assert (tmp_path / "run1.log").stat().st_mtime == 1_700_000_000
+    changed = time.localtime((tmp_path / "run2.log").stat().st_mtime)
+    assert changed[:6] == (2026, 1, 2, 3, 4, 6)

@@ -11,6 +11,8 @@ class EventType(StrEnum):
     """What kind of thing happened."""
 
     RAISED = "raised"
+    THREAD_DIED = "thread died"
+    """Of an exception; its process lived on."""
     CRASHED = "crashed"
     KILLED_FOR_MEMORY = "killed for memory"
     KILLED = "killed"

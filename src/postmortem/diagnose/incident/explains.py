@@ -187,7 +187,7 @@ def worn_hardware(cause: Event, effect: Event) -> Confidence | None:
 
 
 def holds_up(cause: Event, effect: Event) -> Confidence | None:
-    """Who stands elsewhere is the rank that the others miss."""
+    """Who stands elsewhere, or waits for a thread that died, is the rank that the others miss."""
     if cause.source == effect.source:
         return None
     return same_process(cause, effect)
@@ -241,6 +241,12 @@ TABLE: tuple[Explains[Event], ...] = (
         frozenset({EventType.LOST_PEER}),
         frozenset({EventType.EXITED}),
         lost_peer_exits,
+    ),
+    Explains(
+        "thread-missed",
+        frozenset({EventType.THREAD_DIED}),
+        _MISSED | {EventType.STUCK, EventType.EXITED},
+        holds_up,
     ),
     Explains("held-up", _HOLDS_UP, _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),

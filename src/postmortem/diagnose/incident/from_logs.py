@@ -17,7 +17,7 @@ _OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,
-    "thread": EventType.RAISED,
+    "thread": EventType.THREAD_DIED,
     "crash": EventType.CRASHED,
     "silent exit": EventType.EXITED,
     "left early": EventType.EXITED,
@@ -55,13 +55,17 @@ def of_logs(document: Document) -> Iterator[Event]:
         yield first
     for order, row in enumerate(document.get("also_failed", ()), 1):
         why = str(row["why"])
+        raised = EventType.RAISED if row.get("raised", True) else EventType.EXITED
+        own = _own_pid(document, row["rank"])
         yield Event(
-            EventType.NON_FINITE if _NUMBERS.search(why) else EventType.RAISED,
+            EventType.NON_FINITE if _NUMBERS.search(why) else raised,
             why,
             "logs",
             ranks=alone(row["rank"]),
             host=row["host"],
+            pid=own["pid"] if own else None,
             label=str(row["label"]) if row["rank"] is None else None,
+            children=_lost_by(document, row["rank"]),
             errnos=tuple(worded(why)),
             confidence=Confidence.LIKELY,
             evidence=(Evidence(f"{row['file']}:{row['line']}", why),),
@@ -98,8 +102,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     rank = found["rank"]
     end = next((e for e in document.get("exits", ()) if e["rank"] in ranks), None)
     signal = end["signal"] if end is not None else None
-    pids = [p for p in document.get("pids", ()) if p["rank"] == rank]
-    own = next((p for p in pids if p["own"]), None)
+    own = _own_pid(document, rank)
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
@@ -114,7 +117,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         host=found["host"] or (own["host"] if own else None),
         pid=int(java[1]) if java else own["pid"] if own and len(ranks) == 1 else None,
         label=None if ranks else str(found["label"]),
-        children=tuple(p["pid"] for p in pids if not p["own"]),
+        children=_lost_by(document, rank),
         signal=signal if kind is not EventType.RAISED else None,
         errnos=tuple(worded(f"{what} {_said(document, found)}")),
         confidence=Confidence(found["confidence"]),
@@ -123,6 +126,18 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         cause=str(top["cause"]) if top is not None else "",
         belongs=True,
     )
+
+
+def _own_pid(document: Document, rank: int | None) -> Mapping[str, Any] | None:
+    """Return what tells which process a rank was."""
+    rows = document.get("pids", ())
+    return next((p for p in rows if p["own"] and rank is not None and p["rank"] == rank), None)
+
+
+def _lost_by(document: Document, rank: int | None) -> tuple[int, ...]:
+    """Return the workers that a rank says it lost."""
+    rows = (p for p in document.get("pids", ()) if p["rank"] == rank)
+    return tuple(p["pid"] for p in rows if not p["own"])
 
 
 def _said(document: Document, found: Mapping[str, Any]) -> str:

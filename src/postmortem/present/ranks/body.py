@@ -112,8 +112,10 @@ def _place(view: RankLogsView, party: Suspect, blame: Attribution) -> tuple[str,
 
 
 def _also(party: Suspect) -> dict[str, object]:
-    assert party.failure is not None
-    return fill(shapes.AlsoFailed, party, file=party.failure.file, line=party.failure.line)
+    told = party.failure or party.exit
+    assert told is not None
+    raised = party.failure is not None
+    return fill(shapes.AlsoFailed, party, file=told.file, line=told.line, raised=raised)
 
 
 def _kernel_event(tie: KernelMatch) -> dict[str, object]:

@@ -13,6 +13,7 @@ Document = Mapping[str, Any]
 _LONGEST = 160
 VERBS = {
     EventType.RAISED: "raised",
+    EventType.THREAD_DIED: "lost a thread:",
     EventType.CRASHED: "crashed:",
     EventType.KILLED_FOR_MEMORY: "was killed for memory:",
     EventType.KILLED: "was killed:",

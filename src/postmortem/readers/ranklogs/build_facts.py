@@ -29,7 +29,7 @@ from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
-from postmortem.readers.ranklogs.last_words import calm_behind
+from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -342,7 +342,7 @@ class FactBuilder:
         if not near or self._writers.writers[self._writers.index(position)].shared:
             return None
         tail = label.raw["tail"]
-        above = [text for line, text, *_ in tail if line < failure.begin_line][-1:]
+        above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
         behind = [row for row in tail if row[0] > failure.line]
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:

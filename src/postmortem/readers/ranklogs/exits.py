@@ -1,6 +1,7 @@
 """How processes ended, each once, with its rank where local ranks tell it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.readers.ranklogs.launchers import Launchers
@@ -44,9 +45,17 @@ def _whole(
     if end.rank is None and end.local_rank is not None:
         rank = _rank_at(labels[position], end.local_rank, labels, launchers, writers)
         end = replace(end, rank=rank)
+    if end.launcher == "kubernetes" and end.rank is None and end.host is not None:
+        end = replace(end, rank=_rank_of_pod(end.host, writers))
     if end.launcher == "ray" and end.pid is not None:
         return replace(end, writer=writers.of_process("worker", end.pid, end.host))
     return replace(end, writer=writers.index(position))
+
+
+def _rank_of_pod(pod: str, writers: Writers) -> int | None:
+    """Return the rank whose log has the name of a pod, as people save them."""
+    ranks = {w.rank for w in writers.writers if w.source and Path(w.source).stem == pod} - {None}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def _join(ends: dict[object, LogExit], end: LogExit) -> None:

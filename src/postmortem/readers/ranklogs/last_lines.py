@@ -15,11 +15,14 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
+from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    began_to_close,
     calm,
+    closes,
     complete,
     done,
     ends,
@@ -50,6 +53,7 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
+_TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE = "last-epilogue"
 _COMMAND = "last-command"
 NUMBERS = ("last-loss", "last-norm")
@@ -126,9 +130,11 @@ def _read(
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
-    end, over = (_ended(rows, ids), _done(ids)) if not errors else (None, None)
+    end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
     if not errors and nearest is None and end is None:
-        nearest = _told_alone(lines, ids, whole)
+        nearest = _told_alone(lines, ids, whole) or stack_at_end(
+            lines, ids, lambda at: _goes_on(lines[at].text, ids[at])
+        )
         counts = nearest is not None and not file.endswith(_TELLS_ENDS)
     told = errors[0] if errors else nearest
     about = ids[lines.index(told)] if told is not None else []
@@ -174,7 +180,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-", "last-alone", "last-few", STOP))
+    return match.id.startswith(_TELLING)
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -263,8 +269,10 @@ def _nearest(
 
     Also whether it may be the end: no work follows, and it says more than a word, or it is a level
     in a `short` text, or near the end, or a word with next to nothing behind it, and no line of
-    another level follows.
+    another level follows. What a program says while it closes counts for neither, unless it was at
+    that before: then the error may be an effect.
     """
+    closing = began_to_close(ids)
     nearest: LastLine | None = None
     counts = went_on = False
     others = 0
@@ -277,11 +285,13 @@ def _nearest(
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)):
-                return line, True
+                return line, not closing
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or (near and not went_on) or (short and level)
+        elif closes(names) and not closing:
+            continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
         went_on = went_on or calm(names)

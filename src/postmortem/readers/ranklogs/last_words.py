@@ -38,6 +38,13 @@ _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
 _START = "last-start"
+_CLOSING = "last-closing"
+_CLOSED = "last-closing-done"
+CLOSING = 2
+"""So many lines in a row tell that a program has begun to put its things away."""
+_FRAMES = ("last-frame", "last-foreign-stack")
+_SHOWN = ("last-error-cut", "last-shown")
+"""Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
 _MOVES = ("last-work", "last-loss", "last-norm")
 _WORK = (*_MOVES, _END)
@@ -148,6 +155,26 @@ def calm(ids: Iterable[str]) -> bool:
     return any(name.startswith(_CALM) for name in ids)
 
 
+def closes(ids: Iterable[str]) -> bool:
+    """Return whether a line only says that a program puts its things away: no work, no success."""
+    known = list(ids)
+    return any(name.startswith(_CLOSING) for name in known) and not _goes_well(known)
+
+
+def _goes_well(known: Sequence[str]) -> bool:
+    return any(name.startswith((*_WORK, _DONE, _START)) for name in known)
+
+
+def is_frame(ids: Iterable[str]) -> bool:
+    """Return whether a line is a frame of a stack, of any language."""
+    return any(name.startswith(_FRAMES) for name in ids)
+
+
+def shown_only(ids: Iterable[str]) -> bool:
+    """Return whether a line begins a stack that is no error, or one whose end is known."""
+    return any(name.startswith(_SHOWN) for name in ids)
+
+
 def works(ids: Iterable[str]) -> bool:
     """Return whether a line tells of work, or of a good end."""
     return any(name.startswith(_WORK) for name in ids)
@@ -164,7 +191,8 @@ def done(ids: Iterable[str], *, last: bool) -> bool:
     One word for that counts in the `last` lines only: steps are done too.
     """
     known = list(ids)
-    over = any(name.startswith((_END, _DONE)) or (last and name == _ONE_WORD) for name in known)
+    words = (_END, _DONE, _CLOSED)
+    over = any(name.startswith(words) or (last and name == _ONE_WORD) for name in known)
     return over and not _ended_badly(known)
 
 
@@ -177,7 +205,7 @@ def _ended_badly(known: Sequence[str]) -> bool:
 def ends(ids: Iterable[str]) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     known = list(ids)
-    return any(name.startswith(_END) for name in known) and not _ended_badly(known)
+    return any(name.startswith((_END, _CLOSED)) for name in known) and not _ended_badly(known)
 
 
 def stopped(ids: Iterable[str]) -> bool:
@@ -186,9 +214,30 @@ def stopped(ids: Iterable[str]) -> bool:
 
 
 def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
-    """Return which line behind a traceback is calm, where a logger's error stands before it."""
+    """Return which line behind a traceback is calm, where a logger's error stands before it.
+
+    What a program says while it closes does not count: the error may be why it does. Where it was
+    at that before the error, this may be an effect.
+    """
     known = Signatures.load("last line").matches([*before, *behind])
     ids = [[match.id for match in row] for row in known]
-    if not any(map(has_level, ids[: len(before)])):
+    above, below = ids[: len(before)], ids[len(before) :]
+    if not above or not has_level(above[-1]):
         return None
-    return next((at for at, row in enumerate(ids[len(before) :]) if calm(row)), None)
+    closing = closing_above(above, len(above) - 1)
+    rows = enumerate(below)
+    return next((at for at, row in rows if calm(row) and (closing or not closes(row))), None)
+
+
+def closing_above(ids: Sequence[Sequence[str]], at: int) -> bool:
+    """Return whether a program was putting its things away before it wrote a line."""
+    above = ids[max(0, at - CLOSING) : at]
+    return len(above) == CLOSING and all(closes(row) and not has_level(row) for row in above)
+
+
+def began_to_close(ids: Sequence[Sequence[str]]) -> bool:
+    """Return whether a program was putting its things away before its last error."""
+    at = next((i for i in range(len(ids) - 1, -1, -1) if wrong(ids[i])), 0)
+    while at and wrong(ids[at - 1]):
+        at -= 1
+    return closing_above(ids, at)

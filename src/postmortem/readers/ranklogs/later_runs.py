@@ -16,11 +16,23 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
+from postmortem.readers.ranklogs.run_ends import (
+    CLOCK,
+    LAST_LINES,
+    NEAR,
+    Errors,
+    ended_above,
+    ended_right_above,
+    error_above,
+    later,
+    lines_above,
+    read_like,
+    signs_of,
+    text_of,
+)
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
-"""Of the messages of a line, those that count as errors."""
 Signs: TypeAlias = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
@@ -37,22 +49,15 @@ _MOST_STARTS = 256
 _MOST_MASKED = 32
 """The same without its numbers: a step is like any other."""
 _MOST_EARLIER = 100
-_NEAR = 16 << 10
-"""Bytes in which a head stands, and the end of the run before it."""
-_CLOCK = 64 << 10
 _FEWEST = 2
-_LAST_LINES = 40
-_LINES_OF_END = 2
 _SAMPLE = 4 << 20
 """Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
-_TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
 _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
 _TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
 _WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
@@ -60,6 +65,8 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF = re.compile(rb"\d+")
 _NEWLINE = 10
 _FEWEST_LETTERS = 4
+_RANKED = b"[rank"
+"""Before each line of an exception that a process of PyTorch ends with: none of a head."""
 _HOLE = bytes(8)
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
@@ -70,6 +77,8 @@ _RESTARTS = "run-restarts"
 _STEPS = "run-of-ci"
 _WRITERS = "run-of-ranks"
 _PEERS = "run-with-peers"
+_RANK_OF = "run-rank-of"
+_CLOSED = "torchelastic-sigterm-send"
 _LAUNCHER = "run-launcher-frame"
 _OVER = "run-launcher-over"
 _OF_OTHER = "run-of-other"
@@ -105,7 +114,7 @@ def last_run(data: bytes) -> LaterRun | None:
         left -= end
         since, _ = _last_begin(data[:end], signs)
         since = since or _last_begin(data[: _without_last_error(data, end)], signs)[0]
-        earlier.append(_error_above(data, end, since))
+        earlier.append(error_above(data, end, since))
         end = since
     return LaterRun(begin, another, tuple(earlier))
 
@@ -114,9 +123,11 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
     """Return where the last run begins, 0 where there is one; and whether it is another program."""
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
-    told = [*(item.pattern or "" for item in known.signatures), briefs()[_SUMMARY].pattern]
+    more = [briefs()[name].pattern for name in (_SUMMARY, _CLOSED, _RANK_OF)]
+    told = [*(item.pattern or "" for item in known.signatures), *more]
     places = _places(data, [*told, *_whole(heads)])
-    begins, summaries = dict(zip(ids, places, strict=False)), places[len(ids)]
+    begins = dict(zip(ids, places, strict=False))
+    summaries, closed, ranks = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:
         return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(told) :], wrong, _MOST_STARTS)
@@ -126,7 +137,8 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
-    begin = max(begin, _first_line_again(data, signs))
+    begin = max(begin, _behind_closing(data, closed))
+    begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
     behind = _behind_program(data, signs)
     return max(begin, behind), behind > begin
 
@@ -152,9 +164,11 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
 
 def _heads(data: bytes) -> list[bytes]:
     """Return lines of the head that say the same in each run, but for numbers."""
-    lines = data[:_NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
+    lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
     fit = (
-        line for line in dict.fromkeys(lines) if len(line) >= _SHORTEST and not line[:1].isspace()
+        line
+        for line in dict.fromkeys(lines)
+        if len(line) >= _SHORTEST and not line[:1].isspace() and _RANKED not in line
     )
     return [*islice(fit, _MOST_HEADS)]
 
@@ -169,12 +183,12 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         return 0
     first = min(again)
     for place in reversed(first[1:]):
-        above = _text(data[max(0, place - _CHAIN) : place]).splitlines()
+        above = text_of(data[max(0, place - _CHAIN) : place]).splitlines()
         if any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above):
             continue  # the second half of a traceback
-        near = sum(any(place <= p < place + _NEAR for p in places) for places in again)
-        if near * 2 > len(again) and near >= _FEWEST and _ended_above(data, place, errors):
-            return place if _later(data, place) else 0
+        near = sum(any(place <= p < place + NEAR for p in places) for places in again)
+        if near * 2 > len(again) and near >= _FEWEST and ended_above(data, place, errors):
+            return place if later(data, place) else 0
     return 0
 
 
@@ -184,22 +198,48 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     Its numbers may differ, and no clock is needed: ranks that write side by side begin before the
     first of them ends.
     """
-    first = data[:_NEAR].lstrip().partition(b"\n")[0].rstrip()
+    first = data[:NEAR].lstrip().partition(b"\n")[0].rstrip()
     if not _SHORTEST_FIRST <= len(first) <= _LONGEST_HEAD or len(data) > _MASKED_BYTES:
         return 0
-    text = _text(first)
-    ids = _read_like([text])[0]
+    text = text_of(first)
+    ids = read_like([text])[0]
     is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
     if wrong(ids) or works(ids) or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
-    below = [place for place in places if _ended_right_above(data, place)]
+    below = [place for place in places if ended_right_above(data, place)]
     if not below or 2 * len(below) < len(places):
         return 0
     side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
-    if side_by_side and _OVER not in _signs(_lines_above(data, below[-1]))[-1]:
+    if side_by_side and _OVER not in signs_of(lines_above(data, below[-1]))[-1]:
         return 0
-    return below[-1] if _later(data, below[-1], unknown=True) else 0
+    return below[-1] if later(data, below[-1], unknown=True) else 0
+
+
+def _rank_again(data: bytes, places: Sequence[int]) -> int:
+    """Return where the first of the ranks says anew, behind an end, which of them it is; else 0.
+
+    A form in which a rank says so again and again is none of its start.
+    """
+    if len(places) > _MOST_STARTS:
+        return 0
+    begins = [data.rfind(b"\n", 0, place) + 1 for place in places]
+    lines = [text_of(data[at : data.find(b"\n", at) + 1 or len(data)]) for at in begins]
+    known = Signatures.load("run sign").matches(lines)
+    seen: dict[str, set[str]] = {}
+    found: dict[str, int] = {}
+    for at, line, row in zip(begins, lines, known, strict=True):
+        told = next((match for match in row if match.id == _RANK_OF), None)
+        if told is None or works(read_like([line])[0]):
+            continue
+        form = _NUMBER.sub("0", line.strip())
+        ranks = seen.setdefault(form, set())
+        if told["rank"] in ranks:
+            ranks.clear()
+            over = ended_above(data, at, strong) and later(data, at, unknown=True)
+            found[form] = at if over and found.get(form, 0) >= 0 else -1
+        ranks.add(told["rank"])
+    return max(found.values(), default=0)
 
 
 def _alike(data: bytes, line: bytes) -> Iterator[int]:
@@ -216,32 +256,12 @@ def _alike(data: bytes, line: bytes) -> Iterator[int]:
         at = data.find(begin, at + 1)
 
 
-def _ended_right_above(data: bytes, place: int) -> bool:
-    """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
-    near = _lines_above(data, place)
-    return any(_bad_ends(near, _read_like(near)))
-
-
-def _lines_above(data: bytes, place: int) -> list[str]:
-    above = _text(data[max(0, place - _NEAR) : place]).splitlines()
-    return [line for line in above if line.strip()][-_LINES_OF_END:]
-
-
-def _bad_ends(lines: Sequence[str], read_like: Sequence[list[str]]) -> list[bool]:
-    """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
-    known = Signatures.load("line").matches(lines)
-    return [
-        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
-        for ids, row in zip(read_like, known, strict=True)
-    ]
-
-
 def _without_last_error(data: bytes, end: int) -> int:
     """Return where the traceback begins that a run ended with, else its end.
 
     What stands behind an earlier one is then known to be work.
     """
-    at = data.rfind(TRACEBACK, max(0, end - _NEAR), end)
+    at = data.rfind(TRACEBACK, max(0, end - NEAR), end)
     return at if at > 0 else end
 
 
@@ -250,7 +270,7 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
-        if place and (name == _NEXT or _ended_above(data, place, strong)):
+        if place and (name == _NEXT or ended_above(data, place, strong)):
             return place
     return 0
 
@@ -260,10 +280,22 @@ def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
     for at in reversed(summaries):
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
-        lines = _text(data[end : end + _NEAR]).splitlines()[:_LAST_LINES] if end else []
+        lines = text_of(data[end : end + NEAR]).splitlines()[:LAST_LINES] if end else []
         if _work_on(lines):
             return end
     return 0
+
+
+def _behind_closing(data: bytes, closed: Sequence[int]) -> int:
+    """Return where work goes on to an end behind torchrun's word that it ends its processes.
+
+    Work alone may be of one that was not gone yet, or what was written late.
+    """
+    at = data.find(b"\n", closed[-1]) + 1 if 0 < len(closed) <= _MOST_STARTS else 0
+    lines = text_of(data[at:]).splitlines() if at and len(data) - at <= CLOCK else []
+    known = read_like(lines)
+    whole = lines and not any(map(strong, known)) and ends(known[-1])
+    return at if whole and any(map(works, known)) else 0
 
 
 def _behind_program(data: bytes, signs: Signs) -> int:
@@ -278,9 +310,9 @@ def _behind_program(data: bytes, signs: Signs) -> int:
         return 0
     begin, script = raised[0]
     said, end = _end_of(data, begin)
-    if _goes_on(data[end:], interrupted=stopped(_read_like([said.rstrip()])[0])):
+    if _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
         return end
-    if _OF_OTHER in _signs([said])[0]:
+    if _OF_OTHER in signs_of([said])[0]:
         return 0
     if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
@@ -297,7 +329,7 @@ def _writers_in(data: bytes) -> set[str]:
 
 
 def _is_teed(data: bytes) -> bool:
-    return _TEED.search(data, 0, _NEAR) is not None
+    return _TEED.search(data, 0, NEAR) is not None
 
 
 def _programs(data: bytes) -> Iterator[tuple[int, str]]:
@@ -310,11 +342,11 @@ def _programs(data: bytes) -> Iterator[tuple[int, str]]:
         if at < 0:
             return
         below = data.find(b"\n", at) + 1 or len(data)
-        lines = _text(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
+        lines = text_of(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
         frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
         first = next((frame for frame in frames if frame.function not in _RUNPY), None)
         of_module = first is not None and first.function == "<module>"
-        if first is not None and of_module and _LAUNCHER not in _signs([first.text])[0]:
+        if first is not None and of_module and _LAUNCHER not in signs_of([first.text])[0]:
             yield at, first.file or ""
         at = data.rfind(TRACEBACK, 0, at)
 
@@ -325,11 +357,11 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
     at = data.find(b"\n", at) + 1 or len(data)
     while at < len(data):
         end = data.find(b"\n", at) + 1 or len(data)
-        line, at = _text(data[at:end]), end
+        line, at = text_of(data[at:end]), end
         if line[:1].isspace():
             continue
         said = line
-        below = _text(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
+        below = text_of(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
         if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
             break
     return said, at
@@ -340,14 +372,10 @@ def _goes_on(data: bytes, *, interrupted: bool) -> bool:
 
     Who was `interrupted` may still say what libraries say on the way out.
     """
-    lines = [line for line in _text(data[-_CLOCK:]).splitlines()[-_LAST_LINES:] if line.strip()]
-    lines = [line for line, ids in zip(lines, _signs(lines), strict=True) if _TRACKER not in ids]
-    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, _read_like(lines)))
+    lines = [line for line in text_of(data[-CLOCK:]).splitlines()[-LAST_LINES:] if line.strip()]
+    lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
+    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
     return ended or _work_on(lines)
-
-
-def _read_like(lines: Sequence[str]) -> list[list[str]]:
-    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
 
 
 def _work_on(lines: Sequence[str]) -> bool:
@@ -357,7 +385,7 @@ def _work_on(lines: Sequence[str]) -> bool:
     which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
     a message may end with a list in which one number counts, and a bar changes its form.
     """
-    found = _read_like(lines)
+    found = read_like(lines)
     if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK:
         return True
     moved: dict[str, list[list[str]]] = {}
@@ -370,44 +398,3 @@ def _work_on(lines: Sequence[str]) -> bool:
         for rows in moved.values()
         if len(rows) >= _FEWEST_WORK
     )
-
-
-def _signs(lines: Iterable[str]) -> list[set[str]]:
-    rows = Signatures.load("run sign").matches(lines)
-    return [{match.id for match in row} for row in rows]
-
-
-def _ended_above(data: bytes, place: int, errors: Errors) -> bool:
-    """Return whether the lines above a place tell how a run ended, well or by one of `errors`."""
-    return any(ends(ids) or errors(ids) for _, ids in _rows_above(data, place))
-
-
-def _error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
-    """Return the last line above a place that says how a run failed or was stopped; its number."""
-    rows = _rows_above(data, place, since)
-    bad = _bad_ends([text for text, _ in rows], [ids for _, ids in rows])
-    for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
-        if is_bad:
-            return text.strip(), data.count(b"\n", 0, place) - behind
-    return None
-
-
-def _rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
-    """Return the last lines above a place, and what they read like."""
-    above = data[max(since, place - _NEAR) : place].decode("utf-8", "replace")
-    lines = above.splitlines()[-_LAST_LINES:]
-    return list(zip(lines, _read_like(lines), strict=True))
-
-
-def _later(data: bytes, place: int, *, unknown: bool = False) -> bool:
-    """Return whether clocks say that what stands behind a place came after what is above it.
-
-    Without clocks it is `unknown`.
-    """
-    above = [m.groups() for m in _TIME.finditer(_text(data[max(0, place - _CLOCK) : place]))]
-    below = _TIME.search(_text(data[place : place + _CLOCK]))
-    return below.groups() >= max(above) if above and below is not None else unknown
-
-
-def _text(data: bytes) -> str:
-    return data.decode("latin-1")

@@ -15,6 +15,7 @@ class PodStates:
         self._file = file
         self._pod: str | None = None
         self._reason: Match | None = None
+        self._evicted = False
         self._told: set[str] = set()
         self._launcher = "kubernetes"
 
@@ -29,9 +30,15 @@ class PodStates:
             return
         name = found.get("pod-name") or found.get("container-id")
         if name:
-            self._pod, self._reason = name["name"], None
+            self._pod, self._reason, self._evicted = name["name"], None, False
             self._launcher = "kubernetes" if name.id == "pod-name" else "docker"
             return
+        self._evicted = self._evicted or found.get("pod-evicted") is not None
+        message = found.get("pod-message") if self._evicted else None
+        if message and (self._pod or "") not in self._told:
+            self._told.add(self._pod or "")
+            why = message["why"].strip()
+            yield LogExit(self._file, number, host=self._pod, launcher="kubernetes", evicted=why)
         self._reason = found.get("pod-reason") or self._reason
         code = found.get("pod-code") if self._reason else None
         if code:

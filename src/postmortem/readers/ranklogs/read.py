@@ -89,15 +89,19 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
 
 
 def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
-    """Return logs, of several files whose heads name a rank each with those."""
+    """Return logs, of several files whose heads name a rank each with those.
+
+    No two may name one; files that name none are of others: launchers, schedulers.
+    """
     named = {
         one.file.path: one.head
         for one in read
         if one.file.rank is None and one.head.rank is not None
     }
-    ranks = {head.rank for head in named.values()} | {one.file.rank for one in read} - {None}
+    known = [one.file.rank for one in read if one.file.rank is not None]
+    ranks = {head.rank for head in named.values()}.union(known)
     of_one_job = len({head.size for head in named.values()}) == 1
-    if len(named) < 2 or len(ranks) < len(read) or not of_one_job:
+    if len(named) < 2 or len(ranks) < len(named) + len(set(known)) or not of_one_job:
         return read
     return [
         replace(one, file=replace(one.file, rank=named[one.file.path].rank))

@@ -73,6 +73,8 @@ class Suspect(Shape):
 class AlsoFailed(Suspect):
     file: str
     line: int
+    raised: bool
+    """an error of its own says why; else its launcher says that it ended, and it said nothing"""
 
 
 class Exit(Shape):

@@ -116,6 +116,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "thread-missed",
+        event(T.THREAD_DIED, pid=7, ranks=(1,)),
+        event(T.STUCK, "hang", pid=7, ranks=(1,)),
+        Confidence.CERTAIN,
+    ),
+    (
         "held-up",
         event(T.STUCK, "hang", pid=7, ranks=(1,)),
         event(T.NOT_IN_COLLECTIVE, ranks=(1,)),
@@ -213,6 +219,12 @@ APART: list[tuple[str, Event, Event]] = [
         "lost-peer-exits",
         event(T.LOST_PEER, ranks=(1,), order=1),
         event(T.EXITED, "strace", pid=8, ranks=(1,), role="child"),
+    ),
+    # a thread of another rank than the one that hangs
+    (
+        "thread-missed",
+        event(T.THREAD_DIED, pid=7, ranks=(1,)),
+        event(T.STUCK, "hang", pid=8, ranks=(2,)),
     ),
     # the rank that hangs is not the one that is missed
     ("held-up", event(T.STUCK, "hang", pid=7, ranks=(1,)), event(T.NOT_IN_COLLECTIVE, ranks=(2,))),

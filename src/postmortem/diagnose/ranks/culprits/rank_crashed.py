@@ -120,6 +120,8 @@ def rank_crashed(blame: Attribution) -> Findings:
 
 def _how(party: Suspect) -> str:
     end = party.exit
+    if end is not None and end.evicted:
+        return f"evicted: {end.evicted}"
     if end is not None and end.signal is not None:
         said = f": {party.failure.said.words}" if party.failure is not None else ""
         return f"killed by {end.signal}{said}"

@@ -56,7 +56,7 @@ class Case:
         return tuple(
             s
             for s in self.ranks
-            if s.exit is not None and (s.exit.code or s.exit.signal) and not s.ended_by_launcher
+            if s.exit is not None and s.exit.is_bad and not s.ended_by_launcher
         )
 
     def about_peers(self) -> tuple[RankState, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.incident.graph import Incident, solve
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
@@ -11,10 +12,12 @@ from postmortem.diagnose.ranks.causes import (
     NothingFailed,
     Raised,
     SeenByKernel,
+    StandsElsewhere,
     StoppedFromOutside,
     Undecided,
 )
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.ends import left_silently
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import (
     holding_up,
@@ -90,7 +93,7 @@ def decide(logs: RankLogs) -> Attribution:
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
             continue
-        return _finished(case, blame)
+        return _finished(case, _of_its_thread(incident, blame))
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
@@ -142,6 +145,18 @@ def _with_what_followed(
     return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
 
 
+def _of_its_thread(incident: Incident[LogEvent], blame: Attribution) -> Attribution:
+    """Return what is told of who stands elsewhere, or that its thread died, for which it waits."""
+    if not isinstance(blame.cause, StandsElsewhere):
+        return blame
+    stuck = {party.rank for party in blame.first}
+    for event in incident.events:
+        died = event.blame if event.type is Kind.THREAD_DIED else None
+        if died is not None and stuck <= {party.rank for party in died.first}:
+            return replace(died, evidence=(*died.evidence, *blame.evidence))
+    return blame
+
+
 def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
     """Return in which place an event is told: its own, or that of the word that it explains."""
     kind = incident.events[event].type
@@ -173,16 +188,31 @@ def _finished(case: Case, blame: Attribution) -> Attribution:
 
 
 def _beside(case: Case, blame: Attribution, guilty: set[int | str]) -> Iterator[Suspect]:
-    """Yield who raised an error that is not about a peer while a crash of another one is blamed.
+    """Yield who failed by itself too: that a process is gone explains errors about it, no KeyError.
 
-    That a process is gone explains errors about it, and no KeyError.
+    Beside an exception, one that was raised at the same time, and an end without a word by a code
+    that no exception has: what came later may follow from it, in words that nobody knows.
     """
-    if not isinstance(blame.cause, Crashed | SeenByKernel):
+    if not isinstance(blame.cause, Crashed | SeenByKernel | Raised):
         return
+    first = next((party.failure for party in blame.first if party.failure is not None), None)
+    beside_error = isinstance(blame.cause, Raised)
     for standing in case.ranks:
+        if standing.writer.rank in guilty | {None}:
+            continue
         raised = next((f for f in standing.own if f.kind == "exception"), None)
-        if raised is not None and standing.writer.rank not in guilty | {None}:
+        if raised is not None and not (beside_error and _later(first, raised)):
             yield standing.party(raised.said.words, raised)
+        elif beside_error and left_silently(standing):
+            assert standing.exit is not None
+            yield standing.party(f"it {standing.exit.exited} without a word")
+
+
+def _later(first: LogFailure | None, other: LogFailure) -> bool:
+    """Return whether an error came so much later than the first that it may follow from that."""
+    if first is None or first.time is None or other.time is None:
+        return first is None or first.file != other.file
+    return abs(other.time - first.time) >= thresholds.AT_ONCE_SECONDS
 
 
 def _beside_memory(case: Case, blame: Attribution) -> Attribution:

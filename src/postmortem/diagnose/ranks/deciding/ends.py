@@ -81,7 +81,7 @@ def _crash_words(standing: RankState) -> str:
     if standing.own:
         return standing.own[0].said.words
     assert standing.exit is not None
-    return f"killed by {standing.exit.signal}"
+    return standing.exit.evicted or f"killed by {standing.exit.signal}"
 
 
 def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
@@ -128,6 +128,22 @@ def silent_exits(case: Case) -> Attribution | None:
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
     return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
+
+
+def left_silently(standing: RankState) -> bool:
+    """Return whether a rank of which there are lines ended without a word, by a code of its own.
+
+    1 is what follows from any exception, of which the lines may be lost; above 128 is a signal.
+    """
+    end = standing.exit
+    return (
+        standing.silent
+        and not (standing.stopped or standing.survived or standing.ended_by_launcher)
+        and bool(standing.writer.lines)
+        and end is not None
+        and end.launcher == "torchrun"
+        and 1 < (end.code or 0) < 128
+    )
 
 
 def _exit_words(standing: RankState) -> str:
@@ -211,7 +227,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     ends = [
         e
         for e in case.logs.exits
-        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
+        if e.rank is None and e.is_bad and e.pid not in case.logs.stopped_pids
     ]
     if not ends:
         return None
@@ -246,7 +262,7 @@ def _local(end: LogExit) -> Attribution:
 
 
 def _only_one(case: Case) -> bool:
-    return len([e for e in case.logs.exits if e.code or e.signal]) == 1
+    return len([e for e in case.logs.exits if e.is_bad]) == 1
 
 
 def _of_program(case: Case, end: LogExit) -> Attribution:

@@ -1,5 +1,6 @@
 """Of a job that hung: who called something else, and who stands where nobody else does."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -196,6 +197,7 @@ def _where(frames: tuple[Frame, ...]) -> str:
 
 
 def _is_library(file: str) -> bool:
-    # py-spy shortens the names of files in packages
-    short = ("<", "torch/", "threading.py", "multiprocessing/", "selectors.py")
-    return file.startswith(short) or any(part in file for part in LIBRARIES)
+    # py-spy shortens the names of files in packages, and of Python's own modules
+    module = file.partition("/")[0].removesuffix(".py")
+    of_python = module in sys.stdlib_module_names
+    return of_python or file.startswith(("<", "torch/")) or any(part in file for part in LIBRARIES)

@@ -159,7 +159,7 @@ def outlived(case: Case, blame: Attribution) -> Attribution:
 
 
 def _all_ended_with_0(logs: RankLogs) -> bool:
-    return bool(logs.exits) and not any(e.code or e.signal for e in logs.exits)
+    return bool(logs.exits) and not any(e.is_bad for e in logs.exits)
 
 
 def _others_went_on(logs: RankLogs, one: LastLines) -> bool:

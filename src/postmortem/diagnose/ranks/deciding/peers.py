@@ -364,7 +364,7 @@ def cut_off(case: Case) -> Attribution | None:
 
 def bad_ends(case: Case) -> Attribution | None:
     """Return whom launchers say to have ended badly, where no line says why."""
-    ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
+    ends = [s for s in case.ranks if s.exit is not None and s.exit.is_bad]
     if not ends:
         return None
     parties = tuple(s.party("it ended badly", None) for s in ends[:MOST_CANDIDATES])

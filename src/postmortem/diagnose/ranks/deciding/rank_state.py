@@ -64,6 +64,8 @@ class RankState:
         if any(f.kind in ("fatal", "terminate") for f in self.own):
             return True
         end = self.exit
+        if end is not None and end.evicted:
+            return not self.own
         if not self.crashed or end is None or end.signal not in _SILENT_SIGNALS:
             return False
         # Python's error, then abort() in a destructor; or the watchdog that ends the process.
@@ -164,7 +166,7 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
 
 def _ended_itself(one: RankState, end: LogExit) -> bool:
     """Whether a rank failed, and not because of a peer."""
-    return bool(end.code or end.signal) and end.signal not in _KILLS and not one.about_peers
+    return end.is_bad and end.signal not in _KILLS and not one.about_peers
 
 
 def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
@@ -188,7 +190,7 @@ def _standing(
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
     bad = end is not None and bool(end.code or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
-    parts = [(part_of(f), f) for f in counted]
+    parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
     places = set(map(_place, counted))
     return RankState(
         writer,
@@ -202,6 +204,12 @@ def _standing(
         survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
+
+
+def _names_itself(writer: Writer, failure: LogFailure) -> bool:
+    """Return whether an error that seems to be about a late peer names the rank that raised it."""
+    found = failure.first_said.match("error-peer-named-late")
+    return found is not None and int(found["peer"]) == writer.rank
 
 
 def _place(failure: LogFailure) -> tuple[str, int, int]:
@@ -241,7 +249,7 @@ def ends_behind(end: LogExit, failure: LogFailure) -> bool:
 
     No work is done between the two, and that word may quote the error below itself.
     """
-    bad = end.rank is not None or bool(end.code or end.signal)
+    bad = end.rank is not None or end.is_bad
     since = failure.begin_line - _QUOTED if failure.work is None else failure.work.line
     return bad and (end.file != failure.file or end.line >= since)
 

@@ -1,0 +1,84 @@
+"""What stands above a place in a log: how a run ended there, and when."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import ends, stopped, strong
+from postmortem.readers.signatures import Signatures
+
+Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
+"""Of the messages of a line, those that count as errors."""
+
+NEAR = 16 << 10
+"""Bytes in which a head stands, and the end of the run before it."""
+CLOCK = 64 << 10
+LAST_LINES = 40
+_LINES_OF_END = 2
+_TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
+
+
+def ended_right_above(data: bytes, place: int) -> bool:
+    """Return whether one of the two lines above a place tells how a run failed, or was stopped."""
+    near = lines_above(data, place)
+    return any(bad_ends(near, read_like(near)))
+
+
+def lines_above(data: bytes, place: int) -> list[str]:
+    above = text_of(data[max(0, place - NEAR) : place]).splitlines()
+    return [line for line in above if line.strip()][-_LINES_OF_END:]
+
+
+def bad_ends(lines: Sequence[str], known: Sequence[list[str]]) -> list[bool]:
+    """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
+    rows = Signatures.load("line").matches(lines)
+    return [
+        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
+        for ids, row in zip(known, rows, strict=True)
+    ]
+
+
+def read_like(lines: Sequence[str]) -> list[list[str]]:
+    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
+
+
+def signs_of(lines: Iterable[str]) -> list[set[str]]:
+    rows = Signatures.load("run sign").matches(lines)
+    return [{match.id for match in row} for row in rows]
+
+
+def ended_above(data: bytes, place: int, errors: Errors) -> bool:
+    """Return whether the lines above a place tell how a run ended, well or by one of `errors`."""
+    return any(ends(ids) or errors(ids) for _, ids in rows_above(data, place))
+
+
+def error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
+    """Return the last line above a place that says how a run failed or was stopped; its number."""
+    rows = rows_above(data, place, since)
+    bad = bad_ends([text for text, _ in rows], [ids for _, ids in rows])
+    for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
+        if is_bad:
+            return text.strip(), data.count(b"\n", 0, place) - behind
+    return None
+
+
+def rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
+    """Return the last lines above a place, and what they read like."""
+    above = data[max(since, place - NEAR) : place].decode("utf-8", "replace")
+    lines = above.splitlines()[-LAST_LINES:]
+    return list(zip(lines, read_like(lines), strict=True))
+
+
+def later(data: bytes, place: int, *, unknown: bool = False) -> bool:
+    """Return whether clocks say that what stands behind a place came after what is above it.
+
+    Without clocks it is `unknown`.
+    """
+    above = [m.groups() for m in _TIME.finditer(text_of(data[max(0, place - CLOCK) : place]))]
+    below = _TIME.search(text_of(data[place : place + CLOCK]))
+    return below.groups() >= max(above) if above and below is not None else unknown
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("latin-1")

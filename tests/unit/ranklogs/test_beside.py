@@ -1,0 +1,80 @@
+"""Who failed by itself too, beside the rank that is told first; and who only waited for a peer."""
+
+from pathlib import Path
+
+import pytest
+
+from builders.ranklogs import raised_first
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Report
+
+
+def _report(folder: Path, text: str) -> Report:
+    (folder / "job.log").write_text(text)
+    return analyse([str(folder / "job.log")], RankLogOptions())
+
+
+def _raised(rank: int, words: str, minute: int = 3) -> str:
+    lines = (
+        f'Traceback (most recent call last):\n  File "t.py", line {rank}, in f\n    f()\n{words}'
+    )
+    stamp = f"2026-11-21T02:{minute:02}:00.767Z [rank{rank}]: "
+    return "".join(f"{stamp}{line}\n" for line in lines.splitlines())
+
+
+def _also(report: Report) -> list[tuple[int, bool]]:
+    rows = report.body["also_failed"]
+    assert isinstance(rows, list)
+    return [(row["rank"], row["raised"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("other", "also"),
+    [
+        ("ValueError: width 7", [(2, True)]),
+        ("RuntimeError: Connection closed by peer [10.0.0.2]:2259", []),
+    ],
+)
+def test_two_errors_of_ranks_are_both_told(
+    tmp_path: Path, other: str, also: list[tuple[int, bool]]
+) -> None:
+    text = _raised(0, "KeyError: 'lr'") + _raised(2, other)
+    report = _report(tmp_path, text)
+    assert raised_first(report) == (0, "KeyError: 'lr'")
+    assert _also(report) == also
+
+
+_ROW = """\
+[{n}]:
+  time      : 2026-11-21_02:03:01
+  host      : n1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: {pid})
+  error_file: <N/A>
+"""
+
+
+@pytest.mark.parametrize(("code", "also"), [(9, [(2, False)]), (1, []), (143, [])])
+def test_who_ended_without_a_word_by_a_code_of_its_own_is_told_beside_an_error(
+    tmp_path: Path, code: int, also: list[tuple[int, bool]]
+) -> None:
+    rule = "=" * 60
+    words = "".join(
+        f"2026-11-21T02:02:00.767Z [rank{rank}]: step 1 loss 0.9\n" for rank in range(3)
+    )
+    rows = _ROW.format(n=1, rank=2, code=code, pid=12)
+    first = _ROW.format(n=0, rank=0, code=1, pid=10)
+    table = f"{rule}\nt.py FAILED\nFailures:\n{rows}Root Cause (first observed failure):\n{first}"
+    report = _report(tmp_path, words + _raised(0, "KeyError: 'lr'") + f"{table}{rule}\n")
+    assert raised_first(report) == (0, "KeyError: 'lr'")
+    assert _also(report) == also
+
+
+@pytest.mark.parametrize(("peer", "first"), [(1, 0), (2, 2)])
+def test_a_time_out_that_names_another_rank_is_no_error_of_its_own(
+    tmp_path: Path, peer: int, first: int
+) -> None:
+    late = f"TimeoutError: rank {peer} sent no part for 15 s"
+    found = raised_first(_report(tmp_path, _raised(2, late) + _raised(0, "KeyError: 'lr'", 9)))
+    assert found is not None
+    assert found[0] == first

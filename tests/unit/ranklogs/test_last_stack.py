@@ -1,0 +1,88 @@
+"""What stands behind an error, or below a stack without a head, and tells of no work."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome
+
+STEPS = "".join(f"[{n:4}/900] objective {8 - n / 100:.2f}\n" for n in range(10, 300, 10))
+PYTHON = (
+    '  File "/job/run.py", line 88, in forward\n    return self.inner(x)\n'
+    '  File "/job/ops.py", line 12, in inner\n    raise Unavailable(name)\n'
+)
+JAVA = "\tat org.lumen.Loader.open(Loader.java:31)\n\tat org.lumen.Main.main(Main.java:5)\n"
+JULIA = " [44] step(::Array{Float32}) at /job/a.jl:58\n [45] top-level scope at /job/a.jl:71\n"
+NODE = "    at Object.<anonymous> (/job/serve.js:12:9)\n    at node:internal/main:17:47\n"
+NATIVE = "frame #3: lumen::check(int) + 0x64 (0x7f in liblumen.so)\nframe #4: main + 0x1 (0x5)\n"
+DIED = "ERROR 01-02 03:04:05 [pool.py:135] worker 3 is not there any more\n"
+CLOSES = (
+    "INFO 01-02 03:04:06 [pool.py:80] Shutting down the front\n"
+    "INFO:     Waiting for application shutdown.\nINFO:     Application shutdown complete.\n"
+)
+TRACEBACK = (
+    "ERROR 01-02 03:04:05 [loop.py:12] the output handler failed\n"
+    "Traceback (most recent call last):\n"
+    '  File "/job/loop.py", line 9, in turn\n    raise Gone("engine")\nGone: engine\n'
+)
+SERVED = "INFO:     10.0.0.1:80 - one answer was sent\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "failed"),
+    [
+        (PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
+        (STEPS + PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
+        (STEPS + PYTHON[-68:] + "_queue.Empty\n", Outcome.UNKNOWN, True),
+        (STEPS + JAVA, Outcome.UNKNOWN, True),
+        (STEPS + JULIA, Outcome.UNKNOWN, True),
+        (STEPS + NODE, Outcome.UNKNOWN, True),
+        (STEPS + NATIVE, Outcome.UNKNOWN, True),
+        (JAVA + STEPS, Outcome.UNKNOWN, False),
+        (STEPS + JAVA + "INFO tried again\n", Outcome.UNKNOWN, False),
+        (STEPS + JAVA + "a\nb says\nc says more\n", Outcome.UNKNOWN, False),
+        (
+            STEPS + "WARNING slow shard\nStack (most recent call last):\n" + PYTHON,
+            Outcome.UNKNOWN,
+            False,
+        ),
+        (STEPS + '  File "/job/run.py", line 88, in forward\n', Outcome.UNKNOWN, False),
+        (STEPS + DIED + CLOSES, Outcome.UNKNOWN, True),
+        (STEPS + DIED + SERVED + CLOSES, Outcome.HEALTHY, False),
+        (STEPS + CLOSES[:91] * 2 + DIED + CLOSES, Outcome.HEALTHY, False),
+        (
+            STEPS + "ERROR: lumen 2 needs b<3\nSuccessfully installed b-3.1\n",
+            Outcome.UNKNOWN,
+            False,
+        ),
+        (STEPS + "ERROR: lumen 2 needs b<3\nSuccess with b-3.1\n", Outcome.UNKNOWN, True),
+        (STEPS + CLOSES, Outcome.HEALTHY, False),
+        (STEPS + DIED + "Training complete, shutting down\n", Outcome.HEALTHY, False),
+        (STEPS + TRACEBACK + CLOSES, Outcome.FAILED, True),
+        (STEPS + "the session crashed after using all of its memory\n", Outcome.UNKNOWN, True),
+        (STEPS + "cannot find libnet.so, using the other one\n", Outcome.UNKNOWN, False),
+        (STEPS + "LUMEN_ASSERT: src/reduce.cu:48: width > 0\n", Outcome.UNKNOWN, True),
+        (STEPS + "/data: No space left on device\n", Outcome.UNKNOWN, True),
+        (STEPS + "32 GiB are left on the device\n", Outcome.UNKNOWN, False),
+        (STEPS + "loss is nan, stopping here\n", Outcome.UNKNOWN, True),
+        (STEPS + "loss is nan, this batch is left out\n" + STEPS, Outcome.UNKNOWN, False),
+    ],
+)
+def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(text)
+    report = analyse([str(path)], RankLogOptions())
+    assert (report.outcome, report.failed) == (outcome, failed), report.verdict
+
+
+@pytest.mark.parametrize(
+    ("behind", "failed"), [(CLOSES, True), (SERVED, False), (SERVED + CLOSES, False), ("", True)]
+)
+def test_a_server_that_only_closes_behind_a_logged_exception_did_not_go_on(
+    tmp_path: Path, behind: str, failed: bool
+) -> None:
+    lines = (SERVED * 40 + TRACEBACK + behind).splitlines()
+    path = tmp_path / "serve.log"
+    path.write_text("".join(f"(APIServer pid=4711) {line}\n" for line in lines))
+    assert analyse([str(path)], RankLogOptions()).failed == failed
