@@ -69,7 +69,7 @@ def explained(
     fault = looked_up(facts, signal, fault, stacks.instruction_text, sysroot=options.sysroot)
     masking = Masking(redact=options.redact, process=facts.process)
     facts = masking.core(facts)
-    threads, fault = masking.facts((threads, fault), commands=False)
+    threads, fault = masking.facts((threads, fault))
     case = core_case(facts, threads, signal, fault, binary)
     versions = of_modules(facts.modules, facts.process.python_version, facts.process.machine)
     outcome = case.outcome(known_in(case.texts()), versions)

@@ -27,9 +27,9 @@ class Masking:
             for words in argv:
                 self.redactor.learn_argv(words)
 
-    def facts(self, facts: T, *, commands: bool = True) -> T:
-        """Return facts as rules and reports may see them; `commands`: some are command lines."""
-        return facts if self.redactor is None else self.redactor.facts(facts, commands=commands)
+    def facts(self, facts: T) -> T:
+        """Return facts as rules and reports may see them."""
+        return facts if self.redactor is None else self.redactor.facts(facts)
 
     def core(self, facts: CoreFacts) -> CoreFacts:
         """Return the facts of a core with the words of its process masked.

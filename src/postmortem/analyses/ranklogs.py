@@ -69,7 +69,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     """Return the report on logs that were read."""
     masking = Masking(redact=options.redact)
     # Dumps of recorders and of numbers are large and hold no text.
-    small = masking.facts(replace(read.logs, recorders=(), flights=()), commands=False)
+    small = masking.facts(replace(read.logs, recorders=(), flights=()))
     logs = replace(small, recorders=read.logs.recorders, flights=read.logs.flights)
     attempts = decide_attempts(logs)
     told, blame = logs.of_attempt(attempts.told), attempts.blame

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,13 +150,7 @@ def run(args: argparse.Namespace) -> int:
         from postmortem.cli import slim
 
         return slim.run(args)
-    collects = gc.isenabled()
-    gc.disable()  # a tenth of a native report goes into collecting what imports have just made
-    try:
-        return _explain(args)
-    finally:
-        if collects:
-            gc.enable()
+    return _explain(args)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import number, signal_number, size_in_bytes, whole
+from postmortem.cli.parser import Parser
 
 if TYPE_CHECKING:
     from postmortem.emulate.fault import Fault
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     parser = _parser()
     named = parser.parse_args(words)
     if named.kind is None:
-        parser.error("name a kind of fault; postmortem emulate --help lists them")
+        parser.error("name a kind of fault")
     if not command:
         parser.error(f"name a command: postmortem emulate {named.kind} ... -- CMD [ARGS...]")
     from postmortem.emulate.fault import CannotEmulate
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="postmortem emulate",
         usage="postmortem emulate KIND [options] -- CMD [ARGS...]",
         allow_abbrev=False,

@@ -83,7 +83,7 @@ def _finding(
         role = Role.CONTRIBUTING
     fixed = f"Fixed in: {bug.fixed_in}." if bug.fixed_in else ""
     return Finding(
-        title=clip(f"known bug: {bug.title}", 100),
+        title=f"known bug: {bug.title}",
         cause=f"{bug.cause} {fixed} (postmortem rules {bug.id})".replace("  ", " "),
         confidence=degree,
         next_steps=bug.work_around,

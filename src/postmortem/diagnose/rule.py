@@ -92,7 +92,10 @@ class Rule:
         import sys
 
         module = sys.modules[self.function.__module__]
-        return inspect.cleandoc(self.function.__doc__ or module.__doc__ or "")
+        text = inspect.cleandoc(self.function.__doc__ or module.__doc__ or "")
+        for heading in ("How to be sure", "What to do"):
+            text = text.replace(f"\n{heading}\n", f"\n\n{heading}\n")
+        return text
 
     def needs(self) -> Mapping[str, tuple[type, bool]]:
         """Return the facts that it takes: parameter name to (type, required)."""

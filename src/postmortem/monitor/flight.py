@@ -142,7 +142,7 @@ def _json(paths: list[str], frames: int, redactor: Redactor | None) -> int:
 
 def _refuse(error: EvidenceError, redactor: Redactor | None) -> None:
     words = str(error) if redactor is None else redactor.text(str(error))
-    sys.stderr.write(f"{safe.line(words)}\n")
+    sys.stderr.write(f"postmortem: {safe.line(words)}\n")
     if error.hint:
         sys.stderr.write(f"hint: {error.hint}\n")
 

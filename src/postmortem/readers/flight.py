@@ -47,7 +47,8 @@ def read_flight(path: str | Path) -> tuple[Flight, tuple[Problem, ...]]:
         with open_regular(path) as file:
             size = file.seek(0, 2)
             if size < layout.HEADER_BYTES:
-                raise EvidenceError(where, f"{size} bytes are not a flight file", hint=_HINT)
+                what = f"not a flight file: it has {size} bytes" if size else "is empty"
+                raise EvidenceError(where, what, hint=_HINT)
             file.seek(0)
             if size > _MOST_BYTES:
                 raise EvidenceError(where, f"{size:,} bytes are too many for a flight file")
@@ -67,7 +68,7 @@ class _Reader:
         head = layout.HEADER.unpack_from(self._data, 0)
         magic, version, _, record_bytes, capacity, names_at, names_bytes, records_at = head[:8]
         if magic != layout.MAGIC:
-            raise EvidenceError(self._path, "not a flight file", offset=0, hint=_HINT)
+            raise EvidenceError(self._path, "not a flight file", hint=_HINT)
         if version != layout.VERSION or record_bytes != layout.RECORD_BYTES:
             what = f"flight file of version {version} with records of {record_bytes} bytes"
             raise EvidenceError(self._path, f"{what}; version {layout.VERSION} is known", offset=8)

@@ -42,7 +42,7 @@ def _probe() -> None:
         module = sys.modules[name]
         version = getattr(module, "__version__", None)
         tell(
-            file=str(getattr(module, "__file__", None) or "built in"),
+            file=str(getattr(module, "__file__", None) or _fileless(module)),
             version=str(version) if isinstance(version, str) else None,
             seconds=time.perf_counter() - began,
         )
@@ -86,6 +86,12 @@ def _told(error: BaseException, frames: list[tuple[str, int, str]]) -> dict[str,
         value = getattr(error, attribute, None) if isinstance(error, ImportError) else None
         row[name] = value if isinstance(value, str) else None
     return row
+
+
+def _fileless(module: object) -> str:
+    """Return where a module without a file is from."""
+    folders = list(getattr(module, "__path__", ()))
+    return f"the folder {folders[0]}, which has no __init__.py" if folders else "built in"
 
 
 def _shadows(files: list[str]) -> Iterator[dict[str, str]]:

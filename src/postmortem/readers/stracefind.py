@@ -78,8 +78,13 @@ def find_logs(names: Iterable[str]) -> tuple[LogGroup, ...]:
                 single.append(LogGroup(name, ((name, 0),)))
         else:
             _add_prefix(path, groups)
-    found = [LogGroup(stem, _once(files)) for stem, files in groups.items()]
+    found = [LogGroup(_named(stem, files), _once(files)) for stem, files in groups.items()]
     return (*single, *found)
+
+
+def _named(stem: str, files: list[tuple[str, int]]) -> str:
+    """Return the prefix of the files of -ff, or the name of the only file."""
+    return files[0][0] if len(files) == 1 else stem
 
 
 def _add(groups: dict[str, list[tuple[str, int]]], stem: str, name: str, pid: int) -> None:
@@ -180,6 +185,6 @@ def likeness(head: bytes) -> str:
     if TRACEBACK in head:
         return "a log of a program: postmortem logs reads those"
     if b"\0" in head:
-        return f"binary data that start with {head[:8].hex(' ')}"
+        return f"binary data that starts with {head[:8].hex(' ')}"
     first = head.split(b"\n", 1)[0][:60].decode("utf-8", "replace").strip()
     return f"text that starts with {first!r}"

@@ -138,16 +138,17 @@ class Redactor:
             known = self._texts[text] = self._mask_text(text)
         return known
 
-    def facts(self, facts: T, *, commands: bool = True) -> T:
+    def facts(self, facts: T) -> T:
         """Return facts with every string masked; what is secret in them is known from now on.
 
-        Records that hold no secret stay the same objects. `commands`: whether there are command
-        lines (`argv`) among them.
+        Records that hold no secret stay the same objects.
         """
-        texts = strings(facts)
+        commands: list[tuple[str, ...]] = []
+        texts = strings(facts, commands)
         self._learn_texts(texts)
         self._prepare(texts)
-        if not commands and all(self.text(text) == text for text in texts):
+        clean = all(self.text(text) == text for text in dict.fromkeys(texts))
+        if clean and all(self.argv(words) == words for words in dict.fromkeys(commands)):
             return facts
         return replaced(facts, self.text, self.argv)
 

@@ -3,36 +3,44 @@
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 from postmortem.records import is_record
 
 T = TypeVar("T")
 
 
-def strings(value: object) -> list[str]:
-    """Return every string in the order in which it stands; what is shared, once."""
+Words = tuple[str, ...]
+
+
+def strings(value: object, commands: list[Words] | None = None) -> list[str]:
+    """Return every string in the order in which it stands; what is shared, once.
+
+    `commands` takes the command lines (`argv`) besides, whole.
+    """
     found: list[str] = []
     seen: dict[int, object] = {}  # with the objects, so that an id stays its own
     todo: list[object] = [value]
-    shapes: dict[type, tuple[str, ...] | None] = {}
+    shapes: dict[type, Words | None] = {}  # fields of a record, the last first
     while todo:
         item = todo.pop()
         kind = type(item)
         if kind is str:
             found.append(cast(str, item))
             continue
-        if kind not in shapes:
-            shapes[kind] = kind.__match_args__ if is_record(item) else None  # type: ignore[attr-defined]
         if id(item) in seen:
             continue
+        if kind not in shapes:
+            shapes[kind] = kind.__match_args__[::-1] if is_record(item) else None  # type: ignore[attr-defined]
         names = shapes[kind]
         if names is not None:
             fields = vars(item)
-            inner = [fields[name] for name in reversed(names)]
+            parts = [fields[name] for name in names]
+            if commands is not None and "argv" in names and _is_command(fields["argv"]):
+                commands.append(fields["argv"])
         else:
-            inner = _parts(item)
-        inner = [part for part in inner if part is not None and type(part) not in _LEAVES]
+            parts = _parts(item)
+        inner = [part for part in parts if type(part) not in _LEAVES]
         if inner:
             seen[id(item)] = item
             while inner and type(inner[-1]) is str:  # what comes next need not wait
@@ -41,13 +49,15 @@ def strings(value: object) -> list[str]:
     return found
 
 
-_LEAVES = (int, float, bool)
+_LEAVES = frozenset((int, float, bool, type(None)))
+
+
+def _is_command(argv: object) -> TypeGuard[Words]:
+    return isinstance(argv, tuple) and all(type(word) is str for word in argv)
 
 
 def _parts(item: object) -> list[object]:
     """Return what a container holds, the last first."""
-    if isinstance(item, Enum):
-        return []
     if isinstance(item, tuple | list | frozenset | set):
         return [*item][::-1]
     if isinstance(item, Mapping):
@@ -61,9 +71,7 @@ def _fields(item: object) -> dict[str, object]:
     return {name: known[name] for name in type(item).__match_args__}  # type: ignore[attr-defined]
 
 
-def replaced(
-    value: T, text: Callable[[str], str], words: Callable[[tuple[str, ...]], tuple[str, ...]]
-) -> T:
+def replaced(value: T, text: Callable[[str], str], words: Callable[[Words], Words]) -> T:
     """Return a tree with its strings changed by `text`, and command lines (`argv`) by `words`.
 
     What holds nothing that changes stays the same object, and what is shared stays shared.
@@ -114,7 +122,7 @@ class _Changing:
         return type(item)(**changed)
 
     def _field(self, name: str, part: object) -> object:
-        if name == "argv" and isinstance(part, tuple) and all(type(word) is str for word in part):
+        if name == "argv" and _is_command(part):
             masked = self._words(part)
             return part if masked == part else masked
         return self.of(part)

@@ -6,11 +6,15 @@ and knows nothing of how that came about.
 
 import io
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.phrases import known_cause
 from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.facts.signature import Signature
+from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.report.blocks import KeyValues
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
@@ -20,6 +24,7 @@ from postmortem.run.raises import Raise, RaiseFrame
 
 _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
+_COMMAND = Pattern(r"\b(?:CMD|LOG)\b")
 
 
 @record
@@ -172,7 +177,9 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     if raised is None:
         return _Found(report, found=report.failed)
     if not facts.ranks:
-        report = _of_one(raised, facts, report)
+        log = f"pid-{raised.pid}.log"
+        mine = next((one for one in failures if Path(one.file).name == log), None)
+        report = _of_one(raised, facts, report, known_cause(mine))
     report = replace(report, blocks=(*_values(raised), *report.blocks))
     return _Found(report, found=True)
 
@@ -190,8 +197,9 @@ def _first_raise(facts: RunFacts) -> Raise | None:
     return next((one for one in mine if one.is_final), mine[-1] if mine else None)
 
 
-def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
-    """Return the report on a program without ranks: what it raised, in which process."""
+def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | None) -> Report:
+    """Return the report on a program without ranks: what it raised, in which process, and what is
+    `known` of that error."""
     what = clip(raised.said, 200)
     command = next((one for one in facts.processes if one.pid == facts.pid), None)
     whose = "the command" if raised.pid == facts.pid else f"pid {raised.pid}"
@@ -210,6 +218,8 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
         sure = Confidence.LIKELY
+    if known is not None:
+        cause, sure = f"{known.cause} {cause[0].upper()}{cause[1:]}", Confidence.LIKELY
     told = (one.next_steps for one in report.diagnoses if one.id == "rank_raised")
     lead = f"{whose} raised "
     diagnosis = Diagnosis(
@@ -220,7 +230,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         confidence=sure,
         cause=cause,
         next_steps=(
-            *next(told, ()),
+            *(_with_command(one, command) for one in next(told, ())),
             f"look at the values of its frames: raises/{raised.file} has all of them",
         ),
         evidence=(Evidence(f"raises/{raised.file}", what),),
@@ -233,9 +243,17 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
     place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
     shown = with_source(Highlights(places=(place,), headline=verdict))
     # A rule that knows why, as where the numerics monitor raised it, says more than the raise.
-    known = any(one.role is Role.ROOT and one.id != "rank_raised" for one in report.diagnoses)
-    diagnoses = report.diagnoses if known else (diagnosis,)
+    better = any(one.role is Role.ROOT and one.id != "rank_raised" for one in report.diagnoses)
+    diagnoses = report.diagnoses if better else (diagnosis,)
     return replace(report, verdict=verdict, diagnoses=diagnoses, failed=True, highlights=shown)
+
+
+def _with_command(step: str, command: Process | None) -> str:
+    """Return a step with what was run in place of ``CMD``."""
+    if command is None:
+        return step
+    known = {"CMD": clip(shlex.join(command.argv), 120), "LOG": "strace.txt"}
+    return _COMMAND.sub(lambda m: known[m[0]], step) if "CMD" in step else step
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:

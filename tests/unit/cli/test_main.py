@@ -143,7 +143,7 @@ def test_a_path_without_a_command_is_triage(tmp_path: Path) -> None:
     empty.touch()
     done = call(POSTMORTEM, str(empty))
     assert done.returncode == 3
-    assert done.stderr.startswith(f"postmortem: {empty}: holds no evidence")
+    assert done.stderr.startswith(f"postmortem: {empty}: is empty\n")
 
 
 def test_exit_codes_of_a_failure() -> None:

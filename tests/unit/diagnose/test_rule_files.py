@@ -17,7 +17,7 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     assert all(lines[position + 1].startswith("    ") for position in positions)
     assert all(link.startswith("https://") for link in rule.references)
     assert rule.function.__module__.endswith(
-        (f".{rule.family}.{rule.id}", ".failed_calls", ".ends", ".runtime_ends")
+        (f".{rule.family}.{rule.id}", ".failed_calls", ".ends", ".runtime_ends", ".decided")
     )
 
 

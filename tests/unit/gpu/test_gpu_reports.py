@@ -174,7 +174,6 @@ def test_an_idle_gpu_is_unknown_not_healthy(tmp_path: Path) -> None:
     core.device().processor()
     report = _report(tmp_path, core)
     assert (report.diagnoses, report.outcome) == ((), Outcome.UNKNOWN)
-    assert report.verdict == "no kernel was running on 1 GPU when the dump was written"
 
 
 def test_gzip_whole_and_cut(tmp_path: Path) -> None:

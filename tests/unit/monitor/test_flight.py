@@ -247,7 +247,7 @@ def test_records_are_little_endian_and_checked_by_zlib(written: tuple[Path, list
 def test_what_is_too_short_is_no_flight_file(tmp_path: Path, size: int) -> None:
     path = tmp_path / "a.flight"
     path.write_bytes((b"PMFLIGHT" + bytes(300))[:size])
-    with pytest.raises(EvidenceError, match="flight file"):
+    with pytest.raises(EvidenceError, match="flight file" if size else "is empty"):
         read_flight(path)
     assert main([str(path)]) == 3
 

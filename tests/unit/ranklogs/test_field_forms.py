@@ -184,7 +184,7 @@ def test_slurm_ends_the_others(tmp_path: Path) -> None:
 def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, words: str) -> None:
     report, first = report_of(tmp_path, [*STEPS, line])
     assert first is None
-    assert report.verdict.startswith("the job was stopped from outside")
+    assert [one.id for one in report.diagnoses] == ["stopped_from_outside"]
     assert words in report.verdict
 
 

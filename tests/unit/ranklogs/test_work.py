@@ -45,7 +45,7 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
     tmp_path: Path, form: str, told: str
 ) -> None:
     report = _report(tmp_path, _each(form, *range(7)) + _ERROR + _each(form, *range(7, 20)))
-    assert report.verdict.startswith("no rank failed; 1 error was printed, and the program went on")
+    assert not report.failed
     assert told in report.verdict
     assert not report.diagnoses
 
@@ -66,9 +66,7 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
 )
 def test_what_is_no_work_makes_no_all_clear(tmp_path: Path, before: str, behind: str) -> None:
     report = _report(tmp_path, before + _ERROR + behind)
-    assert "the mirror did not answer" in report.verdict
-    assert report.verdict.startswith(("nothing here says how it ended", "TimeoutError"))
-    assert report.diagnoses
+    assert "the mirror did not answer" in report.diagnoses[0].title
 
 
 def test_forms_that_are_new_behind_an_error_are_work_where_they_count_on(tmp_path: Path) -> None:

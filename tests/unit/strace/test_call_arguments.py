@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.diagnose.strace.arguments import argument, flags, number
+from postmortem.diagnose.strace.arguments import argument, flags, member, number
 from postmortem.facts.call_query import CallQuery
 from postmortem.facts.syscalls import Match
 from postmortem.readers.strace import Question, read_recordings
@@ -48,3 +48,24 @@ def test_what_is_asked_of_them(tmp_path: Path) -> None:
     assert (number(found, 1), number(found, 4), number(found, 0)) == (4096, -1, None)
     assert flags(found, 2) == {"PROT_READ", "PROT_EXEC"}
     assert (argument(found, 9), number(found, 9)) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "name", "value"),
+    [
+        ("1 prlimit64(0, RLIMIT_AS, {rlim_cur=8192*1024, rlim_max=RLIM64_INFINITY}, NULL) = 0",
+         2, "rlim_max", "RLIM64_INFINITY"),
+        ("1 prlimit64(0, RLIMIT_AS, {rlim_cur=8192*1024, rlim_max=RLIM64_INFINITY}, NULL) = 0",
+         2, "rlim_cur", "8192*1024"),
+        ("1 prlimit64(0, RLIMIT_AS, NULL, NULL) = 0", 2, "rlim_cur", ""),
+        ('1 sendmmsg(3, [{msg_hdr={msg_iov=[{iov_base="a, \\"}b", iov_len=4}]}}], 1, 0) = 1',
+         1, "iov_base", '"a, \\"}b"'),
+        ('1 sendmmsg(3, [{msg_hdr={msg_iov=[{iov_base="cut off"..., iov_len=4}]}}], 1, 0) = 1',
+         1, "iov_base", '"cut off"'),
+    ],
+)  # fmt: skip
+def test_members_of_structures(
+    tmp_path: Path, text: str, place: int, name: str, value: str
+) -> None:
+    found = call(tmp_path, text, text.partition("(")[0].split()[1])
+    assert member(found, place, name) == value

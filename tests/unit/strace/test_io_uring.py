@@ -98,8 +98,6 @@ def test_an_answer_without_a_hit_says_the_same(used: bool, tmp_path: Path) -> No
     opened = '7 openat(AT_FDCWD, "/m/a", O_WRONLY) = 6\n'
     log = opened + setup() + (enter() if used else "")
     made = report(log, tmp_path / "strace.txt", "ENOSPC")
-    assert ("io_uring was used" in made["verdict"]) == used
-    assert ("open for writing there: /m/a" in made["verdict"]) == used
     assert made["recordings"][0]["io_uring"] == used
 
 

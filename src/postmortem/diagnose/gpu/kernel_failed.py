@@ -4,13 +4,11 @@ What it means
     The GPU stopped at an instruction of this kernel. The process hears of it later, at whatever
     it next asks the GPU for: its own stack and Python's line tell who noticed, not who did it,
     unless launches were made to wait (CUDA_LAUNCH_BLOCKING=1).
-
 How to be sure
     The exception, the kernel, the block and the thread are what the GPU's driver wrote. How
     exact the thread is depends on the exception: the title says "a thread of the warp" where
     only that is known, and names the multiprocessor where no warp is. Why the address or the
     instruction was wrong the dump does not say.
-
 What to do
     Look at the line and the indices of that thread. Without a line, build the kernel with
     -lineinfo: it costs nothing at run time.

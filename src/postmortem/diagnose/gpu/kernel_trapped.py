@@ -3,11 +3,9 @@
 What it means
     No exception is reported, but a warp stands at a trap: __trap(), which libraries call where
     they check their own arguments, or a breakpoint (__brkpt(), asm("brkpt;")).
-
 How to be sure
     The dump marks the warp as stopped. Whether it was a trap or a breakpoint the code at that
     line says.
-
 What to do
     Read the condition before the line named here. Without a line, build with -lineinfo.
 """

@@ -4,12 +4,10 @@ What it means
     Somebody wrote to the pipe of user-triggered dumps, mostly because the job hung. One dump
     cannot tell a kernel that hangs from one that runs: it shows where the warps were at that
     moment.
-
 How to be sure
     Write a second dump some seconds later. Warps that stand at the same place in both, in a
     loop or at a barrier, hang. A kernel of NCCL waits for other ranks: then look at the dumps,
     stacks or flight recorders of those.
-
 What to do
     Compare the dumps of all ranks. The rank whose GPU has no kernel of NCCL is the one that the
     others wait for.

@@ -51,7 +51,7 @@ def deadlocks(job: LiveJob, blame: Attribution) -> Iterator[Diagnosis]:
                 role = Role.CONTRIBUTING
             yield replace(
                 found,
-                title=f"{one.label}: {found.title}"[:100],
+                title=f"{one.label}: {found.title}",
                 role=role,
                 evidence=tuple(
                     Evidence(f"{one.label} {row.where}", row.what) for row in found.evidence

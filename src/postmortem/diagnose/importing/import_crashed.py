@@ -28,7 +28,7 @@ def import_crashed(seen: Importing) -> Findings:
         cause = "Somebody killed it, as a rule for memory; dmesg says so."
     code = shell_word(f"import {seen.name}")
     yield Finding(
-        title=f"import {seen.name} dies of {seen.signal}{where}"[:100],
+        title=f"import {seen.name} dies of {seen.signal}{where}",
         cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -31,14 +31,17 @@ def import_library_broken(seen: Importing) -> Findings:
         return
     if match := _SYMBOL.search(said.message):
         title = (
-            f"{Path(match['file']).name} needs the symbol {match['what'][:60]}, which nobody has"
+            f"{Path(match['file']).name} needs the symbol {match['what'][:60]}, which is nowhere"
         )
         steps = [f"nm -DC {shell_word(match['file'])} | grep ' U '   shows what it needs"]
         if _TORCH.search(match["what"]):
             steps.insert(0, "it was built for another PyTorch: build or install it for this one")
         else:
             steps.insert(0, f"ldd -r {shell_word(match['file'])}   shows all that is missing")
-        cause = "The libraries that were loaded do not define it: another build of them is meant."
+        cause = (
+            "No library that was loaded defines it: the module was built against another version "
+            "of one."
+        )
     elif match := _VERSION.search(said.message):
         by = match["by"] or "a library"
         name = Path(match["file"]).name
@@ -61,7 +64,7 @@ def import_library_broken(seen: Importing) -> Findings:
     else:
         return
     yield Finding(
-        title=title[:100],
+        title=title,
         cause=cause,
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),

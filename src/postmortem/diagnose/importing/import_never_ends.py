@@ -19,7 +19,7 @@ def import_never_ends(seen: Importing) -> Findings:
         return
     where = f", at {seen.stack[0]}" if seen.stack else ""
     yield Finding(
-        title=f"import {seen.name} did not end within {seen.timed_out:g} s{where}"[:100],
+        title=f"import {seen.name} did not end within {seen.timed_out:g} s{where}",
         cause=f"It was still importing when its time was over{where}.",
         confidence=Confidence.LIKELY,
         next_steps=(f"postmortem import {seen.name} --timeout {seen.timed_out * 4:g}",),

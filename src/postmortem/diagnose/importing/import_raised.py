@@ -28,7 +28,7 @@ def import_raised(seen: Importing) -> Findings:
         title = f"there is no module {said.module}{needed}"
         steps = [f"{python} -m pip install {shell_word(top)}   if that is the name of its package"]
         if seen.alike:
-            steps.insert(0, f"a slip of the pen? this Python has {', '.join(seen.alike)}")
+            steps.insert(0, f"a typo? this Python has {', '.join(seen.alike)}")
         cause = f"{seen.python} has none of that name on its path."
     else:
         at = f" at {said.frames[-1][0]}:{said.frames[-1][1]}" if said.frames else ""
@@ -40,7 +40,7 @@ def import_raised(seen: Importing) -> Findings:
         steps = [f"{python} -X faulthandler -c {shell_word('import ' + seen.name)}"]
         cause = f"The exception comes from code that runs when it is imported{at}."
     yield Finding(
-        title=title[:100],
+        title=title,
         cause=cause,
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),

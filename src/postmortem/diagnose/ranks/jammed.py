@@ -10,7 +10,6 @@ from postmortem.diagnose.jam.words import (
     share_words,
     short_words,
 )
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, torchrun_words
@@ -21,13 +20,13 @@ _MOST_TOLD = 8
 
 
 def jam_finding(
-    blame: Attribution, causes: tuple[type, ...], next_steps: tuple[str, ...]
+    blame: Attribution, causes: tuple[str, ...], next_steps: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """Yield one finding on the culprits of these kinds, if there are any."""
+    """Yield one finding on the culprits whose causes are of these types, if there are any."""
     jam = blame.jam
     if blame.how is not CauseKind.RECORDED or jam is None:
         return
-    mine = [one for one in jam.culprits if isinstance(one.cause, causes)]
+    mine = [one for one in jam.culprits if type(one.cause).__name__ in causes]
     if not mine:
         return
     who = ranks_and([one.rank for one in mine])
@@ -40,7 +39,7 @@ def jam_finding(
     conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Confidence.POSSIBLE for one in mine)
     doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
     yield Finding(
-        title=clip(f"{who} {what}", 100),
+        title=f"{who} {what}",
         cause=f"{told}. {share_words(jam)}.{doubt}{torchrun_words(blame)}",
         confidence=weakest(one.sure for one in mine),
         next_steps=next_steps,

@@ -7,9 +7,9 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
-from postmortem.facts.signature import Signature
+from postmortem.facts.signature import Match, Signature
 from postmortem.facts.threads import of_c_library
-from postmortem.knowledge.messages import briefs, explained
+from postmortem.knowledge.messages import about, briefs
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_LABELS = 3
@@ -59,15 +59,25 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
 
 
 def known_cause(failure: LogFailure | None) -> Signature | None:
-    """Return what the knowledge base says of a failure of a rank's own, if it knows its words."""
+    """Return what the knowledge base says of a failure of a rank's own, if it knows its words.
+
+    What these name stands in its steps: the number in place of ``PID``.
+    """
+    match = known_match(failure)
+    return about(match) if match is not None else None
+
+
+def known_match(failure: LogFailure | None) -> Match | None:
+    """Return the words that tell why, the error's own first; those of a root before all others."""
     if failure is None:
         return None
     table = briefs()
-    for said in (failure.said, *failure.causes):
-        for match in said.matches:
-            signature = table[match.id]
-            if signature.role in ("root", "contributing") and "log" in signature.where:
-                return explained(signature.id)
+    told = [m for said in (failure.said, *failure.causes) for m in said.matches]
+    told = [m for m in told if "log" in table[m.id].where]
+    for role in ("root", "contributing"):
+        for match in told:
+            if table[match.id].role == role:
+                return match
     return None
 
 

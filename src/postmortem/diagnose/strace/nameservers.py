@@ -1,5 +1,6 @@
 """What processes asked name servers, and what these answered (RFC 1035)."""
 
+from postmortem.diagnose.strace.arguments import member
 from postmortem.diagnose.strace.calls import cite, where
 from postmortem.diagnose.strace.peers import name_servers
 from postmortem.diagnose.strace.task_text import who
@@ -8,7 +9,6 @@ from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Evidence
 
-_QUESTION = Pattern(r'iov_base="(?P<data>(?:[^"\\]|\\.)*)"')
 _ESCAPE = Pattern(r"\\(?:([0-7]{1,3})|x([0-9a-f]{2})|(.))")
 _NAMED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8}
 _CODES = {1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
@@ -67,9 +67,8 @@ def asked_names(logs: Logs, pid: int) -> list[str]:
     """Return the names that a process asked for, from the questions that glibc sends in pairs."""
     names: dict[str, None] = {}
     for match in logs.asked("sendmmsg"):
-        found = _QUESTION.search(match.text)
-        if (match.task.thread_of or match.pid) == pid and found is not None:
-            name = _question_name(_bytes(found["data"]))
+        if (match.task.thread_of or match.pid) == pid:
+            name = _question_name(_bytes(member(match, 1, "iov_base")[1:-1]))
             if name:
                 names[name] = None
     for log in logs.logs:

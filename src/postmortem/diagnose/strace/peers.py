@@ -1,6 +1,6 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
-from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.arguments import member
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -48,7 +48,7 @@ def reached_anything(logs: Logs, pid: int, after: int, *, worked: bool = False) 
     return any(
         (match.task.thread_of or match.pid) == pid
         and match.line > after
-        and "sa_family=AF_INET" in argument(match, 1)
+        and member(match, 1, "sa_family").startswith("AF_INET")
         and not (match.target.path or "").endswith(":53")
         and (not worked or _worked(match))
         for match in logs.asked("connect")

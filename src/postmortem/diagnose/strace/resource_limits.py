@@ -1,13 +1,11 @@
 """Limits of a process, as the log shows that they were set or asked for."""
 
+from postmortem.diagnose.strace.arguments import argument, member
 from postmortem.diagnose.strace.calls import cite
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Match
-from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Evidence
-
-_CURRENT = Pattern(r"rlim_cur=(?P<value>RLIM_INFINITY|RLIM64_INFINITY|\d+(?:\*\d+)?)")
 
 
 @record
@@ -28,12 +26,14 @@ def limit(logs: Logs, name: str, before: Match) -> Limit | None:
     for match in logs.asked("prlimit64", "setrlimit", "getrlimit"):
         if match.file == before.file and match.line > before.line:
             continue
-        if name not in match.arguments or match.errno is not None:
+        behind = int(match.syscall == "prlimit64")  # its first argument is a process
+        if argument(match, behind) != name or match.errno is not None:
             continue
-        value = _CURRENT.search(match.text)
-        if value is not None:
-            cited = cite(match)
-            found = Limit(_number(value["value"]), cited)
+        # What prlimit() sets comes before what it tells; setrlimit() and getrlimit() have one.
+        told = (member(match, behind + place, "rlim_cur") for place in (1, 2))
+        value = next(filter(None, told), "")
+        if value.startswith("RLIM") or value.replace("*", "", 1).isdecimal():
+            found = Limit(_number(value), cite(match))
     return found
 
 

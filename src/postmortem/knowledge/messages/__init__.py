@@ -8,9 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from postmortem.facts.signature import Brief, Signature
+from postmortem.facts.signature import Brief, Match, Signature
 from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.patterns import Pattern
+from postmortem.records import replace
+from postmortem.text import shell_word
+
+_NAME = Pattern(r"\b(?:ADDRESS|FILE|FOLDER|HOST|INTERFACE|LIBRARY|MODULE|PATH|PIDS?|PORT|SYMBOL)\b")
 
 
 @lru_cache(maxsize=1)
@@ -49,6 +53,20 @@ def explained(name: str) -> Signature:
     if brief is None:  # one without a pattern
         return by_id()[name]
     return next(message for message in family(brief.family) if message.id == name)
+
+
+def about(match: Match) -> Signature:
+    """Return what is known of words that were found, with what they name in its next steps.
+
+    A step has the name of a group in capitals: ``ldd -r LIBRARY``.
+    """
+    told = {name.upper(): value for name, value in match.captures.items() if value}
+    if told.get("FILE", "").startswith("/"):
+        told.setdefault("FOLDER", told["FILE"].rpartition("/")[0] or "/")
+    names = {name: value if name == "PIDS" else shell_word(value) for name, value in told.items()}
+    known = explained(match.id)
+    steps = (_NAME.sub(lambda m: names.get(m[0], m[0]), one) for one in known.next_steps)
+    return replace(known, next_steps=tuple(steps))
 
 
 class Wording(Pattern):

@@ -26,9 +26,10 @@ MEANINGS = {
     "enospc-log": "the disk is full",
     "library-missing": "a library is missing",
     "cpp-bad-alloc": "memory that it asked for could not be had",
+    "dl-killed": "DataLoader worker {pid} was ended by a signal ({signal})",
     "loss-nonfinite": "the loss is NaN or Inf",
 }
-"""Ids of known messages to what they mean, in words that need no manual."""
+"""Ids of known messages to what they mean, in words that need no manual; names are groups."""
 
 
 def not_written(best: Diagnosis) -> str | None:

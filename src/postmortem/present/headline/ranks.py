@@ -8,7 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.causes import Raised
-from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
+from postmortem.diagnose.ranks.phrases import at_frame, known_match, ranks_words
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
@@ -96,8 +96,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         meaning = _meaning(blame.first[0].failure)
         said += f" ({meaning})" if meaning else ""
         if blame.how is CauseKind.NUMBERS:
-            first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
-            return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
+            of = "" if blame.first[0].rank is None else f" are of {who}"
+            return f"{unsure}the first bad numbers{of}: {clip(blame.first[0].why, 200)}"
         if blame.how is CauseKind.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{unsure}{said}" if nameless else f"{unsure}{who} failed first: {said}"
@@ -115,8 +115,9 @@ def _nameless(view: RankLogsView, party: Suspect) -> bool:
 
 
 def _meaning(failure: LogFailure | None) -> str | None:
-    known = known_cause(failure)
-    return MEANINGS.get(known.id) if known is not None else None
+    match = known_match(failure)
+    words = MEANINGS.get(match.id) if match is not None else None
+    return words.format_map(match.captures) if words and match is not None else None
 
 
 def _jam_verdict(blame: Attribution, jam: Jam) -> str:

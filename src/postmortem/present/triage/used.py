@@ -68,7 +68,12 @@ def nothing(
     why += [f"{problem.where}: {problem.what}" for problem in problems]
     if why:
         return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
-    among = counted(len(found.items), "file")
-    what = f"holds no evidence: no log, core or recording among {among}"
+    what = "holds no evidence: no log, core or recording among "
+    what += counted(len(found.items), "file")
+    if not found.items:
+        what = "holds no files"
+    elif [item.path for item in found.items] == list(names):
+        sized = any(item.size_bytes for item in found.items)
+        what = "is no log, core or recording" if sized else "is empty"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

@@ -132,6 +132,9 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 if why is not None:
                     left_out.append((file, why))
             if len(logs) + len(errors) + len(hung) == before:
+                if problems:
+                    first = f"{problems[0].where}: {problems[0].what}"
+                    raise EvidenceError(name, "holds no logs that could be read", hint=first)
                 hint = "name the files, or the folder that torchrun --log-dir wrote"
                 raise EvidenceError(name, "holds no logs", hint=hint)
         elif (kind := kind_of_file(name)) is not None:

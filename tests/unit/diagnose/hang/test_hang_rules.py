@@ -2,6 +2,7 @@
 
 import pytest
 
+from postmortem.diagnose.hang.holding import holder_up
 from postmortem.diagnose.hang.live_waits import wait_words, waits_words
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NothingFailed, StandsElsewhere
@@ -19,6 +20,7 @@ from postmortem.facts.live import (
 )
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
+from postmortem.present.hang.card import hang_highlights
 from postmortem.records import replace
 from postmortem.report.model import Diagnosis, Subject
 
@@ -105,6 +107,46 @@ def test_rank_holds_up(motion: Motion | None, gap: float, confidence: str, words
 def test_nobody_holds_up_where_nobody_is_blamed() -> None:
     found = diagnosed(job(*WAITING, process(2, ELSEWHERE), motions=(STILL,)))
     assert "rank_holds_up" not in found
+
+
+_C10D = "/x/site-packages/torch/distributed/distributed_c10d.py"
+REDUCE = (Frame("all_reduce", "python", file=_C10D, line=9), *COLLECTIVE[1:])
+BARRIER = (
+    Frame("barrier", "python", file=_C10D, line=5),
+    Frame("step", "python", file="/job/train.py", line=12),
+)
+BOTH_STILL = (replace(STILL, label="rank 0"), replace(STILL, label="rank 1"))
+
+
+@pytest.mark.parametrize(
+    ("other", "world_size", "confidence", "said"),
+    [
+        (BARRIER, 2, "likely", "rank 1 waits in barrier at step (train.py:12)"),
+        (BARRIER, 4, "possible", "rank 1 waits in barrier at step (train.py:12)"),
+        (ELSEWHERE, 2, "possible", "rank 1 stands in save (train.py:52)"),
+    ],
+)
+def test_waits_differ(
+    other: tuple[Frame, ...], world_size: int, confidence: str, said: str
+) -> None:
+    rows = [replace(process(n, f), world_size=world_size) for n, f in ((0, REDUCE), (1, other))]
+    found = job(*rows, motions=BOTH_STILL)
+    blame = holder_up(found)
+    one = diagnosed(found, blame)["waits_differ"]
+    assert one.confidence == confidence
+    assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
+    assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
+    places = hang_highlights(found, blame).places
+    assert [place.line for place in places] == [31, 12 if other is BARRIER else 52]
+
+
+def test_waits_do_not_differ_where_ranks_get_on_or_most_wait_alike() -> None:
+    pair = [process(0, COLLECTIVE), process(1, BARRIER)]
+    going = (BOTH_STILL[0], Motion("rank 1", 0.1, 30, moved=True))
+    on = job(*pair, motions=going)
+    assert "waits_differ" not in diagnosed(on, holder_up(on))
+    most = job(*WAITING, process(2, BARRIER), motions=(STILL,))
+    assert "waits_differ" not in diagnosed(most, holder_up(most))
 
 
 def test_all_wait_together() -> None:

@@ -2,11 +2,9 @@
 
 What it means
     The code checked something that its author took for always true, and it was not.
-
 How to be sure
     The C library keeps the message with file, line, function and condition; without it,
     __assert_fail on the stack says as much and its caller is the place.
-
 What to do
     Read the source at that line; the condition names what was wrong.
 """

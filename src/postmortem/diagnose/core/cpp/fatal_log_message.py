@@ -3,11 +3,9 @@
 What it means
     A check failed (CHECK, LOG(FATAL), RAY_CHECK) or Rust code panicked (tokenizers,
     safetensors, polars are written in Rust). The library printed why, then aborted.
-
 How to be sure
     The logger's or the panic's functions stand under abort(). The next function outwards made
     the check. The message itself is on standard error.
-
 What to do
     Read the last lines on standard error: they have file, line and the reason.
 """

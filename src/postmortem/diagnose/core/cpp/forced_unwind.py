@@ -4,12 +4,10 @@ What it means
     pthread_cancel and pthread_exit end a thread by unwinding its stack, as an exception does.
     A function that may not throw (noexcept, a destructor) turns that into std::terminate; a
     catch (...) that swallows it makes the C library abort with "exception not rethrown".
-
 How to be sure
     __pthread_unwind or _Unwind_ForcedUnwind is on the stack under the abort, or the C
     library's message says it. The first function outside the run-time libraries is where the
     thread was when its end was asked for.
-
 What to do
     Ask threads to end by a flag instead of pthread_cancel; let catch (...) throw again (or
     catch abi::__forced_unwind first); do not call pthread_exit from C++.

@@ -5,11 +5,9 @@ What it means
     one that its base leaves open ends the process. Usual causes: a thread still uses an object
     that another thread or the end of the program destroys, or two libraries disagree about the
     layout of a class.
-
 How to be sure
     __cxa_pure_virtual is on the stack; its caller made the call. Frames of exit below it mean
     that global objects were being destroyed.
-
 What to do
     Stop and join the threads that use an object before it goes; at exit, end them before main
     returns.

@@ -5,11 +5,9 @@ What it means
     noexcept (destructors are), or was thrown while another was being handled. Without any
     exception, std::terminate comes from the destructor of a std::thread that was still
     joinable, often at exit after a Python error whose traceback stands above in the log.
-
 How to be sure
     The run-time library's own record of the exception gives its type and message. The frames
     show who threw: the first function outside the C++ runtime.
-
 What to do
     Read the message first. Catch the exception at the top of the thread; join threads before
     their objects go.

@@ -4,11 +4,9 @@ What it means
     A kernel of this process failed, and the error was noticed later, by whoever next asked
     the GPU: often the NCCL watchdog or a background thread. After such an error the GPU
     context is dead and nothing in the process can recover.
-
 How to be sure
     The exception's text is CUDA's. Where it was thrown says only who noticed it, because
     kernels run asynchronously.
-
 What to do
     Run with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer to get the place; look for Xid
     lines in dmesg of that host.

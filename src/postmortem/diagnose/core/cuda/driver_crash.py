@@ -4,11 +4,9 @@ What it means
     The innermost frame lies in libcuda, libcudart, cuDNN, cuBLAS or NCCL. Those rarely fail by
     themselves: a wrong or freed host pointer was passed in, the context was already gone (at
     exit, after fork), or driver and library versions do not fit.
-
 How to be sure
     The stack alone cannot decide between these. The first frame of PyTorch or of your own
     names the call; versions and other crashes on that host narrow it.
-
 What to do
     Check nvidia-smi's driver version against the CUDA version of the build; look for a fork
     after CUDA was used; run on another host.

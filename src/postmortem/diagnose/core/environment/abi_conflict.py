@@ -4,12 +4,10 @@ What it means
     Two copies of a library that should exist once (the C++ runtime, OpenMP, PyTorch itself),
     or a module that needs a newer C++ runtime than the one that is loaded. Objects made by one
     copy and destroyed by the other crash; two OpenMP runtimes fight over threads.
-
 How to be sure
     Both copies are among the mapped files. Many processes live with two OpenMP libraries, so
     this is said only when the crash is in such a library or the heap is damaged, and never as
     the cause.
-
 What to do
     Install all packages from one source (pip or conda, not both); remove copies from
     LD_LIBRARY_PATH and LD_PRELOAD.

@@ -4,10 +4,8 @@ What it means
     The build ID in the core and that of the file with the same path differ: the file was
     rebuilt or updated since, or this is another machine or container. Its symbols would name
     wrong functions, so they are not used.
-
 How to be sure
     Build IDs are made by the linker from the contents: different means a different build.
-
 What to do
     Give the files of the machine that crashed with --sysroot (or the interpreter with
     --python), or analyse the core where it was written.

@@ -4,11 +4,9 @@ What it means
     Intel's and LLVM's OpenMP allow one copy of themselves in a process. Packages bring copies
     of their own (PyTorch, MKL, scikit-learn, conda's and pip's builds mixed); the second one to
     start finds the first, prints "OMP: Error #15", and aborts.
-
 How to be sure
     The function that registers the runtime stands under its abort. Which files they are is in
     the list of modules.
-
 What to do
     Install the packages from one source. KMP_DUPLICATE_LIB_OK=TRUE lets both run, at the risk
     of wrong results: a test, no cure.

@@ -4,11 +4,9 @@ What it means
     The kernel marked files as deleted that were still mapped: a package was upgraded or
     removed, or an environment was rebuilt, under a running job. What was loaded stayed as it
     was; what was imported later came from the new version, and the two may not fit together.
-
 How to be sure
     " (deleted)" behind the name in the core's list of files. That the upgrade caused the crash
     is not said by it.
-
 What to do
     Look at the package manager's log for that time; do not change an environment that jobs run
     from. Start the job again before you look for another cause.

@@ -5,11 +5,9 @@ What it means
     that. A limit was reached: threads of the user (ulimit -u, which counts all of the user's
     processes on the host), of the container or job (pids.max), of the system, or address space
     for one more stack (ulimit -v).
-
 How to be sure
     The exception says "Resource temporarily unavailable" and std::thread threw it. How many
     threads the process itself had is in the core; the limit is not.
-
 What to do
     Compare the number of threads here with the limits. Few threads here and many ranks or jobs
     on the host: the limit is shared. Thousands here: threads are made and never ended.

@@ -5,10 +5,8 @@ What it means
     reached (ulimit -c, ProcessSizeMax of systemd-coredump), the process was killed while it
     wrote, or the copy was not finished. The kernel writes the main stack and the last
     libraries' data last, so stacks and names may be missing.
-
 How to be sure
     The sizes are compared exactly.
-
 What to do
     Copy it again if it was copied; else free space and raise the limit before the next run.
 """

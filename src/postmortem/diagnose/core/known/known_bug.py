@@ -3,11 +3,9 @@
 What it means
     The version that ran has a documented bug, and what that bug does is seen here: functions on
     a stack, words, a signal, a setting. A version that is known to be free of it names nothing.
-
 How to be sure
     Compare the stack with the report that is referred to, and run once with the version that
     has the fix, or with the work-around.
-
 What to do
     What the record says: postmortem rules ID shows it, where ID is named in the cause.
 """

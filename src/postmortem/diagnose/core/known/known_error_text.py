@@ -3,10 +3,8 @@
 What it means
     The text of its exception or of the message that it aborted with has one known cause; how
     the process ended is told by other diagnoses.
-
 How to be sure
     The text is in the core: of the exception in flight, or of the C library's last message.
-
 What to do
     What the signature says: postmortem rules ID shows it with its reference.
 """

@@ -4,11 +4,9 @@ What it means
     "stack smashing detected": the function that was returning had a local array written past
     its end. "buffer overflow detected": a copy into a buffer of known size was too long
     (FORTIFY_SOURCE); the copy did not happen.
-
 How to be sure
     The C library's message says it, or its check (__stack_chk_fail, __chk_fail) is on the
     stack. The first function outside the C library is the one whose buffer it was.
-
 What to do
     Look at the local arrays and the copies in that function.
 """

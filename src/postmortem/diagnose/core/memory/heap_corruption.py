@@ -4,13 +4,11 @@ What it means
     malloc or free found its own records overwritten, or a pointer that is not its own: a
     block freed twice, a pointer into the middle of a block or from another allocator, or a
     buffer that something wrote past.
-
 How to be sure
     The C library's message says what it found. An invalid or repeated free is usually wrong
     in the very call on the stack; overwritten records were damaged earlier, and the code that
     is on the stack now is innocent. A crash inside malloc or free without a message is most
     likely the same.
-
 What to do
     Catch the damage when it is done, not when it is found: AddressSanitizer or valgrind on a
     small case. Suspect the native code of your own first, then mixed allocators.

@@ -4,11 +4,9 @@ What it means
     operator new threw std::bad_alloc, or PyTorch's allocator its own error, in a place where
     no Python code could catch it (a background thread), so the process ended. Either memory
     was short (a limit, no overcommit, address space), or the size asked for was absurd.
-
 How to be sure
     The exception's type and message. The kernel's OOM killer leaves no core and no exception:
     this is a different thing, a limit such as ulimit -v or a size that was computed wrongly.
-
 What to do
     Look at the size that was asked for. Plausible: raise the limit or use less. Absurd: find
     the computation (a negative or uninitialised length).

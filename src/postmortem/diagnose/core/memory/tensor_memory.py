@@ -5,11 +5,9 @@ What it means
     pointer, sizes and strides. Either the memory behind it is gone or shorter (from_blob,
     frombuffer, as_strided, set_, shared memory of another process), or an index tensor holds
     what the kernel does not check, or something overwrote the tensor.
-
 How to be sure
     The innermost frames are a kernel's. Read each input of the operator just before, as by
     x.clone(): a crash there names the tensor.
-
 What to do
     Find the operator's inputs in the Python line and where their memory came from. Check index
     tensors with min() and max().

@@ -5,11 +5,9 @@ What it means
     rank closed, or a message that does not fit the collective that this rank called; nobody
     can catch an exception there, so the process ends. The cause is usually another rank, or
     ranks that called different things.
-
 How to be sure
     The exception is gloo's, or gloo's loop stands under std::terminate. A size that does not
     fit means that two ranks disagree: which of them is wrong, one core cannot tell.
-
 What to do
     Look for the rank that failed first. For sizes, run with TORCH_DISTRIBUTED_DEBUG=DETAIL.
 """

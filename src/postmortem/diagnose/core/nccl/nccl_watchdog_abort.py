@@ -5,12 +5,10 @@ What it means
     time-out or a CUDA error, and rethrew it so that the process dies instead of computing on
     bad data. The thread that crashed is the messenger; the fault is in the network, in another
     rank, or in a kernel of this rank.
-
 How to be sure
     The watchdog's functions stand under abort() in the crashed thread (their names changed
     with PyTorch's versions), or the exception that ended the process is NCCL's. The exception's
     text, when the core has it, says what NCCL reported.
-
 What to do
     Do not debug this thread. Find the first "NCCL WARN" line of this rank, see where the main
     thread stood, and look at the other ranks: the one that does not report is the suspect.

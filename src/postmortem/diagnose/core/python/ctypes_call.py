@@ -4,11 +4,9 @@ What it means
     Python called a C function through ctypes, and that function, or one right under it,
     touched bad memory. ctypes checks nothing: without argtypes and restype, pointers are cut
     to 32 bits, NULL goes through, and buffers may already be freed.
-
 How to be sure
     The frames of libffi stand a few frames below the fault. That the arguments are at fault
     is likely, not certain: the C function may have a bug of its own.
-
 What to do
     Declare argtypes and restype for the function (c_void_p for pointers that are returned),
     check for None and 0, keep buffers alive while C uses them.

@@ -6,11 +6,9 @@ What it means
     buffer, gave a reference back that it did not own, or handed over a null pointer. The
     collector and the allocator only come across the damage: it is older than the crash, and
     the Python line is where they happened to run.
-
 How to be sure
     The innermost frames are CPython's own and the thread holds the GIL. Another place in every
     run confirms damaged memory. A bug of CPython itself looks the same, but is rare.
-
 What to do
     Run with PYTHONMALLOC=debug (and -X dev), which checks blocks as they are freed. Suspect the
     native modules of your own first; run gc.collect() after calls into them, to come nearer to

@@ -4,12 +4,10 @@ What it means
     DataLoader workers hand batches to the main process through files in /dev/shm. The file
     gets its length at once, but its memory only as it is written; when /dev/shm (64 MB in a
     container by default) is full, the write is answered with SIGBUS.
-
 How to be sure
     The fault address lies in a segment /dev/shm/torch_…; or the worker's own SIGBUS handler is
     on the stack. It printed "Unexpected bus error encountered in worker" then. How full
     /dev/shm was at that moment is not in the core.
-
 What to do
     Give /dev/shm more (docker --shm-size, ipc=host, a Memory emptyDir in Kubernetes), or use
     less: fewer workers, smaller prefetch_factor, smaller batches. Remove torch_* files of dead

@@ -4,10 +4,8 @@ What it means
     The dataset's own code, or a library that it calls (image and video decoders, tokenisers),
     crashed in a process that only loads data. The trainer itself is well; it ends, or hangs,
     because a worker is gone, and only says "DataLoader worker (pid …) is killed by signal".
-
 How to be sure
     torch/utils/data/_utils/worker.py stands on the main thread's stack.
-
 What to do
     Run once with num_workers=0: the same sample then fails in the main process, in a debugger
     if need be. The Python line of the dataset names the sample's index.

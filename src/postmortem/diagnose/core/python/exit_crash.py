@@ -4,11 +4,9 @@ What it means
     The program had finished its work: exit handlers, destructors of global objects or the
     interpreter's finalisation were running. Something was used after it had been taken down
     (the CUDA context, a library, the interpreter), often by a thread that still ran.
-
 How to be sure
     Functions of exit stand under the crash on the stack of the crashed thread, or on that of
     the main thread while another thread crashed.
-
 What to do
     Results written before are usually whole; check them. End threads, process groups and
     loaders explicitly before main returns; keep GPU objects out of global variables.

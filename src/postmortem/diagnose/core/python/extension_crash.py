@@ -3,11 +3,9 @@
 What it means
     The innermost code outside the C library belongs neither to CPython, PyTorch nor CUDA: a
     native module of yours or of a third-party package. That is where to look first.
-
 How to be sure
     The module of the frame tells. The module may be innocent when it was handed bad data or
     when the memory was damaged before, so the finding is likely at best.
-
 What to do
     Read that module's source at the frame; build it with -g for line numbers; report it to
     the package's developers with this stack.

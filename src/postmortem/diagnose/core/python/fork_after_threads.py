@@ -4,11 +4,9 @@ What it means
     fork copies one thread only. Locks that other threads held stay locked for ever, thread
     pools (OpenMP, MKL, gRPC) exist on paper only, and a CUDA context cannot be used. A child
     that touches any of these before exec may crash or hang.
-
 How to be sure
     Functions of fork stand on the crashed stack; or the process is a forked multiprocessing
     child with a single thread that died inside a library with a thread pool.
-
 What to do
     Start children with spawn or forkserver, or fork before the first thread and the first use
     of CUDA.

@@ -6,11 +6,9 @@ What it means
     unwound (a destructor such as pybind11's gil_scoped_release) turns that into
     std::terminate. The abort comes after the program's work, or after an error whose
     traceback stands above.
-
 How to be sure
     pthread_exit (or PyThread_exit_thread) under std::terminate, and a function that takes the
     GIL further out, on the same stack.
-
 What to do
     Join daemon and native threads before the end. Look above in the log for the traceback, if
     the job failed.

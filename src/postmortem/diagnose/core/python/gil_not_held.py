@@ -4,11 +4,9 @@ What it means
     C or C++ code made, read or freed a Python object on a thread that did not hold the
     interpreter's lock. Without it there is no current thread state, so many functions read
     through a null pointer; others race with the thread that holds the lock.
-
 How to be sure
     The interpreter's own state in the core says who held the GIL: not the crashed thread,
     although it was inside a function of the C API that needs it.
-
 What to do
     Take the GIL around the call: PyGILState_Ensure and PyGILState_Release, or
     py::gil_scoped_acquire in pybind11. From ctypes use PyDLL or pythonapi, not CDLL, for

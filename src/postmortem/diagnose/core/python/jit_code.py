@@ -4,11 +4,9 @@ What it means
     numba, XLA and others compile functions into memory. The instruction that failed lies in no
     file, so no debugger can name it; who called it can be named. Such code checks no index
     unless it is told to.
-
 How to be sure
     The frame of the fault lies in no module, and the frames that called it are the compiler's
     own. In a worker of a thread pool they are on the stack of the thread that waits for it.
-
 What to do
     Run with the compiler's checks, or without compilation: the error then has a Python line.
 """

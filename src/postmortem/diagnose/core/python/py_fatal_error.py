@@ -4,12 +4,10 @@ What it means
     CPython found itself in a state that must not be and called Py_FatalError. Most often
     native code used the C API without holding the GIL, released an object too often, or wrote
     over a Python object; also an interpreter that cannot start (wrong PYTHONHOME).
-
 How to be sure
     Py_FatalError (or fatal_error) is on the stack; the function that called it made the
     check. The message stands on standard error ("Fatal Python error: …"); it is read from the
     registers that CPython saved, or from the frame's arguments where gdb shows them.
-
 What to do
     Read the message. For the GIL: the first frame outside CPython is the code that called
     without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.

@@ -5,12 +5,10 @@ What it means
     until the stack of the thread was full. Normally RecursionError comes first: either
     sys.setrecursionlimit was raised, or C code without that check recursed, or the thread's
     stack is too small for the limit.
-
 How to be sure
     The fault address is just past the end of the stack and the interpreter's evaluation
     functions repeat. Whether the limit was raised is in the program: look for
     setrecursionlimit.
-
 What to do
     Leave the recursion limit alone and the RecursionError will name the line. Break cycles in
     the data (an object that contains itself, a __getattr__ that asks for its own attribute).

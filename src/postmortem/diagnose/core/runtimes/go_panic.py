@@ -4,11 +4,9 @@ What it means
     Go's run-time found a nil pointer, an index beyond the end or the like, or the program
     called panic(). The run-time printed the reason and the goroutine's stack, and, with
     GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
-
 How to be sure
     runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
     that is not the run-time's is where it happened.
-
 What to do
     Read the lines after "panic:" or "fatal error:" on standard error. Delve (dlv core EXE CORE)
     shows all goroutines; only those that were running are in the stacks here.

@@ -3,10 +3,8 @@
 What it means
     Nothing from outside killed the process and no instruction failed: its own code, or a
     library, found something wrong and stopped on purpose, usually after printing why.
-
 How to be sure
     The signal is SIGABRT and its sender is the process. The frame below abort() is who decided.
-
 What to do
     Read the last lines on standard error; other diagnoses of this report say more when they
     know the function that aborted.

@@ -4,10 +4,8 @@ What it means
     Native code divided an integer by zero, or the most negative integer by -1: often a size,
     stride, group or batch count that is 0 (an empty tensor, a rank without data).
     Floating-point codes come only if something switched traps on (feenableexcept).
-
 How to be sure
     The signal's code says which. The instruction at the innermost frame is the division.
-
 What to do
     Look at which sizes reach that function; guard against empty inputs.
 """

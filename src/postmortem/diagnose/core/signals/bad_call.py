@@ -4,12 +4,10 @@ What it means
     The program counter itself is the bad address: a function pointer that is NULL or garbage,
     a virtual call on an object that was freed, a callback whose library was unloaded, or a
     return address on the stack that was overwritten.
-
 How to be sure
     The fault address equals the program counter. Frame 1 made the call, if its frame is still
     readable; a stack that makes no sense from frame 1 on points to an overwritten return
     address.
-
 What to do
     Look at the call in frame 1: which pointer, and who sets it. In ctypes, keep a reference to
     every CFUNCTYPE callback as long as native code may call it.

@@ -4,12 +4,10 @@ What it means
     Native code touched memory that is not mapped, not a possible address, not permitted, or
     not aligned as the instruction demands. That the access failed is certain; who damaged the
     pointer often is not in the stack, because the damage is older than the crash.
-
 How to be sure
     The address against the mappings, and what its value looks like (text, a freed-memory
     pattern, -1). The same crash at other places in other runs means damaged memory; always the
     same place means a bug there.
-
 What to do
     Start at the first function of your own on the stack. If the place changes from run to run,
     run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.

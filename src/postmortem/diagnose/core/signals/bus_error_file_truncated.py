@@ -4,12 +4,10 @@ What it means
     The program read a file through a memory mapping (weights, a shard, an index) and the page
     could not be had: the file was truncated or rewritten while mapped, its download was never
     complete, it was deleted on a network file system, or the storage gave an error.
-
 How to be sure
     The file and offset come from the core, and the length is compared with the file as it is
     now, not as it was then. A length that is too short now settles it; a file that looks right
     again leaves an input or output error or a rewrite as candidates.
-
 What to do
     Check that the file is whole (size, checksum) and that nothing rewrites it in place while
     jobs read it: write to a new name and rename. On network file systems look at the host's

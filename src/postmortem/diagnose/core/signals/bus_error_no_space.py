@@ -4,11 +4,9 @@ What it means
     A file on /dev/shm, another tmpfs or a full disk was given its length in advance and mapped.
     Space is taken only when a page is first touched; there was none left, and a store into
     memory cannot return ENOSPC, so the kernel sends SIGBUS.
-
 How to be sure
     The fault address lies in such a file, inside its length. How full the file system was then
     is not in the core; the figure shown is of now, after the process gave its space back.
-
 What to do
     df -h on the mount while the job runs; give it more (docker --shm-size, a Memory emptyDir
     in Kubernetes, mount -o remount,size=) or use less; delete files of dead processes there.

@@ -4,12 +4,10 @@ What it means
     Each thread of a circle waits for a lock that the next one holds, or for the next one to
     end; a thread may also wait for a lock of its own, or for one whose owner is not in this
     process (a fork() while another thread held it). Nothing but killing the process ends it.
-
 How to be sure
     A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
     does not: its holder is the thread that stands inside a `with` block of it. Where one of the
     waits has a time-out, the circle may end by itself, and the diagnosis is only possible.
-
 What to do
     Take the locks in the same order everywhere, or hold one of them at a time; in an extension,
     release the GIL (gil_scoped_release, Py_BEGIN_ALLOW_THREADS) before taking a C++ mutex.

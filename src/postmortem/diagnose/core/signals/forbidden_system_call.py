@@ -3,10 +3,8 @@
 What it means
     The process runs under a seccomp filter (a container's profile, systemd's SystemCallFilter,
     a sandbox) whose answer to this system call is to kill.
-
 How to be sure
     The signal is SIGSYS. The call's number is in the kernel's audit log (type=SECCOMP).
-
 What to do
     Permit the call in the profile, or try once with seccomp=unconfined to confirm.
 """

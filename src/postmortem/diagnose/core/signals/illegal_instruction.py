@@ -4,12 +4,10 @@ What it means
     A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
     it, as when a wheel or container is built on one kind of host and run on another. More
     rarely the program jumped into data, or code in memory is damaged.
-
 How to be sure
     The bytes at the program counter name the extension that they need; compare with the flags
     in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
     kind only.
-
 What to do
     Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
     ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).

@@ -4,11 +4,9 @@ What it means
     The program read or wrote at an address so close to 0 (or, wrapping around, just below 0)
     that the pointer it started from was NULL: an object that was never made, an allocation or
     look-up that failed unnoticed, an argument that should not have been None.
-
 How to be sure
     The kernel gives the address. 0 is the pointer itself; a small offset is a member or an
     element behind it. Which caller passed the null pointer is in the frames above the fault.
-
 What to do
     Read the stack from the fault outwards to the first function of your own, and look at what
     it passed. From Python, the innermost Python line names the call.

@@ -4,11 +4,9 @@ What it means
     faulthandler, PyTorch's DataLoader workers, absl or another library handles fatal signals:
     it prints something and then raises the same signal again. The core therefore shows the
     copy: the address of the fault is lost, but the stack still holds the place.
-
 How to be sure
     siginfo says that the process sent the signal to itself, and a signal frame stands on the
     stack. Without one, the program may have raised the signal on purpose.
-
 What to do
     Read what the handler printed on standard error; read the frames beyond the signal frame.
 """

@@ -4,11 +4,9 @@ What it means
     Code inside the process called kill(), pthread_kill() or tgkill() on its own process: a
     watchdog thread that wants a core of a stuck thread, a supervisor in a library, a test.
     The thread that the signal hit may have been doing something quite different.
-
 How to be sure
     siginfo names the sender: the process itself. If the stack stands in the sending call, its
     caller decided; if not, another thread did, and this stack shows only where the target was.
-
 What to do
     Look for the watchdog or time-out that does this: search the code and the log for the
     name of the signal. What the threads waited for tells why it ran out of patience.

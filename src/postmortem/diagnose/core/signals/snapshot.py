@@ -3,11 +3,9 @@
 What it means
     gcore (or a debugger) wrote this core from a live process, to see where it stood. No signal
     ended it; a "current" thread in it is merely the one that the debugger looked at.
-
 How to be sure
     gcore writes the notes of each thread in its own way, with SIGSTOP or SIGTRAP from the
     debugger's attaching.
-
 What to do
     Read it for a hang: what does each thread wait for? Take a second one some seconds later;
     only what is equal in both is stuck.

@@ -4,12 +4,10 @@ What it means
     A function called itself, directly or through others, until the stack was full; or one
     function has a very large local array. Threads have smaller stacks than the main thread
     (often 8 MiB, 128 KiB under musl).
-
 How to be sure
     The fault address lies just past the end of the stack, near the stack pointer, and the same
     few functions repeat. Without the address (a handler sent the signal again) only the
     repetition speaks.
-
 What to do
     Find what ends the recursion and why it did not. A larger stack (ulimit -s,
     threading.stack_size) is a test, not a cure, unless the depth is legitimate.

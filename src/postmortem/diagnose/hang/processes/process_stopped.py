@@ -4,10 +4,8 @@ What it means
     The kernel shows state T: somebody sent SIGSTOP or SIGTSTP (Ctrl-Z in its terminal, a
     scheduler that suspends the job), or it read from a terminal in the background (SIGTTIN).
     State t is a debugger that holds it. It does nothing until it is continued.
-
 How to be sure
     The state is what the kernel says; postmortem was not the one who stopped it.
-
 What to do
     kill -CONT PID lets it go on; scontrol resume JOB where SLURM suspended the job.
 """

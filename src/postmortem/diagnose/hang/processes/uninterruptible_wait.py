@@ -3,11 +3,9 @@
 What it means
     State D: the main thread is in a call that no signal ends, not even SIGKILL. Nearly always a
     file system whose server does not answer (NFS, Lustre, GPFS), a disk, or a driver.
-
 How to be sure
     One sample may have met an ordinary read. When it did not run between two samples, it
     stands; the kernel function that it sleeps in (wchan) names the file system or driver.
-
 What to do
     df and mount tell which file system does not answer; dmesg has the kernel's own words
     ("blocked for more than 120 seconds"). When the server is back the process goes on.

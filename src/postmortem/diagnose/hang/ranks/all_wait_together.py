@@ -4,11 +4,9 @@ What it means
     Nobody of this node holds the others up. Whoever they wait for runs on another node; or,
     where all ranks of the job are here, the collective itself does not get on: the network
     between them, or ranks that called it with another shape, group or order.
-
 How to be sure
     Run the same command on the other nodes: there, one stands elsewhere. The flight recorder
     (TORCH_NCCL_TRACE_BUFFER_SIZE) tells who called what.
-
 What to do
     Put the JSON of all nodes (-o NODE.json) into one folder, and give that to postmortem logs.
 """

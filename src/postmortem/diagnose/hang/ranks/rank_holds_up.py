@@ -5,11 +5,9 @@ What it means
     Who stands elsewhere has not come to it, and holds up all. What it waits for itself (a lock
     with its holder, a file, a pipe or a socket with who has the other end, a child) is the
     cause, or leads to it.
-
 How to be sure
     Look again some minutes later (--samples 2 --gap 60): who stands in the same place is stuck,
     who has moved or used the processor is slow. One sample cannot tell the two apart.
-
 What to do
     Follow the chain that the report gives: the holder of the lock, the writer of the pipe, the
     peer of the socket. A wait in a file system is a matter for whoever runs that.

@@ -3,11 +3,9 @@
 What it means
     The environment of the ranks (LOCAL_WORLD_SIZE) promises more of them on this node than
     their launcher has children. The others wait for one that has ended.
-
 How to be sure
     `ps --ppid` of the launcher shows its children; one that is <defunct> has ended, and its
     launcher has not looked yet.
-
 What to do
     Read the log of the missing rank: postmortem logs tells which one failed, and why.
 """

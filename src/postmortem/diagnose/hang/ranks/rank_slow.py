@@ -3,11 +3,9 @@
 What it means
     In most samples the same rank is in no collective while the others wait in one, and they all
     go on from sample to sample: nothing hangs, and every step lasts as long as that rank needs.
-
 How to be sure
     More samples at another time: postmortem hang PIDs --samples 20 --gap 0.5. What is slow for one
     step alone (a checkpoint, an evaluation) is not told, nor are ranks that are all equally slow.
-
 What to do
     A rank that computes has more to do (longer samples, logging), or a slower or a shared processor
     or GPU; one that waits for data has a slow disk or too few workers. One that is stopped again

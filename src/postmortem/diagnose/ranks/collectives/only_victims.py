@@ -53,7 +53,7 @@ def only_victims(blame: Attribution) -> Findings:
         steps = _UNSEEN
     silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)
     yield Finding(
-        title=clip(title, 100),
+        title=title,
         verdict=clip(title, 100) if silent else None,
         cause=cause,
         confidence=Confidence.POSSIBLE,

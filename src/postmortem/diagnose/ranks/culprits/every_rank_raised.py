@@ -26,7 +26,7 @@ def every_rank_raised(blame: Attribution) -> Findings:
     steps = known.next_steps if known is not None else ()
     said = failure.said.words if failure is not None else blame.first[0].why
     yield Finding(
-        title=clip(f"all {len(blame.first)} ranks raised {said}", 100),
+        title=f"all {len(blame.first)} ranks raised {said}",
         cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
         f"{phrases.at_frame(failure)}.{means} "
         "What they share is at fault: code, configuration or environment.",

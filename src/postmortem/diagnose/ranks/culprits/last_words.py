@@ -44,7 +44,7 @@ def last_words(blame: Attribution) -> Findings:
         steps = ("fewer workers (num_workers), or more memory for the job",)
     plain = blame.cause.plain or bool(blame.cause.known)
     yield Finding(
-        title=clip(said, 100),
+        title=said,
         verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
         if blame.cause.behind
         else clip(said, 200),

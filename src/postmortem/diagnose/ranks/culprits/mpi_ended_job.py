@@ -35,7 +35,7 @@ def mpi_ended_job(blame: Attribution) -> Findings:
     words = f"called MPI_Abort: {said.message}" if aborted else f"had {said.words}"
     yield Finding(
         lead=who,
-        title=clip(f"{who} {words}", 100),
+        title=f"{who} {words}",
         cause=clip(f"{who} {words}", 400) + "; MPI ended the job.",
         confidence=how_sure(blame),
         next_steps=_steps(aborted=aborted, truncated=said.match("mpi-truncated") is not None),

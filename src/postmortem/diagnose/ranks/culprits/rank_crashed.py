@@ -110,7 +110,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     why = ", out of memory" if certain else ""
     yield Finding(
         lead=who,
-        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
+        title=f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}",
         cause=cause + phrases.torchrun_words(blame),
         confidence=phrases.how_sure(blame),
         next_steps=tuple(steps),

@@ -86,7 +86,7 @@ def rank_exited_silently(blame: Attribution) -> Findings:
         steps = (f"postmortem logs {shell_word(output)}  on the host of that rank", _EXITS)
     yield Finding(
         lead=who,
-        title=clip(f"{who} {blame.first[0].why}{told}", 100),
+        title=f"{who} {blame.first[0].why}{told}",
         cause=f"{who} {how}, {no_error}; "
         + ("standard error" if heard else f"what {'it' if one else 'they'} wrote")
         + f" {elsewhere}.{torchrun_words(blame)}",

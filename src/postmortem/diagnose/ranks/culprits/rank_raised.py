@@ -44,7 +44,7 @@ def rank_raised(blame: Attribution) -> Findings:
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
         lead=who,
-        title=clip(f"{who} {verb} {said}", 100),
+        title=f"{who} {verb} {said}",
         cause=f"{_began(failure)}{host}{means}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(*advice(failure), *look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),

@@ -44,7 +44,7 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
         ]
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
     yield Finding(
-        title=clip(f"{end.words}; which rank that was is not known", 100),
+        title=f"{end.words}; which rank that was is not known",
         verdict=clip(f"undecided: {end.words}{just_above(end.above)}", 240) if end.above else None,
         cause=f"The launcher says that {end.words}, and no line that names a rank is an "
         f"error.{among}",

@@ -13,7 +13,6 @@ What to do
 
 from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
 from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite
@@ -37,7 +36,7 @@ def jam_undecided(blame: Attribution) -> Findings:
         if not any(one.rank in stuck.ranks for stuck in jam.unended)
     )
     yield Finding(
-        title=clip(_title(jam), 100),
+        title=_title(jam),
         cause=f"{'; '.join(filter(None, (told, others))) or 'some ranks wait'}, and nothing in the "
         f"dumps tells who began.{doubt}",
         confidence=Confidence.POSSIBLE,

@@ -12,7 +12,6 @@ What to do
 
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.words import culprit_words
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
@@ -27,7 +26,7 @@ def no_sign_of_hang(blame: Attribution) -> Findings:
     who = f"rank {found[0].rank} {culprit_words(found[0])}" if found else "nobody stands out"
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     yield Finding(
-        title=clip(f"no sign of a hang; if the job hangs, {who}{more}", 100),
+        title=f"no sign of a hang; if the job hangs, {who}{more}",
         cause=f"{jam.waiting:,} ranks wait for others, as ranks of a job that runs do: "
         f"{jam.sign_words}. If it hangs nevertheless: {who}{more}.",
         confidence=Confidence.POSSIBLE,

@@ -10,7 +10,6 @@ What to do
     Read that rank's stack: a lock, a file system, a child process, an endless loop.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
@@ -33,7 +32,7 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     )
     yield Finding(
         lead=who,
-        title=clip(f"{who} {blame.first[0].why}", 100),
+        title=f"{who} {blame.first[0].why}",
         cause=f"{who} {blame.first[0].why}, while the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,

@@ -36,7 +36,7 @@ def gpu_failed(blame: Attribution) -> Findings:
         confidence = Confidence.LIKELY
     yield Finding(
         lead=who,
-        title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
+        title=f"{who} failed with its GPU{gpu}{where}: {event.brief}",
         cause=f"{words.meaning(tie)} The driver says: {clip(event.words, 200)}. "
         f"Of {who}: {blame.tie_said or 'no error of its own'}."
         f"{host}{words.joined(tie)}{torchrun_words(blame)}",

@@ -11,7 +11,6 @@ What to do
     that run elsewhere: suspect the GPU.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_tie, joined, meaning, program_ties, steps_of
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
@@ -29,7 +28,7 @@ def gpu_fault_of_program(blame: Attribution) -> Findings:
     named = tie.by in (MatchKey.PID, MatchKey.GPU)
     who = ranks_words(blame.first)
     yield Finding(
-        title=clip(f"the driver saw it too: {tie.event.words}", 100),
+        title=f"the driver saw it too: {tie.event.words}",
         cause=f"{meaning(tie)} It matches the error of {who}.{joined(tie)}",
         confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
         next_steps=steps_of(tie),

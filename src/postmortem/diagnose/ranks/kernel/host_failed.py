@@ -9,7 +9,6 @@ What to do
     Take the host out, and start again without it.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
@@ -36,7 +35,7 @@ def host_failed(blame: Attribution) -> Findings:
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(
         lead=who,
-        title=clip(title, 100),
+        title=title,
         cause=f"{meaning(tie)}{stack}{joined(tie)}{torchrun_words(blame)}",
         confidence=surely(blame),
         next_steps=steps_of(tie),

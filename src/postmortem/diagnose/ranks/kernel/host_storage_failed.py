@@ -10,7 +10,6 @@ What to do
     Look at the device or the server first; the program is well.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.phrases import ranks_words
@@ -26,7 +25,7 @@ def host_storage_failed(blame: Attribution) -> Findings:
     what = f"{tie.event.device}: " if tie.event.device else ""
     host = f" on {tie.event.host}" if tie.event.host else ""
     yield Finding(
-        title=clip(f"storage failed{host}: {what}{tie.event.words}", 100),
+        title=f"storage failed{host}: {what}{tie.event.words}",
         cause=f"{words.meaning(tie)} {ranks_words(blame.first)} failed at a file."
         f"{words.joined(tie)}",
         confidence=Confidence.LIKELY if tie.sure else Confidence.POSSIBLE,

@@ -9,7 +9,6 @@ What to do
     Look the offset up in the library, and get a core for the rest.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words
@@ -38,7 +37,7 @@ def kernel_saw_crash(blame: Attribution) -> Findings:
         did, steps = "", list(words.steps_of(tie))
     yield Finding(
         lead=who,
-        title=clip(f"{who} died of {signal}{place}: {event.brief}", 100),
+        title=f"{who} died of {signal}{place}: {event.brief}",
         cause=f"{did}{words.meaning(tie)}{words.joined(tie)}{torchrun_words(blame)}",
         confidence=words.surely(blame),
         next_steps=tuple(dict.fromkeys(steps)),

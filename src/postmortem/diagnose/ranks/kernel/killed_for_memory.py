@@ -11,7 +11,6 @@ What to do
     too. Then use less, or ask for more.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
@@ -46,7 +45,7 @@ def killed_for_memory(blame: Attribution) -> Findings:
         steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
     yield Finding(
         lead=who,
-        title=clip(title, 100),
+        title=title,
         cause=cause,
         confidence=surely(blame),
         next_steps=tuple(steps),

@@ -4,11 +4,9 @@ What it means
     The version that the logs name has a documented bug, and what that bug does is seen: words
     of an error, functions on a stack, a signal, a setting. It may be why the rank that is told
     of failed; it does not say which rank that is.
-
 How to be sure
     Compare with the report that is referred to, and run once with the version that has the fix,
     or with the work-around.
-
 What to do
     What the record says: postmortem rules ID shows it, where ID is named in the cause.
 """

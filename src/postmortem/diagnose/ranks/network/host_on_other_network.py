@@ -10,7 +10,6 @@ What to do
     Look at the adapters and at NCCL's variables of that host.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.nccl import Nccl
 
@@ -25,7 +24,7 @@ def host_on_other_network(nccl: Nccl) -> Findings:
     fell_back = " It fell back to sockets." if network.startswith("Socket") else ""
     verb = "uses" if len(odd) == 1 else "use"
     yield Finding(
-        title=clip(f"{names} {verb} the network {network}, all other hosts {usual}", 100),
+        title=f"{names} {verb} the network {network}, all other hosts {usual}",
         cause=f'NCCL says "Using network {network}" on {names} and "{usual}" on the other '
         f"hosts.{fell_back}",
         confidence=Confidence.CERTAIN,

@@ -11,7 +11,6 @@ What to do
     weight, a gradient or the data was bad already, look there.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NumbersWentBad
@@ -56,7 +55,7 @@ def numbers_first_bad(blame: Attribution) -> Findings:
     origin = cause.first_bad.origin
     since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(
-        title=clip(f"{who}: {cause.first_bad.brief}", 100),
+        title=f"{who}: {cause.first_bad.brief}",
         cause=f"{who}: {'; '.join((why, *since))}.",
         confidence=how_sure(blame),
         next_steps=_STEPS.get(origin, _OF_A_MODULE),

@@ -4,10 +4,8 @@ What it means
     The dynamic loader looked for a library in every folder that it knows (RPATH,
     LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
     libraries that they can do without (plugins, back-ends): then they go on.
-
 How to be sure
     ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
-
 What to do
     Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
     those of another environment, activate the right one.

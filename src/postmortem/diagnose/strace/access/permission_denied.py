@@ -5,11 +5,9 @@ What it means
     this user what was asked. EPERM: the call needs a capability, or the owner; in containers
     also a seccomp filter gives it. Security modules (SELinux, AppArmor) give both. Programs ask
     for much that they can do without: a refusal counts when the program ends soon after.
-
 How to be sure
     namei -l PATH shows owner and bits of every component; compare with id, run as the job's
     user.
-
 What to do
     Give the user access (chmod, chown, setfacl, a group), or let the program use a path that it
     owns. For capabilities in a container: --cap-add.

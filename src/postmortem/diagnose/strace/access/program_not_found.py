@@ -6,10 +6,8 @@ What it means
     script whose first line (#!) names an interpreter that is not there gives the same error for
     a file that exists, and so does a binary whose loader (ld-linux) is missing: another C
     library, another architecture's container.
-
 How to be sure
     type NAME in the job's shell; head -1 FILE; file FILE.
-
 What to do
     Install it, or put its folder into PATH: builds of PyTorch extensions need ninja, g++ and
     nvcc.

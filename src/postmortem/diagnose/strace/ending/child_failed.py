@@ -4,10 +4,8 @@ What it means
     A process wrote to its standard error and ended badly, but whoever started it (a shell
     without set -e, a launcher) went on and exited with 0, so the job as a whole looks fine. It
     may be a step that may fail, or the step that mattered.
-
 How to be sure
     Read what it wrote; look whether what it was to make is there.
-
 What to do
     In shell scripts: set -e -o pipefail, or test the status of the step.
 """

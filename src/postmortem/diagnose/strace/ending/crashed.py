@@ -4,11 +4,9 @@ What it means
     A fault of the program itself ended it: a bad address (SIGSEGV, SIGBUS), abort by itself or
     by the C library (SIGABRT), a division, an instruction that the processor does not have, or
     a call that a seccomp filter forbids (SIGSYS). System calls do not show where: a core does.
-
 How to be sure
     postmortem core on its core; the last lines that the process wrote to descriptor 2 before it
     ended.
-
 What to do
     Run again with ulimit -c unlimited and explain the core; python -X faulthandler prints the
     Python stack.

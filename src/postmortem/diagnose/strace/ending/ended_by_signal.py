@@ -6,11 +6,9 @@ What it means
     container runtime or kill -9 from a shell: a log cannot tell these apart. SIGTERM is how
     batch systems announce a time limit, SIGHUP a terminal that was closed, SIGINT Ctrl-C,
     SIGXCPU a limit of processor time, SIGPIPE that nobody reads the output any more.
-
 How to be sure
     dmesg -T | grep -i 'killed process' on that host; memory.events of the cgroup (oom_kill);
     the batch system's own record (sacct -j JOB --format=State,MaxRSS,Elapsed).
-
 What to do
     OOM: ask for more memory or use less (batch size, workers, pinned buffers). A time limit:
     ask for longer, or write checkpoints.

@@ -4,11 +4,9 @@ What it means
     Several processes of the log ended badly. One of them was the first; those that started it,
     and those that worked with it, mostly end because it did: a launcher passes its status on
     and ends the others.
-
 How to be sure
     The log's lines are in the order of time (of several logs: by their stamps). Look at what
     the first one did last: --find pid=PID with the errors that it got.
-
 What to do
     Look at the first one; the others only follow.
 """

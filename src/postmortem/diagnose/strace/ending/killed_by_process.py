@@ -5,10 +5,8 @@ What it means
     kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
     other processes after the first one failed: then the signal is a consequence, and the
     process that failed first is the one to look at.
-
 How to be sure
     Look at what the sender did before it called kill: which wait4 returned, and with what.
-
 What to do
     Look at the process that ended badly first, or at why the sender gave up on this one (a time
     limit of its own?).

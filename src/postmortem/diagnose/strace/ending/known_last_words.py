@@ -3,11 +3,9 @@
 What it means
     The line says what failed: no system call that failed explains the end, but the program
     itself did, on descriptor 2. Several lines are weighed: a cause before a consequence.
-
 How to be sure
     Read the lines around it: grep -n 'write(2' LOG. strace cuts texts after 32 bytes unless it
     is started with -s 4096.
-
 What to do
     What the signature of the line says: postmortem rules ID. Where the error that it names was
     injected by strace itself (-e inject), nothing failed but the test.

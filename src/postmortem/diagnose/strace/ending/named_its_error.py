@@ -7,10 +7,8 @@ What it means
     nothing (or strace -s cut it away), a failure by which programs ask for nothing (a rename
     between two file systems, a lock that another process has) shortly before the end is named
     as possible.
-
 How to be sure
     Read what it wrote: --find 'syscall=write fd=2 pid=PID'; strace -s 4096 records all of it.
-
 What to do
     What the error means for that file: look at it with ls -ld, namei -l, findmnt -T; for locks
     lslocks shows who has them.

@@ -6,11 +6,9 @@ What it means
     the system's commit limit is used up. Memory that is really used up shows otherwise: the OOM
     killer's SIGKILL. Programs try sizes and live with a refusal; the last one before the end
     counts.
-
 How to be sure
     ulimit -v -d ; wc -l /proc/PID/maps against sysctl vm.max_map_count ; grep Commit
     /proc/meminfo.
-
 What to do
     Raise the limit that is reached, or ask for less: smaller batches, fewer workers, fewer
     pinned buffers.

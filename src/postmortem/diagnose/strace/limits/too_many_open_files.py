@@ -4,10 +4,8 @@ What it means
     A call that makes a descriptor gave EMFILE (the process has as many as its RLIMIT_NOFILE
     allows) or ENFILE (the whole system has). The path of the failed call is not to blame: it
     is only the one that came too late.
-
 How to be sure
     Look at what the process held open: ls -l /proc/PID/fd, or the log's opens without a close.
-
 What to do
     Raise the limit (ulimit -n) or close what is leaked. PyTorch's default of sharing tensors
     by descriptors holds one for each tensor: use the sharing strategy file_system.

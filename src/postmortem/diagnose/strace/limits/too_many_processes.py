@@ -5,10 +5,8 @@ What it means
     (threads count, and those of all the user's jobs on the host), the cgroup as many as its
     pids.max, or the system as kernel.threads-max and pid_max. Libraries report it as "can't
     start new thread", "Resource temporarily unavailable" or by a crash.
-
 How to be sure
     ulimit -u ; cat /sys/fs/cgroup/pids.max pids.current ; ps -eLf | wc -l.
-
 What to do
     Make fewer threads (OMP_NUM_THREADS, num_workers), or raise the limit (docker run --pids-
     limit, TasksMax= of systemd).

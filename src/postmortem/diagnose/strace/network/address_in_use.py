@@ -4,10 +4,8 @@ What it means
     bind or listen gave EADDRINUSE: another process (often of an earlier run, or another job on
     the same node that uses the same default port 29500) has the port, or connections of a
     server that has ended are in TIME_WAIT and SO_REUSEADDR was not set.
-
 How to be sure
     ss -ltnp shows the process.
-
 What to do
     End what is left of the old run, or use another port.
 """

@@ -5,10 +5,8 @@ What it means
     afterwards: the servers did not answer (each try takes 5 seconds, in a log: poll = 0
     (Timeout)), refused, or do not know the name. In containers and on compute nodes without DNS
     this is common.
-
 How to be sure
     getent ahosts NAME on the same host, in the same container; cat /etc/resolv.conf.
-
 What to do
     Use an address or a name that /etc/hosts has (MASTER_ADDR), or repair resolv.conf. A search
     list makes short names slow.

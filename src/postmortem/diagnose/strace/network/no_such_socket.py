@@ -4,11 +4,9 @@ What it means
     connect() to the path of a unix socket gave ENOENT: the server that makes it (an agent, a
     database, Docker, an MPI daemon) has not begun, has ended and removed it, uses another path,
     or lives in another container or mount namespace.
-
 How to be sure
     ls -l of the path in the same container; ss -xlp lists the unix sockets that are listened
     at.
-
 What to do
     Start the server, give the program the right path (an environment variable mostly), or mount
     the socket's folder into the container.

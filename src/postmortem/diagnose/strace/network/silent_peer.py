@@ -7,11 +7,9 @@ What it means
     act: it hangs itself, was stopped, is on a host that went away without a word, or never
     began. Servers wait so by nature. Or the wait had a time limit and it came: the process had
     asked, nothing came back, and it ended soon after. No call fails then.
-
 How to be sure
     py-spy dump or gdb at the other end; ss -tpi shows both queues and the last time something
     came.
-
 What to do
     Look at the process at the other end. Give sockets a time limit, so that a silence becomes
     an error with a name.

@@ -4,11 +4,9 @@ What it means
     The kernel refused a call with ENOSPC: no block, no inode or no reserved space was left
     where the file lies, when the call was made. It may have been freed since. Failures that
     strace injected (-e inject) do not count.
-
 How to be sure
     df and df -i of the folder. ENOSPC with free blocks: no inodes are left (df -i), the rest is
     reserved for root, or the folder's own limit (a project quota on XFS) is reached.
-
 What to do
     Free room or write elsewhere; keep fewer checkpoints. A file whose write failed is not
     whole, even if later writes to it worked.

@@ -5,10 +5,8 @@ What it means
     EEXIST: another process holds the lock, or one that was killed has left it behind. Nobody
     removes such a file for the dead; who waits for it waits forever. PyTorch's builds of
     extensions (…/torch_extensions/…/lock) and many caches lock so.
-
 How to be sure
     Look at the file's age, and whether its owner lives: ls -l, fuser -v.
-
 What to do
     If no process that made it lives, remove the file and start again.
 """

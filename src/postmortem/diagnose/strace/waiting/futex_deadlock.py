@@ -6,11 +6,9 @@ What it means
     runs: locks taken in different orders, a lock held by a thread that ended, or a fork that
     copied a lock while another thread held it (the child then waits for a thread that it does
     not have).
-
 How to be sure
     postmortem core of a core (gcore PID) names who holds which lock; py-spy dump PID shows the
     Python lines.
-
 What to do
     Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
 """

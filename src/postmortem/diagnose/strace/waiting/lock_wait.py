@@ -4,10 +4,8 @@ What it means
     When the log ended, or somebody killed the process, it was in flock or fcntl(F_SETLKW):
     another process has a lock on the file and does not give it back. On network file systems
     the holder may be on another host, or the lock daemon may not answer at all.
-
 How to be sure
     lslocks, or /proc/locks on every host that uses the file.
-
 What to do
     End the holder. Keep locks of caches (datasets, compiled kernels, torch extensions) on a
     local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.

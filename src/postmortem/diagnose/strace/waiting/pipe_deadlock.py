@@ -6,10 +6,8 @@ What it means
     writer's end, or writes to it just so, both wait for ever. The other way round, a reader
     waits for an end of file that never comes, because somebody (perhaps itself) still has the
     writing end open.
-
 How to be sure
     ls -l /proc/PID/fd of both: which pipe is which, and who else holds its other end?
-
 What to do
     Read a child's output while it runs (communicate(), not wait()); do not write and read the
     same child in turns; close the ends that a process does not need.

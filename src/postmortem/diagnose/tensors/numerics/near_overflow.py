@@ -4,10 +4,8 @@ What it means
     A value above a quarter of the largest that the data type has: two of them added or squared
     overflow to Inf. In float16 (65504) that happens to activations and loss scales long before
     anything else looks wrong.
-
 How to be sure
     Compare with an older checkpoint: values that grow from one to the next will get there.
-
 What to do
     Keep these tensors in bfloat16 or float32, clip gradients, or lower the learning rate.
 """

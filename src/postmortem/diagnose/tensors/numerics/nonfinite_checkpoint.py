@@ -4,11 +4,9 @@ What it means
     The values were bad when they were saved: a step before it gave NaN or Inf to weights or to
     the optimizer's state. One step with a bad gradient is enough to put NaN into every weight;
     a few bad values in one tensor point to that tensor's own module.
-
 How to be sure
     The counts are of the file's own bits. Masks and buffers may hold -inf on purpose: names
     like `mask` or `bias` with Inf and no NaN.
-
 What to do
     Go back to the last checkpoint without bad values; scan the older ones to find when they
     came. Then run from there with a numerics monitor, a lower learning rate, or in bfloat16
