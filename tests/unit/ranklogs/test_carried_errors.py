@@ -52,6 +52,16 @@ def test_a_cell_that_a_program_runs_tells_its_own_error(
     assert raised_first(_report(tmp_path, text)) == (None, "IndexError: list index out of range")
 
 
+def test_what_a_worker_of_spark_raised_is_told(tmp_path: Path) -> None:
+    text = _raised("pyspark.sql.utils.PythonException: ")
+    text += "  An exception was thrown from the Python worker. Its stack trace is below.\n"
+    text += _raised("ModuleNotFoundError: No module named 'lumen'", "read_command", 74)
+    assert raised_first(_report(tmp_path, text)) == (
+        None,
+        "ModuleNotFoundError: No module named 'lumen'",
+    )
+
+
 @pytest.mark.parametrize("behind", [0, 1])
 def test_an_error_behind_which_its_process_works_is_not_certain(
     tmp_path: Path, behind: int

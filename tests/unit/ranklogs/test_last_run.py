@@ -120,6 +120,16 @@ def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
     assert _earlier(report) == [("ValueError: first", 4)]
 
 
+@pytest.mark.parametrize("steps", [0, 8])
+def test_what_is_said_again_and_again_behind_work_does_not_hide_it(
+    tmp_path: Path, steps: int
+) -> None:
+    work = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(steps))
+    said = "the process was forked, see below\nset FORKS to be asked no more\n" * 30
+    report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work + said)
+    assert _earlier(report) == ([("ValueError: first", 4)] if steps else [])
+
+
 def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
     names = "".join(f"/job:worker/replica:0/task:{n}\n" for n in range(20))
     report = _report(tmp_path, _program("train.py", "ValueError: missing tasks:") + names)

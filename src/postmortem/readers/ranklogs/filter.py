@@ -13,8 +13,14 @@ _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "distributed/launch
 _COMMANDS = ("torch/distributed/run.py", "/bin/torchrun", "/bin/accelerate", "/bin/deepspeed")
 _SPAWN = "torch/multiprocessing/spawn.py"
 """Its join() raises what it says of a child: `Exception` of old versions."""
-_CARRIERS = ("RemoteTraceback", "_RemoteTraceback", "CellExecutionError", "PapermillExecutionError")
-"""Whose message is the error of another process, with its traceback."""
+_CARRIERS = (
+    "RemoteTraceback",
+    "_RemoteTraceback",
+    "CellExecutionError",
+    "PapermillExecutionError",
+    "PythonException",
+)
+"""Whose message is the error of another process, with its traceback: of pools, notebooks, Spark."""
 _MOST_CARRIED = 400
 """Lines behind a carrier in which what it carries begins."""
 _ENOUGH = 8

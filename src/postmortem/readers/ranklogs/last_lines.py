@@ -22,6 +22,7 @@ from postmortem.readers.ranklogs.last_words import (
     IN_FEW,
     STOP,
     began_to_close,
+    below_calm,
     calm,
     closes,
     complete,
@@ -29,6 +30,7 @@ from postmortem.readers.ranklogs.last_words import (
     ends,
     form_of,
     has_level,
+    is_text,
     place_of,
     says_why,
     stopped,
@@ -68,9 +70,6 @@ _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
 _TELLS_ENDS = ".ipynb"
 """A notebook has an output of its own for a cell that failed: a word in others is none."""
-_MOST_WORDS = 40
-"""Of a message in quotes or brackets: what is longer is a text that a program reads or writes."""
-_QUOTES = frozenset("[({'\"")
 _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_BEHIND = 6
@@ -319,30 +318,17 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     few = whole and len(lines) <= _FEW_LINES
     words = IN_FEW if few else AT_END
     forms = Counter(without_numbers(line.text) for line in lines)
-    behind = 0
+    behind, texts = 0, [line.text for line in lines]
     for at in range(len(lines) - 1, -1, -1):
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
-        if told and not _is_text(line.text) and not _below_calm(lines, ids, at):
+        if told and not is_text(line.text) and not below_calm(texts, ids, at):
             return line
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
         if not few and (goes_on or behind > _MOST_BEHIND):
             return None
     return None
-
-
-def _is_text(line: str) -> bool:
-    return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
-
-
-def _below_calm(lines: list[LastLine], ids: list[list[str]], at: int) -> bool:
-    """Return whether a line goes on with one that says it is no error: a warning's own source."""
-    while at > 0 and lines[at].text[:1].isspace():
-        at -= 1
-        if calm(ids[at]):
-            return True
-    return False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

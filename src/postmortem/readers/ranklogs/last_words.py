@@ -27,6 +27,8 @@ _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 _NONE = "last-none"
 _SOURCE = "last-foreign-source"
+_MOST_WORDS = 40
+_QUOTES = frozenset("[({'\"")
 IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
 AT_END = ("last-alone",)
@@ -176,6 +178,20 @@ def is_frame(ids: Iterable[str]) -> bool:
 def shown_only(ids: Iterable[str]) -> bool:
     """Return whether a line begins a stack that is no error, or one whose end is known."""
     return any(name.startswith(_SHOWN) for name in ids)
+
+
+def below_calm(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> bool:
+    """Return whether a line goes on with one that says it is no error: a warning's own source."""
+    while at > 0 and texts[at][:1].isspace():
+        at -= 1
+        if calm(ids[at]):
+            return True
+    return False
+
+
+def is_text(line: str) -> bool:
+    """Return whether a line is a long text in quotes or brackets: data, not a message."""
+    return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
 
 
 def works(ids: Iterable[str]) -> bool:

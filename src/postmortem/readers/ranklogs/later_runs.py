@@ -372,7 +372,7 @@ def _goes_on(data: bytes, *, interrupted: bool) -> bool:
 
     Who was `interrupted` may still say what libraries say on the way out.
     """
-    lines = [line for line in text_of(data[-CLOCK:]).splitlines()[-LAST_LINES:] if line.strip()]
+    lines = [*dict.fromkeys(filter(str.strip, text_of(data[-CLOCK:]).splitlines()))][-LAST_LINES:]
     lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
     ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
     return ended or _work_on(lines)
