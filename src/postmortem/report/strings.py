@@ -21,7 +21,7 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
     found: list[str] = []
     seen: dict[int, object] = {}  # with the objects, so that an id stays its own
     todo: list[object] = [value]
-    shapes: dict[type, Words | None] = {}  # fields of a record, the last first
+    shapes: dict[type, Words | None] = {}  # fields of a record
     while todo:
         item = todo.pop()
         kind = type(item)
@@ -31,7 +31,7 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
         if id(item) in seen:
             continue
         if kind not in shapes:
-            shapes[kind] = kind.__match_args__[::-1] if is_record(item) else None  # type: ignore[attr-defined]
+            shapes[kind] = kind.__match_args__ if is_record(item) else None  # type: ignore[attr-defined]
         names = shapes[kind]
         if names is not None:
             fields = vars(item)
@@ -40,15 +40,22 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
                 commands.append(fields["argv"])
         else:
             parts = _parts(item)
-        inner = [part for part in parts if type(part) not in _LEAVES]
-        if inner:
-            seen[id(item)] = item
-            while inner and type(inner[-1]) is str:  # what comes next need not wait
-                found.append(inner.pop())
-            todo += inner
+        inner = [part for part in parts if type(part) not in _LEAVES and part is not _NOTHING]
+        if not inner:
+            continue
+        seen[id(item)] = item
+        if {*map(type, inner)} == _TEXT:
+            found += cast(list[str], inner)
+            continue
+        inner.reverse()
+        while type(inner[-1]) is str:  # what comes next need not wait
+            found.append(inner.pop())
+        todo += inner
     return found
 
 
+_NOTHING = ()
+_TEXT = frozenset((str,))
 _LEAVES = frozenset((int, float, bool, type(None)))
 
 
@@ -57,11 +64,11 @@ def _is_command(argv: object) -> TypeGuard[Words]:
 
 
 def _parts(item: object) -> list[object]:
-    """Return what a container holds, the last first."""
+    """Return what a container holds."""
     if isinstance(item, tuple | list | frozenset | set):
-        return [*item][::-1]
+        return [*item]
     if isinstance(item, Mapping):
-        return [part for pair in item.items() for part in pair][::-1]
+        return [part for pair in item.items() for part in pair]
     return []
 
 

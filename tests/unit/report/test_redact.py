@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from builders.reports import full_report
 from postmortem.facts.source import Problem, Source
+from postmortem.records import record
 from postmortem.render import json as json_renderer
 from postmortem.render import markdown, terminal
 from postmortem.report.blocks import (
@@ -430,3 +431,22 @@ def test_all_of_many_texts_are_masked_at_once() -> None:
     masked = Redactor().facts((*texts, secret))
     assert masked[:-1] == texts
     assert "wJalrXUtnFEMI" not in masked[-1]
+
+
+@record
+class _Started:
+    argv: tuple[str, ...]
+    folder: str | None = None
+
+
+def test_facts_without_a_secret_stay_the_same() -> None:
+    facts = (_Started(("train.py", "--lr", "0.1"), "/data"), {"step": ("loss 0.1",)})
+    assert Redactor().facts(facts) is facts
+
+
+def test_a_command_line_is_masked_whose_words_tell_nothing_by_themselves() -> None:
+    plain, secret = _Started(("train.py",)), _Started(("tool", "--password", "hunter22x"))
+    masked = Redactor().facts(((plain, secret), [secret]))
+    assert masked[0][0] is plain
+    assert masked[0][1].argv == ("tool", "--password", "[masked: password]")
+    assert masked[1][0] is masked[0][1]

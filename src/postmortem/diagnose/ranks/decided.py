@@ -36,6 +36,8 @@ def _case(cause: causes.Cause) -> str:
             return "one group" if cause.if_one_group else "any group"
         case causes.SilentAlone():
             return "halted" if cause.halted else "silent"
+        case causes.OtherText():
+            return cause.kind
     return ""
 
 
@@ -69,6 +71,8 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["host"] = shell_word(words["failed_host"])
             who = words["who"]
             words["there"] = f" {who[:1].upper()}{who[1:]} ran there." if who else ""
+        case causes.OtherText() as cause:
+            words["frame"] = cause.frame
         case causes.Undecided():
             some = blame.candidates
             words["candidates"] = ranks_words(some)
@@ -101,6 +105,7 @@ def _finding(row: Row, means: Rows, blame: Attribution) -> Findings:
     yield Finding(
         lead=words["who"] if row.get("lead") else "",
         title=row["title"].format_map(words),
+        verdict=row["verdict_at_frame"].format_map(words) if words.get("frame") else None,
         cause=row["cause"].format_map(words),
         confidence=_confidence(told.get("confidence", row["confidence"]), blame),
         next_steps=tuple(filter(None, steps)),
