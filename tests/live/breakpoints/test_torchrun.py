@@ -173,8 +173,8 @@ def test_a_rank_that_never_comes_is_given_up(ranks: Torchrun) -> None:
 
 
 @pytest.mark.parametrize("kind", ["raising", "raising-collective"])
-def test_on_exception(ranks: Torchrun, attach: Attach, kind: str) -> None:
-    job = ranks(kind, SHORT)
+def test_on_exception(torchrun: Torchrun, attach: Attach, kind: str) -> None:
+    job = torchrun(kind, SHORT)  # each rank writes its own traceback, not the first to end alone
     near = attach()
     near.until("(rank 1) ")
     near.type("p culprit\r")
