@@ -23,6 +23,22 @@ class LastLine:
 
 
 @record
+class Printed:
+    """A number that a writer prints again and again, each time with its step."""
+
+    form: str
+    """What stands before it, with numbers as ``#``."""
+    column: int
+    """Which of the numbers there is the step."""
+    last: int
+    """The last step."""
+    bad: LastLine | None = None
+    """From there on it is no finite number, to the end."""
+    since: int = 0
+    """The step of that line; -1 where the lines that were kept show none before it."""
+
+
+@record
 class LastLines:
     """What stands at the end of one writer in one file."""
 
@@ -66,6 +82,8 @@ class LastLines:
     """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
+    printed: tuple[Printed, ...] = ()
+    """Its numbers, where they stand beside a step."""
     stopped_in: LastLine | None = None
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
