@@ -130,9 +130,8 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
         who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
-        yield LogEvent(
-            Kind.RAISED, replace(blame, sure=blame.sure and not bad_elsewhere(case, who)), who
-        )
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own)
+        yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
     if found:
