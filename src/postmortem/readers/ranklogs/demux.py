@@ -384,6 +384,7 @@ class Demuxer:
             return  # inside of a group: its tree tells
         if self._done:
             cause = self._done.pop()
+            self._kind = cause.kind  # whose it is stands above the whole chain
             self._indexed = min(self._indexed, len(self._done))
             if cause.said is not None:
                 cause.causes.append(cause.said)
