@@ -24,18 +24,20 @@ class LastLine:
 
 @record
 class Printed:
-    """A number that a writer prints again and again, each time with its step."""
+    """A number of the training that a writer prints."""
 
     form: str
     """What stands before it, with numbers as ``#``."""
     column: int
-    """Which of the numbers there is the step."""
+    """Which of the numbers there is the step; -1 where none is known to be."""
     last: int
     """The last step."""
     bad: LastLine | None = None
     """From there on it is no finite number, to the end."""
     since: int = 0
-    """The step of that line; -1 where the lines that were kept show none before it."""
+    """The step of that line."""
+    before: bool = False
+    """A finite number stands before it, in the lines that were kept."""
 
 
 @record
@@ -83,7 +85,7 @@ class LastLines:
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
     printed: tuple[Printed, ...] = ()
-    """Its numbers, where they stand beside a step."""
+    """Its numbers, those of one form together."""
     stopped_in: LastLine | None = None
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None

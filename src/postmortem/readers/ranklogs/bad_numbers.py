@@ -85,7 +85,7 @@ def last_bad(
 
 
 def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tuple[Printed, ...]:
-    """Return the numbers that are printed beside a step: the last number before them that rises."""
+    """Return the numbers that are printed; the step is the last number before them that rises."""
     rows: dict[str, list[tuple[list[int], LastLine, bool]]] = {}
     for line, row in zip(lines, found, strict=True):
         for match in row:
@@ -94,16 +94,16 @@ def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tu
                 counts = [int(one[0]) for one in _COUNT.finditer(head)]
                 bad = match["value"].lower() in _NOT_FINITE
                 rows.setdefault(without_numbers(head), []).append((counts, line, bad))
-    made = (_printed(form, mine) for form, mine in rows.items() if len(mine) >= _FEWEST_STEPS)
-    return tuple(one for one in made if one is not None)
+    return tuple(_printed(form, mine) for form, mine in rows.items())
 
 
-def _printed(form: str, rows: Sequence[tuple[list[int], LastLine, bool]]) -> Printed | None:
+def _printed(form: str, rows: Sequence[tuple[list[int], LastLine, bool]]) -> Printed:
     columns = [*zip(*(counts for counts, _, _ in rows), strict=False)]
     rising = [i for i, column in enumerate(columns) if all(a < b for a, b in pairwise(column))]
-    if not rising:
-        return None
-    steps = columns[rising[-1]]
     bad = len([*takewhile(lambda row: row[2], reversed(rows))])
-    since = -1 if bad == len(rows) else steps[-bad] if bad else 0
-    return Printed(form, rising[-1], steps[-1], rows[-bad][1] if bad else None, since)
+    line = rows[-bad][1] if bad else None
+    if not rising or len(rows) < _FEWEST_STEPS:
+        return Printed(form, -1, 0, line)
+    steps = columns[rising[-1]]
+    since = steps[-bad] if bad else 0
+    return Printed(form, rising[-1], steps[-1], line, since, bad < len(rows))

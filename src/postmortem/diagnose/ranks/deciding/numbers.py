@@ -67,7 +67,11 @@ def _printed_first(case: Case) -> Attribution | None:
     if not raised or not _about_numbers(raised):
         return None
     for rows in _printed(case):
+        if len({one.column for _, one in rows}) > 1 or rows[0][1].column < 0:
+            continue
         bad = [(one.since, state, one) for state, one in rows if one.bad is not None]
+        if len(bad) > 1 and not all(one.before for _, _, one in bad):
+            continue
         first = min((since for since, _, _ in bad), default=0)
         named = [(state, one) for since, state, one in bad if since == first]
         if len(named) != 1 or any(not one.bad and one.last < first for _, one in rows):
@@ -92,12 +96,12 @@ def _about_numbers(raised: Sequence[RankState]) -> bool:
 
 def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
     """Yield what ranks print alike, of each rank how it reads there."""
-    forms: dict[tuple[str, int], list[tuple[RankState, Printed]]] = {}
+    forms: dict[str, list[tuple[RankState, Printed]]] = {}
     for end in case.logs.last_lines:
         rank = case.logs.writers[end.writer].rank
         if rank is not None and rank in case.known:
             for one in end.printed:
-                forms.setdefault((one.form, one.column), []).append((case.known[rank], one))
+                forms.setdefault(one.form, []).append((case.known[rank], one))
     yield from forms.values()
 
 
