@@ -1,4 +1,4 @@
-"""Requests that a server answers: whether it went on behind the error of one of them."""
+"""Whether a program went on behind an error: what a server answers, what it says below."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.last_lines import Row
+from postmortem.readers.ranklogs.last_words import AT_END, calm, closes, done, survived, wrong
 from postmortem.readers.signatures import Signatures
 
 _ANSWER = "last-answer"
@@ -15,7 +16,26 @@ _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 
 
-def answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line behind an error by which its program went on, where work above tells none.
+
+    Of a traceback that begins above the log no work can stand above: any good word counts.
+    """
+    return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    rows = [row for row in tail if row[0] > failure.line]
+    known = Signatures.load("last line").matches(row[1] for row in rows)
+    for row, found in zip(rows, known, strict=True):
+        ids = [match.id for match in found]
+        good = calm(ids) and not wrong(ids) and not any(name.startswith(AT_END) for name in ids)
+        if not closes(ids) and (good or survived(ids) or done(ids, last=True)):
+            return LastLine(row[1], failure.file, row[0], row[2])
+    return None
+
+
+def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error that answers well what failed to be answered by it.
 
     Where the server calls it its own fault, answers that were under way may come behind the end:

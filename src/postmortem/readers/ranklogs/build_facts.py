@@ -12,7 +12,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
-from postmortem.readers.ranklogs.answers import answered_behind
+from postmortem.readers.ranklogs.answers import went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import nan_since
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
@@ -315,7 +315,7 @@ class FactBuilder:
         label = self._labels[position]
         if region is not None and still_in_flight(region, failure.line, behind):
             return None, False
-        if (answer := answered_behind(label.raw["tail"], failure)) is not None:
+        if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
         attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
         found: list[RawPlainLine] = []
