@@ -14,7 +14,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad
+from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
@@ -110,6 +110,7 @@ def _read(
         return None
     if not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
+        bare = [LastLine(text, file, number) for number, text, *_ in rows]
         names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
@@ -118,6 +119,7 @@ def _read(
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
+            printed=printed(bare, found),
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
@@ -161,6 +163,7 @@ def _read(
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
+        printed=printed(lines, found),
         worked=any(works(names) for names in ids),
         kind=kind,
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,

@@ -71,6 +71,9 @@ _THREAD = Pattern(r"^Exception in thread (?P<name>.*):$")
 _LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
 
 
+_WITHIN = (Shape.FRAME, Shape.CODE, Shape.CARET, Shape.REPEATED)
+
+
 def shape_of(number: int, ordinal: int, text: str) -> Line:
     """Return what a line is; `text` has no prefix any more."""
     if not text.strip():
@@ -119,6 +122,25 @@ def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
             indent = ""
         there = indent and line.shape is not Shape.BLANK
         yield shape_of(line.number, line.ordinal, text[len(indent) :]) if there else line
+
+
+def with_head(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines, with an empty head where the file begins with the rest of a traceback.
+
+    Nothing but its exception may stand behind that.
+    """
+    rest = iter(lines)
+    top: list[Line] = []
+    for line in rest:
+        top.append(line)
+        if line.number != len(top) or line.shape not in _WITHIN:
+            break
+    whole = [one.number for one in top] == [*range(1, len(top) + 1)]
+    calls = any(one.shape is Shape.FRAME and one.function is not None for one in top)
+    if whole and calls and top[-1].shape is Shape.EXCEPTION:
+        yield Line(Shape.HEAD, "", 1, top[0].ordinal)
+    yield from top
+    yield from rest
 
 
 def _plain(number: int, ordinal: int, body: str) -> Line:

@@ -169,7 +169,12 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         what = "is a notebook that is not whole, or too large: it was read as text"
         problems.append(Problem(opened.name, what, "save it again, with its outputs"))
         return None
-    text, survived = printed
+    text, survived, effect = printed
+    if effect:
+        what = (
+            f"an error of a cell was left out, a cell failed that defines what it lacks: {effect}"
+        )
+        problems.append(Problem(opened.name, what))
     if survived:
         count = len(survived)
         errors = "1 error of a cell was" if count == 1 else f"{count:,} errors of cells were"
