@@ -316,6 +316,7 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     before. So does the form of the line itself, where it came again and again.
     """
     few = whole and len(lines) <= _FEW_LINES
+    rest: LastLine | None = None
     words = IN_FEW if few else AT_END
     forms = Counter(without_numbers(line.text) for line in lines)
     behind, texts = 0, [line.text for line in lines]
@@ -323,12 +324,14 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
         if told and not is_text(line.text) and not below_calm(texts, ids, at):
-            return line
+            if not (few and _goes_on(line.text, names)):
+                return line
+            rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
         if not few and (goes_on or behind > _MOST_BEHIND):
             return None
-    return None
+    return rest
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

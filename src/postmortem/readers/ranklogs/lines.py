@@ -135,6 +135,11 @@ def _plain(number: int, ordinal: int, body: str) -> Line:
     return Line(Shape.OTHER, body, number, ordinal)
 
 
+def surely_exception(line: Line) -> bool:
+    """Return whether a line can only be an exception, also where no frame stands above it."""
+    return _EXCEPTION.match(line.text) is not None or "." in (line.exception or "")
+
+
 _LOG_LIKE = Pattern(
     r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|[IWEF]\d{4} |\[[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
