@@ -103,3 +103,10 @@ def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> N
     assert first["ranks"] == [3, 7]
     apart = _report(tmp_path, word + "the list:\n" + tasks).body["first_failure"]
     assert not isinstance(apart, dict) or "ranks" not in apart
+
+
+def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Path) -> None:
+    said = "Exception in device=TPU:6: Failed precondition: the link is not open\n"
+    cut = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
+    assert "the link is not open" in _report(tmp_path, f"{said}0 tasks left\n{cut}").verdict
+    assert "cut off" in _report(tmp_path, f"{said}{_STEPS}{cut}").verdict

@@ -136,6 +136,8 @@ def _read(
         counts = at_end and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
+    if errors and not any(complete(ids[lines.index(line)]) for line in errors):
+        nearest = _above_cut(lines, ids)
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
@@ -209,6 +211,16 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
+
+
+def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the error above the head of a traceback that is cut, if no work stands between."""
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if complete(strong(names)):
+            return line
+        if survived(names) or line.since:
+            return None
+    return None
 
 
 def _above(
