@@ -110,3 +110,16 @@ def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Pa
     cut = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
     assert "the link is not open" in _report(tmp_path, f"{said}0 tasks left\n{cut}").verdict
     assert "cut off" in _report(tmp_path, f"{said}{_STEPS}{cut}").verdict
+
+
+def test_a_traceback_within_a_string_is_a_message(tmp_path: Path) -> None:
+    within = "LumenError: 'a worker raised:\\nTraceback (most recent call last):\\n  File \\n'\n"
+    frames = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    g()\n'
+    assert _report(tmp_path, frames + within).verdict.startswith("LumenError: 'a worker raised:")
+
+
+def test_a_local_rank_is_told_where_the_rank_is_not_known(tmp_path: Path) -> None:
+    agent = "WARNING:torch.distributed.elastic.multiprocessing.api:"
+    ends = "".join(f"{agent}Sending process {n} closing signal SIGTERM\n" for n in (4709, 4710))
+    failed = "failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: /usr/bin/python\n"
+    assert "local rank 3" in _report(tmp_path, f"{ends}{agent}{failed}").verdict
