@@ -238,6 +238,8 @@ class LogExit:
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
+        if self.rank is None and self.local_rank is not None:
+            pid = f"local rank {self.local_rank} ({pid})"
         pid = f"the job's launcher ({pid})" if self.of_launcher else pid
         return f"{pid}{there} {how}"
 

@@ -14,7 +14,14 @@ from itertools import islice
 
 from postmortem.facts.rank_logs import ExceptionText, LogFrame
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.lines import Line, Shape, flush_left, looks_like_log, with_head
+from postmortem.readers.ranklogs.lines import (
+    Line,
+    Shape,
+    flush_left,
+    looks_like_log,
+    surely_exception,
+    with_head,
+)
 from postmortem.records import record
 
 _MOST_OPEN = 4096
@@ -309,7 +316,9 @@ class Demuxer:
     def _ends_one(self, line: Line) -> bool:
         if self._framed:
             return True
-        return any(not building.syntax for building in self._open.values())
+        # What a program had still to print may stand between a head and its frames.
+        headed = any(not building.syntax for building in self._open.values())
+        return headed and surely_exception(line)
 
     def _end(self, line: Line) -> None:
         last = self._last

@@ -138,6 +138,8 @@ def _read(
         counts = at_end and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
+    if errors and not any(complete(ids[lines.index(line)]) for line in errors):
+        nearest = _above_cut(lines, ids)
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
@@ -212,6 +214,16 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
+
+
+def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the error above the head of a traceback that is cut, if no work stands between."""
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if complete(strong(names)):
+            return line
+        if survived(names) or line.since:
+            return None
+    return None
 
 
 def _above(
@@ -319,6 +331,7 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     before. So does the form of the line itself, where it came again and again.
     """
     few = whole and len(lines) <= _FEW_LINES
+    rest: LastLine | None = None
     words = IN_FEW if few else AT_END
     forms = Counter(without_numbers(line.text) for line in lines)
     behind, texts = 0, [line.text for line in lines]
@@ -326,12 +339,14 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
         if told and not is_text(line.text) and not below_calm(texts, ids, at):
-            return line
+            if not (few and _goes_on(line.text, names)):
+                return line
+            rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
         if not few and (goes_on or behind > _MOST_BEHIND):
             return None
-    return None
+    return rest
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

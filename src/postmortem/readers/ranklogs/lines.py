@@ -86,7 +86,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         return Line(Shape.BLANK, text, number, ordinal)
     framed = margin is not None
     head = _HEAD.search(body) if "Traceback" in body else None
-    if head:
+    if head and not _quotes_one(body, head.end()):
         shape = Shape.GROUP if head["group"] else Shape.HEAD
         rank = int(head["rank"]) if head["rank"] else None
         return Line(shape, body, number, ordinal, rank=rank, margin=framed)
@@ -108,6 +108,11 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         shape = Shape.CARET if _CARET.match(body) else Shape.CODE
         return Line(shape, body, number, ordinal)
     return _plain(number, ordinal, body)
+
+
+def _quotes_one(body: str, end: int) -> bool:
+    """Return whether a line is an exception that holds a traceback as Python writes a string."""
+    return "\\n" in body[end:] and _EXCEPTION.match(body) is not None
 
 
 def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
@@ -155,6 +160,11 @@ def _plain(number: int, ordinal: int, body: str) -> Line:
             message=found["message"] or "",
         )
     return Line(Shape.OTHER, body, number, ordinal)
+
+
+def surely_exception(line: Line) -> bool:
+    """Return whether a line can only be an exception, also where no frame stands above it."""
+    return _EXCEPTION.match(line.text) is not None or "." in (line.exception or "")
 
 
 _LOG_LIKE = Pattern(

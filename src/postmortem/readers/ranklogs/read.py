@@ -224,12 +224,17 @@ def _of_last_run(
     if run.another:
         what = "holds the output of several programs: only that of the last one"
         one = "another program"
+    if run.caught:
+        what = "holds an error that its program caught: only what stands behind it"
+        one = "what came before"
     what = f"{what}, from line {above + 1:,} on, was judged"
     if run.earlier[0] is not None:
         said, line = run.earlier[0]
         what += f"; {one} ended with line {line:,}: {said[:160]}"
     problems.append(Problem(opened.name, what, "cut the file to see others"))
     pieces = iter((b"\n" * above, rest))
+    if run.caught:
+        return lambda: next(pieces, b""), EarlierRuns()
     earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
     return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
 
