@@ -31,10 +31,7 @@ py::object slim_row(const Core& core) {
   for (const auto& [tid, name] : slim->threads) names[py::int_(tid)] = text(name);
   std::uint64_t kept = 0;
   for (const elfcore::Segment& piece : core.pieces()) kept += piece.present;
-  py::dict row;
-  row["source_bytes"] = slim->source_bytes;
-  row["source_expected_bytes"] = slim->expected_bytes;
-  row["lost_bytes"] = slim->lost_bytes;
+  py::dict row = row_of(*slim);
   row["kept_bytes"] = kept;
   row["thread_names"] = names;
   return row;

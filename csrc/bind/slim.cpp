@@ -10,7 +10,9 @@
 #include "base/mapped_file.h"
 #include "bind/everything.h"
 #include "bind/register.h"
+#include "bind/rows.h"
 #include "bind/values.h"
+#include "elfcore/fields.h"
 #include "slim/head.h"
 #include "slim/live.h"
 #include "slim/selection.h"
@@ -52,10 +54,7 @@ Outcome make_slim(Core& core, const elfcore::ModuleOptions& options, int fd,
 }
 
 py::dict outcome_row(const Outcome& outcome) {
-  py::dict row;
-  row["source_bytes"] = outcome.info.source_bytes;
-  row["source_expected_bytes"] = outcome.info.expected_bytes;
-  row["lost_bytes"] = outcome.info.lost_bytes;
+  py::dict row = row_of(outcome.info);
   row["file_bytes"] = outcome.written.file_bytes;
   row["kept_bytes"] = outcome.written.kept_bytes;
   row["pieces"] = outcome.written.pieces;

@@ -93,7 +93,7 @@ template <>
 inline constexpr auto kFields<cudacore::Focus> =
     std::tuple(field("registers", &cudacore::Focus::registers),
                field("predicates", &cudacore::Focus::predicates),
-               field("uniform_registers", &cudacore::Focus::uniform_registers),
+               field("uniform", &cudacore::Focus::uniform_registers),
                field("uniform_predicates", &cudacore::Focus::uniform_predicates),
                field("valid_lanes", &cudacore::Focus::valid_lanes),
                field("active_lanes", &cudacore::Focus::active_lanes),
@@ -135,12 +135,10 @@ template <>
 inline constexpr auto kFields<cudacore::Core> = std::tuple(
     field("size_bytes", &cudacore::Core::size_bytes),
     field("expected_bytes", &cudacore::Core::expected_bytes),
-    field<Told::values>("metadata", &cudacore::Core::metadata),
-    field("devices", &cudacore::Core::devices),
+    field("metadata", &cudacore::Core::metadata), field("devices", &cudacore::Core::devices),
     field<Told::values>("contexts", &cudacore::Core::contexts),
-    field<Told::values>("modules", &cudacore::Core::modules),
-    field("grids", &cudacore::Core::grids), field("faults", &cudacore::Core::faults),
-    field("stands", &cudacore::Core::stands),
+    field("modules", &cudacore::Core::modules), field("grids", &cudacore::Core::grids),
+    field("faults", &cudacore::Core::faults), field("stands", &cudacore::Core::stands),
     field("stands_left_out", &cudacore::Core::stands_left_out),
     field("grids_left_out", &cudacore::Core::grids_left_out),
     field("blocks", &cudacore::Core::blocks), field("warps", &cudacore::Core::warps),
@@ -162,7 +160,7 @@ template <>
 inline constexpr auto kFields<cudacore::AmdQueue> = std::tuple(
     field("exceptions", &cudacore::AmdQueue::exceptions), field("id", &cudacore::AmdQueue::id),
     field("agent", &cudacore::AmdQueue::agent), field("type", &cudacore::AmdQueue::type),
-    field("save_area_bytes", &cudacore::AmdQueue::save_area_bytes));
+    field("saved_bytes", &cudacore::AmdQueue::save_area_bytes));
 
 template <>
 inline constexpr auto kFields<cudacore::AmdCore> = std::tuple(
@@ -172,8 +170,7 @@ inline constexpr auto kFields<cudacore::AmdCore> = std::tuple(
           [](const cudacore::AmdCore& core) {
             return std::pair(core.driver_major, core.driver_minor);
           }),
-    field<Told::values>("agents", &cudacore::AmdCore::agents),
-    field<Told::values>("queues", &cudacore::AmdCore::queues),
+    field("agents", &cudacore::AmdCore::agents), field("queues", &cudacore::AmdCore::queues),
     field("code_objects", &cudacore::AmdCore::code_objects),
     field("memory_bytes", &cudacore::AmdCore::memory_bytes),
     field("problems", [](const cudacore::AmdCore& core) -> auto& { return core.problems.rows(); }));

@@ -10,6 +10,7 @@
 #include "elfcore/instruction.h"
 #include "elfcore/modules.h"
 #include "elfcore/python_fatal.h"
+#include "elfcore/slim_note.h"
 
 namespace pm::elfcore {
 
@@ -86,5 +87,11 @@ inline constexpr auto kFields<elfcore::Module> =
                field("disk_build_id", &elfcore::Module::disk_build_id),
                field("status", &elfcore::Module::status), field("bias", &elfcore::Module::bias),
                field("deleted", &elfcore::Module::deleted));
+
+template <>
+inline constexpr auto kFields<elfcore::SlimInfo> =
+    std::tuple(field("source_bytes", &elfcore::SlimInfo::source_bytes),
+               field("source_expected_bytes", &elfcore::SlimInfo::expected_bytes),
+               field("lost_bytes", &elfcore::SlimInfo::lost_bytes));
 
 }  // namespace pm

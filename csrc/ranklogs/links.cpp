@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ranklogs/clean.h"
+#include "ranklogs/words.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -51,21 +52,23 @@ std::string_view host_of(std::string_view line, std::size_t at) noexcept {
 }  // namespace
 
 void Links::take(std::string_view line, std::uint64_t number) {
-  const std::size_t at = line.find("NCCL INFO Channel ");
+  const std::size_t at = line.find(kNcclLink);
   if (at == std::string_view::npos) return;
   const std::size_t colon = line.find(" : ", at);
-  const std::size_t via = line.find(" via ", at);
+  const std::size_t via = line.find(kNcclVia, at);
   if (colon == std::string_view::npos || via == std::string_view::npos || via < colon) return;
   std::string_view pair = line.substr(colon + 3);
   const std::int64_t from = number_of(pair);
-  if (from < 0 || !skip_device(pair) || !pair.starts_with(" -> ")) return;
-  pair.remove_prefix(4);
+  if (from < 0 || !skip_device(pair) || !pair.starts_with(kNcclTo)) return;
+  pair.remove_prefix(kNcclTo.size());
   const std::int64_t to = number_of(pair);
   if (to < 0) return;
-  const std::string_view all = line.substr(via + 5, kLongestHow);
+  const std::string_view all = line.substr(via + kNcclVia.size(), kLongestHow);
   std::string how(all.substr(0, all.find_first_of(" \t\r")));
   if (how.empty()) return;
-  if (line.substr(colon, via - colon).ends_with("[receive]")) how += " [receive]";
+  if (line.substr(colon, via - colon).ends_with(kNcclReceive)) {
+    how.append(" ").append(kNcclReceive);
+  }
   const std::string_view host = host_of(line, at);
   key_.assign(host);
   key_ += ' ';
@@ -85,12 +88,13 @@ void Links::take(std::string_view line, std::uint64_t number) {
 std::vector<Link> Links::rows() { return std::move(rows_); }
 
 bool is_trail(std::string_view line) noexcept {
-  std::size_t at = line.find("NCCL INFO ");
+  std::size_t at = line.find(kNcclInfo);
   if (at == std::string_view::npos) return false;
-  const std::size_t arrow = line.find(" -> ", at);
+  const std::size_t arrow = line.find(kNcclTo, at);
   if (arrow == std::string_view::npos) return false;
-  at = line.find(".cc:", at);
-  return at < arrow && arrow + 4 < line.size() && is_digit(line[arrow + 4]);
+  at = line.find(kNcclSource, at);
+  const std::size_t result = arrow + kNcclTo.size();
+  return at < arrow && result < line.size() && is_digit(line[result]);
 }
 
 }  // namespace pm::ranklogs

@@ -38,5 +38,31 @@ inline constexpr std::string_view kTimes[] = {
     "time", "TIME", "apsed", "took", "ration", "ency", "eta", "ETA",
 };
 
+// How units of a rate end: tokens/s, MB/s.
+inline constexpr std::string_view kRateEnds[] = {
+    "/s",
+};
+
+// What a unit of time for each item has in it: s/it, ms/step.
+inline constexpr std::string_view kPerItem = "s/";
+
+// What stands behind host, pid, thread and device in a line of NCCL.
+inline constexpr std::string_view kNcclInfo = "NCCL INFO ";
+
+// How NCCL tells of a channel to another rank.
+inline constexpr std::string_view kNcclLink = "NCCL INFO Channel ";
+
+// Between two ranks, and between a place and its result.
+inline constexpr std::string_view kNcclTo = " -> ";
+
+// What stands before the name of a transport.
+inline constexpr std::string_view kNcclVia = " via ";
+
+// Marks the channel of who receives.
+inline constexpr std::string_view kNcclReceive = "[receive]";
+
+// How the name of a source file ends, before the number of its line.
+inline constexpr std::string_view kNcclSource = ".cc:";
+
 // clang-format on
 }  // namespace pm::ranklogs

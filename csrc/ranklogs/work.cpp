@@ -100,8 +100,12 @@ bool is_time(std::string_view word) noexcept {
   return digits && ((colons && pairs) || dashes >= 2 || slashes == 2 || epoch);
 }
 
+bool is_rate(std::string_view word) noexcept {
+  return std::ranges::any_of(kRateEnds, [&](auto end) { return word.ends_with(end); });
+}
+
 bool is_unit(std::string_view word) noexcept {
-  return word.ends_with("/s") || std::ranges::find(kUnits, word) != std::end(kUnits);
+  return is_rate(word) || std::ranges::find(kUnits, word) != std::end(kUnits);
 }
 
 // Eight signs or more of a hash or an identifier.
@@ -156,8 +160,7 @@ class Taker {
       lettered |= is_letter(c);
     }
     if (slash && lettered) {
-      const bool rate =
-          is_digit(core[0]) && (core.ends_with("/s") || core.find("s/") < core.size());
+      const bool rate = is_digit(core[0]) && (is_rate(core) || core.find(kPerItem) < core.size());
       fixed_.add(rate ? 'R' : 'P');
       return rate ? void() : item(core);
     }

@@ -882,7 +882,7 @@ class RawGpuFocus(TypedDict):
 
     registers: tuple[int, ...]
     predicates: tuple[int, ...]
-    uniform_registers: tuple[int, ...]
+    uniform: tuple[int, ...]
     uniform_predicates: tuple[int, ...]
     valid_lanes: int
     active_lanes: int
@@ -890,18 +890,39 @@ class RawGpuFocus(TypedDict):
     """(address, size, first bytes)."""
     shared: tuple[int, int, bytes] | None
 
+class RawGpuMetadata(TypedDict):
+    """Who wrote a dump; 0: not told."""
+
+    generator: str | None
+    driver_major: int
+    driver_minor: int
+    cuda_major: int
+    cuda_minor: int
+    flags: int
+    timestamp: int
+    """Seconds since 1970."""
+
+class RawGpuModule(TypedDict):
+    """Code that was loaded."""
+
+    context: int
+    """Its place."""
+    handle: int
+    bytes: int
+    """Of code; 0: the dump has none."""
+    functions: int
+    has_lines: bool
+
 class RawGpuCore(TypedDict):
     """What `read_cuda_core` returns."""
 
     size_bytes: int
     expected_bytes: int
-    metadata: tuple[str | None, int, int, int, int, int, int] | None
-    """(generator, driver's version, CUDA's version, generation flags, seconds since 1970)."""
+    metadata: RawGpuMetadata | None
     devices: tuple[RawGpuDevice, ...]
     contexts: tuple[tuple[int, int, int], ...]
     """(place of the device, handle, thread of the process)."""
-    modules: tuple[tuple[int, int, int, int, bool], ...]
-    """(place of the context, handle, bytes of code or 0, functions, whether it has lines)."""
+    modules: tuple[RawGpuModule, ...]
     grids: tuple[RawGpuGrid, ...]
     faults: tuple[RawFact, ...]
     stands: tuple[RawFact, ...]
@@ -923,6 +944,29 @@ def read_cuda_core(path: str, *, memory_bytes: int = 0) -> RawGpuCore:
     `memory_bytes` is how much of the local and shared memory of the thread that failed comes along.
     """
 
+class RawAmdAgent(TypedDict):
+    """One GPU of AMD."""
+
+    exceptions: int
+    id: int
+    location: int
+    vendor: int
+    device: int
+    target: int
+    simds: int
+    waves_per_simd: int
+
+class RawAmdQueue(TypedDict):
+    """One of its queues."""
+
+    exceptions: int
+    id: int
+    agent: int
+    """Its id."""
+    type: int
+    saved_bytes: int
+    """Of saved waves."""
+
 class RawAmdCore(TypedDict):
     """What `read_amd_core` returns."""
 
@@ -930,10 +974,8 @@ class RawAmdCore(TypedDict):
     expected_bytes: int
     driver: tuple[int, int]
     """Version of the kernel driver's interface."""
-    agents: tuple[tuple[int, int, int, int, int, int, int, int], ...]
-    """(exceptions, id, location, vendor, device, target, SIMDs, waves of one)."""
-    queues: tuple[tuple[int, int, int, int, int], ...]
-    """(exceptions, id, id of the agent, type, bytes of saved waves)."""
+    agents: tuple[RawAmdAgent, ...]
+    queues: tuple[RawAmdQueue, ...]
     code_objects: tuple[int, ...]
     memory_bytes: int
     problems: tuple[RawProblem, ...]

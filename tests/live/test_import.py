@@ -103,7 +103,7 @@ def test_a_missing_symbol() -> None:
     report = imported("ext")
     assert best(report) == (
         "import_library_broken",
-        "ext.so needs the symbol not_there, which is nowhere",
+        "ext.so needs the symbol not_there, which no library defines",
     )
     assert report["diagnoses"][0]["confidence"] == "certain"
 

@@ -69,9 +69,11 @@ def _facts(raw: RawGpuCore, path: str) -> gpu_core.GpuCore:
         gpu_core.GpuCore,
         raw,
         path=path,
-        driver=f"{meta[1]}.{meta[2]:02}" if meta and meta[1] else None,
-        cuda=f"{meta[3]}.{meta[4]}" if meta and meta[3] else None,
-        written=meta[6] if meta and meta[6] else None,
+        driver=f"{meta['driver_major']}.{meta['driver_minor']:02}"
+        if meta and meta["driver_major"]
+        else None,
+        cuda=f"{meta['cuda_major']}.{meta['cuda_minor']}" if meta and meta["cuda_major"] else None,
+        written=meta["timestamp"] or None if meta else None,
         devices=tuple(_device(row) for row in raw["devices"]),
         kernels=tuple(_kernel(row) for row in raw["grids"]),
         faults=tuple(_fault(row) for row in raw["faults"]),
@@ -80,8 +82,8 @@ def _facts(raw: RawGpuCore, path: str) -> gpu_core.GpuCore:
         threads=raw["lanes"],
         contexts=tuple((device, tid) for device, _, tid in raw["contexts"]),
         modules=len(raw["modules"]),
-        modules_with_code=sum(1 for row in raw["modules"] if row[2]),
-        modules_with_lines=sum(1 for row in raw["modules"] if row[4]),
+        modules_with_code=sum(1 for row in raw["modules"] if row["bytes"]),
+        modules_with_lines=sum(1 for row in raw["modules"] if row["has_lines"]),
         global_bytes=raw["global_bytes"] + raw["managed_bytes"],
         registers=None if raw["focus"] is None else _registers(raw["focus"]),
         pid=pid,
@@ -100,7 +102,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
     except EvidenceError as error:
         hint = "rocgdb opens cores of AMD's GPUs"
         raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
-    place = {row[1]: number for number, row in enumerate(raw["agents"])}
+    place = {row["id"]: number for number, row in enumerate(raw["agents"])}
     found = _AMD_NAME.match(Path(called).name)
     return of_row(
         gpu_core.GpuCore,
@@ -109,11 +111,11 @@ def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
         driver="KFD {}.{}".format(*raw["driver"]),
         devices=tuple(
             gpu_core.GpuDevice(
-                name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
-                architecture=_target(row[5]),
-                bus=f"{row[2] >> 8 & 0xFF:02x}:{row[2] >> 3 & 0x1F:02x}",
+                name=f"AMD GPU {row['vendor']:04x}:{row['device']:04x}",
+                architecture=_target(row["target"]),
+                bus=f"{row['location'] >> 8 & 0xFF:02x}:{row['location'] >> 3 & 0x1F:02x}",
                 multiprocessors=None,
-                exceptions=_exceptions(row[0]),
+                exceptions=_exceptions(row["exceptions"]),
             )
             for row in raw["agents"]
         ),
@@ -123,7 +125,12 @@ def read_amd_core(path: str, *, named: str | None = None) -> gpu_core.GpuCore:
         pid=int(found[1]) if found is not None else None,
         vendor="AMD",
         queues=tuple(
-            gpu_core.GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
+            of_row(
+                gpu_core.GpuQueue,
+                row,
+                device=place.get(row["agent"]),
+                exceptions=_exceptions(row["exceptions"]),
+            )
             for row in raw["queues"]
         ),
         problems=tuple(Problem(**one) for one in raw["problems"]),
@@ -196,7 +203,6 @@ def _registers(row: RawGpuFocus) -> gpu_core.GpuRegisters:
     return of_row(
         gpu_core.GpuRegisters,
         row,
-        uniform=row["uniform_registers"],
         local=None if row["local"] is None else gpu_core.GpuMemory(*row["local"]),
         shared=None if row["shared"] is None else gpu_core.GpuMemory(*row["shared"]),
     )

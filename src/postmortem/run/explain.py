@@ -7,8 +7,9 @@ and knows nothing of how that came about.
 import io
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.phrases import known_cause
@@ -42,6 +43,8 @@ class Explanation:
     """Whether it names a cause."""
     card: str = ""
     """The same in at most 15 lines; "" where there is none."""
+    conclusion: Mapping[str, object] | None = None
+    """What it concludes, without words; None where nothing tells why."""
 
 
 @record
@@ -50,6 +53,8 @@ class _Found:
 
     report: Report
     found: bool
+    rank: int | None = None
+    """Which failed first, where the report is of its process alone."""
 
 
 _Step = Callable[[Path, RunFacts, dict[int, Path]], _Found | Explanation | None]
@@ -72,7 +77,7 @@ def explain(
             one: _Found | Explanation | None = step(folder, facts, cores)
             if isinstance(one, _Found):
                 report = one.report if redactor is None else redactor.report(one.report)
-                one = explanation_of(report, found=one.found)
+                one = explanation_of(report, found=one.found, rank=one.rank)
         except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
             continue
@@ -100,7 +105,8 @@ def _of_stacks(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explana
             text = path.with_suffix(".txt")
             words = text.read_text(errors="replace") if text.exists() else document["verdict"]
             rest = words.partition("\n\n")[2]
-            return Explanation("hang", verdict, f"{verdict}\n\n{rest}", "", found=True)
+            whole = f"{verdict}\n\n{rest}"
+            return Explanation("hang", verdict, whole, "", True, conclusion=_conclusion(document))
     return None
 
 
@@ -112,8 +118,10 @@ def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     from postmortem.analyses.core import CoreOptions, analyse
 
     report = analyse(cores[first.pid], CoreOptions(engine="native"))
-    who = f"{first.label} failed first: " if len(facts.ranks) > 1 else ""
-    return _Found(replace(report, verdict=who + report.verdict), found=True)
+    if len(facts.ranks) < 2:
+        return _Found(report, found=True)
+    verdict = f"{first.label} failed first: {report.verdict}"
+    return _Found(replace(report, verdict=verdict), True, first.rank)
 
 
 def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | None:
@@ -244,7 +252,8 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
     place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
     shown = with_source(Highlights(places=(place,), headline=verdict))
     # A rule that knows why, as where the numerics monitor raised it, says more than the raise.
-    better = any(one.role is Role.ROOT and one.id != "rank_raised" for one in report.diagnoses)
+    weaker = ("rank_raised", "last_words")
+    better = any(one.role is Role.ROOT and one.id not in weaker for one in report.diagnoses)
     diagnoses = report.diagnoses if better else (diagnosis,)
     return replace(report, verdict=verdict, diagnoses=diagnoses, failed=True, highlights=shown)
 
@@ -285,7 +294,7 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
     return names
 
 
-def explanation_of(report: Report, *, found: bool) -> Explanation:
+def explanation_of(report: Report, *, found: bool, rank: int | None = None) -> Explanation:
     """Return what a report says, in all the forms that are kept of it."""
     from postmortem.render import json as as_json
     from postmortem.render import terminal
@@ -294,7 +303,20 @@ def explanation_of(report: Report, *, found: bool) -> Explanation:
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
     said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
-    return Explanation(*said, _card_text(report))
+    conclusion = _conclusion(json.loads(document.getvalue()), rank)
+    return Explanation(*said, _card_text(report), conclusion)
+
+
+def _conclusion(document: Mapping[str, Any], rank: int | None = None) -> dict[str, object]:
+    """Return what the JSON of a report says without words, for who decides by it."""
+    first = document.get("first_failure")
+    stuck = document.get("culprits") or document.get("stuck") or ()
+    ranks = first["ranks"] if first else [rank, *(one["rank"] for one in stuck)]
+    names = ("id", "role", "confidence")
+    return {
+        "ranks": sorted({*ranks} - {None}),
+        "diagnoses": [{name: one[name] for name in names} for one in document["diagnoses"]],
+    }
 
 
 def _card_text(report: Report) -> str:

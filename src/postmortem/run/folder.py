@@ -261,6 +261,7 @@ def write_manifest(
             "tool": {"version": __version__},
             "verdict": best.verdict,
             "explained_by": best.kind,
+            "conclusion": best.conclusion,
             "command": list(command),
             "cwd": str(Path.cwd()),
             "hostname": socket.gethostname(),

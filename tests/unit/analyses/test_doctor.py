@@ -61,7 +61,6 @@ def check(name: str, **changes: object) -> Check:
 def test_good_machine_has_nothing_to_mend() -> None:
     report = report_on(GOOD)
     assert {row.status for row in checks(GOOD)} == {"ok"}
-    assert report.verdict.startswith("this machine is ready")
     assert (report.kind, report.failed) == ("doctor", False)
 
 
@@ -86,7 +85,6 @@ def test_every_finding_says_why_and_how_to_mend_it() -> None:
         assert row.status == "ok" or row.fix, row.name
     report = report_on(bad)
     assert report.failed
-    assert report.verdict.startswith("postmortem core cannot work here")
     body = report.body["checks"]
     assert isinstance(body, list)
     assert set(body[0]) == {"name", "status", "found", "why", "fix", "command"}

@@ -87,7 +87,7 @@ def test_rows_of_each_driver_are_read(tmp_path: Path, driver: int, many: bool) -
     used = 32 if row_bytes("wptbl", driver) >= 40 else 255
     assert len(focus["registers"]) == used
     assert focus["registers"][:2] == (3, 0xDEAD)
-    assert focus["uniform_registers"] == ((11, 12) if driver >= 400 else ())
+    assert focus["uniform"] == ((11, 12) if driver >= 400 else ())
     assert focus["local"] == (0xFFFC00, 100, b"locallocallocall")
     assert focus["shared"] == (0, 64, bytes(range(16)))
     assert (raw["metadata"] is None) == (driver < 565)

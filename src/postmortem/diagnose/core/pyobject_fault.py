@@ -23,7 +23,7 @@ class Touch(StrEnum):
 
     COLLECTOR = "the garbage collector visited it"
     ALLOCATOR = "Python's allocator took or gave back a block"
-    RELEASE = "its last reference was given back"
+    RELEASE = "its last reference was released"
     USE = "it was used"
     NULL = "it was handed over as a null pointer"
 

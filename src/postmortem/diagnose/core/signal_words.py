@@ -29,8 +29,8 @@ _LIMITS = {
 
 _ENDS = {
     FaultKind.PRIVILEGED_INSTRUCTION: "privileged instruction{at}{code}: only the kernel may "
-    "execute it, so this is code for another world (a driver, a bare-metal routine), a trap that a "
-    "library chose, or data that was executed",
+    "execute it, so this is code for another environment (a driver, a bare-metal routine), a trap "
+    "that a library chose, or data that was executed",
     FaultKind.TIMER: "{signal} came from a timer of the process itself (timer_create(2)): a "
     "watchdog or time limit that ran out; no instruction failed",
     FaultKind.COMPILER_TRAP: "the program stopped itself{at} with a trap instruction, which "

@@ -30,18 +30,14 @@ def import_library_broken(seen: Importing) -> Findings:
     if said is None:
         return
     if match := _SYMBOL.search(said.message):
-        title = (
-            f"{Path(match['file']).name} needs the symbol {match['what'][:60]}, which is nowhere"
-        )
+        symbol = match["what"][:60]
+        title = f"{Path(match['file']).name} needs the symbol {symbol}, which no library defines"
         steps = [f"nm -DC {shell_word(match['file'])} | grep ' U '   shows what it needs"]
         if _TORCH.search(match["what"]):
             steps.insert(0, "it was built for another PyTorch: build or install it for this one")
         else:
             steps.insert(0, f"ldd -r {shell_word(match['file'])}   shows all that is missing")
-        cause = (
-            "No library that was loaded defines it: the module was built against another version "
-            "of one."
-        )
+        cause = "The module was built against another version of a library that was loaded."
     elif match := _VERSION.search(said.message):
         by = match["by"] or "a library"
         name = Path(match["file"]).name

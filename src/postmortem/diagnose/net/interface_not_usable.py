@@ -39,7 +39,7 @@ def interface_not_usable(seen: NetCheck) -> Findings:
             cause=f"{one.library} on {node.label}{more} is told to use {_named(one)}, but {why}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
-                f"export {one.variable}={shell_word(usable(node))}   where that leads on",
+                f"export {one.variable}={shell_word(usable(node))}   if it leads to the others",
                 "ip -brief addr   on that node lists its interfaces",
                 f"ip link set {shell_word(one.interface)} up"
                 if one.fault == "down" and one.interface

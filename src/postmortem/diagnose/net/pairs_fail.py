@@ -45,7 +45,7 @@ def _all(seen: NetCheck, bad: list[Probe]) -> Finding:
     first = bad[0]
     return Finding(
         title="the nodes reach the first one's port, and none reaches another at any other port",
-        cause="all nodes came to the meeting, but no connection between any two worked at the "
+        cause="all nodes reached the first one, but no connection between any two worked at the "
         "ports that their programs take (those of ip_local_port_range): a firewall lets one port "
         "pass, and gloo and NCCL need all of them.",
         confidence=Confidence.LIKELY,

@@ -282,7 +282,7 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
                 "function"
             )
         if _has_shards(frame):
-            yield "of its weights this rank's shards alone were read: those of others may be bad"
+            yield "only this rank's shards of its weights were read: those of others may be bad"
         yield from near_the_edge([*before, frame])
     elif origin is Origin.BETWEEN:
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)

@@ -13,7 +13,7 @@ from postmortem.text import counted
 
 CRASHES = {
     "SIGSEGV": "a bad address",
-    "SIGBUS": "memory that could not be had",
+    "SIGBUS": "memory that it could not get",
     "SIGABRT": "it, or the C library, called abort",
     "SIGFPE": "a division or overflow",
     "SIGILL": "an instruction that the processor does not have",

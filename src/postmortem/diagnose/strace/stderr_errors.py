@@ -16,8 +16,8 @@ _NOT_FOUND = Wording("shell-not-found")
 _CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
 # What sem_open() and mkstemp() look for is to be new.
 _NEW = Pattern(r"^/dev/shm/sem\.\w{6}$")
-# Lines of backtraces and of source.
-_AROUND = Pattern(r"^(?: {2,}|\t|- |at |: |File \"| *\d+: |\.\.\. \d+ more|note: |[^A-Za-z]*$)")
+# How lines of backtraces and lists begin; a line without a letter.
+_AROUND = Pattern(r"^(?: {2,}|\t|- |at |: | *\d+: |[^A-Za-z]*$)")
 _BESIDE = Wording("beside-an-error")
 _CUT = "…\n"
 _LEAST_NAME = 4

@@ -45,7 +45,7 @@ def _finding(one: Watched, ceiling: Ceiling, used: int) -> Finding:
     return Finding(
         title=f"{one.label} ended while memory was full",
         cause=f"{one.label} ({one.command[:80]}) held {size(last.held)} when {ceiling.name} was at "
-        f"{size(used)} of {size(ceiling.limit_bytes)}; it was seen no more after that. The kernel "
+        f"{size(used)} of {size(ceiling.limit_bytes)}; it was not seen after that. The kernel "
         "has likely killed it for memory.",
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -53,7 +53,7 @@ def _forecast(ceiling: Ceiling, growers: Sequence[tuple[Watched, Trend]]) -> Fin
     who = f"{growth_words(*growers[0])}. " if growers else ""
     return Finding(
         title=f"{ceiling.name} {when}",
-        cause=f"{who}Where the limit is reached, the kernel kills.",
+        cause=f"{who}At the limit the kernel kills a process.",
         confidence=confidence,
         next_steps=(
             "look at what that line keeps; or give the job more memory"

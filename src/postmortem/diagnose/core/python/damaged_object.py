@@ -105,7 +105,7 @@ def _cause(found: ObjectFault, function: str, by: str) -> str:
         else "the list of free blocks does not hold what must be there"
     )
     who = (
-        "native code wrote past a buffer, used an object after it was freed, or gave back a "
+        "native code wrote past a buffer, used an object after it was freed, or released a "
         "reference that it did not own"
     )
     if found.touch in (Touch.COLLECTOR, Touch.ALLOCATOR):

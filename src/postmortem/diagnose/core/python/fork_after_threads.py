@@ -103,7 +103,7 @@ def _waits_for_nobody(threads: Threads) -> Findings:
     if index is None:
         return
     yield Finding(
-        title="the only thread waits for OpenMP threads that a fork did not copy, for ever",
+        title="the only thread waits for ever for OpenMP threads that a fork did not copy",
         cause="the process has one thread, and that one waits in a barrier for the others of its "
         "OpenMP team. Threads of a team do not end by themselves: the process was forked after "
         "they had started, and a fork copies only the thread that calls it",

@@ -127,8 +127,8 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
     if _REFCOUNT.search(names) or _DEALLOCATING.search(message):
         return (
             "deallocating None",
-            "None (or another object that lives for ever) was released once too often: native code "
-            "gave back references that it did not own, maybe one in each call for hours",
+            "None (or another immortal object) was released once too often: native code "
+            "released references that it did not own, maybe one in each call for hours",
             "in native code: Py_RETURN_NONE or Py_INCREF(Py_None) before returning None; no "
             "Py_DECREF of borrowed references (PyList_GetItem, PyDict_GetItem, arguments)",
         )

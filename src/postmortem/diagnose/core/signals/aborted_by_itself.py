@@ -65,7 +65,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
 
 _FATAL = Wording("libc-fatal")
 _STDIO = (
-    "; a FILE that stdio was given is none: closed before (fclose twice, or use after fclose), "
+    "; stdio was given a FILE that is not open: closed before (fclose twice, or use after fclose), "
     "overwritten, or made by another C library in the same process"
 )
 

@@ -95,7 +95,7 @@ def _came_back(*, gone: bool) -> str:
             "program or of a hand-made stack"
         )
     return (
-        "A function came back to where nothing is any more: the library there was unloaded "
+        "A function returned to where nothing is any more: the library there was unloaded "
         "(dlclose) while one of its functions was still running. Or the return address on the "
         "stack was overwritten"
     )

@@ -40,7 +40,7 @@ def process_waits(job: LiveJob) -> Findings:
             confidence=Confidence.POSSIBLE,
             next_steps=(
                 f"watch them for longer: postmortem hang {_pids(ranks)} --gap 60",
-                f"read the code at {place}: what does it wait for, and who was to give it that?",
+                f"read the code at {place}: what does it wait for, and who should provide it?",
             ),
             evidence=tuple(Evidence(f"pid {r.pid}", f"{r.label} {shortly}") for r in ranks[:4]),
         )

@@ -60,7 +60,7 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
         cause=_APART if apart else _AWAY,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(
-            "read the two places: what decides which of them a rank comes to?",
+            "read the two places: what decides which of them a rank reaches?",
             f"look again: postmortem hang {pids} --gap 60: still in the same places means stuck",
             "TORCH_DISTRIBUTED_DEBUG=DETAIL makes the next run say which calls do not match",
         ),

@@ -40,7 +40,7 @@ def jobs_failed(blame: Attribution, logs: RankLogs) -> Findings:
 
 def _title(bad: tuple[BatchJob, ...]) -> str:
     if len({(job.how, job.memory) for job in bad}) > 1:
-        return f"{len(bad):,} jobs of the last run came to no good end: {counts(bad)}"
+        return f"{len(bad):,} jobs of the last run did not end well: {counts(bad)}"
     return f"{names(bad)} {fate(bad[0], len(bad))}"
 
 
@@ -64,9 +64,9 @@ def _steps(job: BatchJob) -> tuple[str, ...]:
             f"condor_release {job.id}",
         )
     if job.state is JobState.HELD:
-        return (f"do away with the reason, then condor_release {job.id}",)
+        return (f"remove the reason, then condor_release {job.id}",)
     if job.held:
-        return ("do away with the reason, then submit it again", history)
+        return ("remove the reason, then submit it again", history)
     if job.state is JobState.REMOVED:
         return ("ask who removed it; periodic_remove in the submit file does so too", history)
     return ("give postmortem the file that error = … names in the submit file", history)

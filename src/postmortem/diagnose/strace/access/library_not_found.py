@@ -63,5 +63,5 @@ def _weight(logs: Logs, row: ErrorCount, name: str) -> Weight:
         return weigh_fate(fate, Confidence.LIKELY)
     if fate is Fate.FAILED and ended is not None and ended.code:
         return weigh_fate(fate, Confidence.POSSIBLE)
-    went_on = "; the log does not say that it could not do without it"
+    went_on = "; the log does not say whether it needed it"
     return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, went_on)
