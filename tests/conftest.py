@@ -67,6 +67,13 @@ def same_random_numbers() -> None:
         sys.modules["torch"].manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def nothing_refused_before() -> None:
+    """Forget what an earlier test was refused: a process tells it at the end of its report."""
+    if "postmortem.underway" in sys.modules:
+        sys.modules["postmortem.underway"].refusals.clear()
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Return a function that compares text with the file `golden/NAME` beside the test."""

@@ -420,6 +420,19 @@ def test_manifest_lists_what_is_there(place: Path) -> None:
     assert [event["kind"] for event in said["events"]] == ["raised"]
 
 
+def test_folder_of_a_single_program_has_no_ranks(place: Path) -> None:
+    run("--", PYTHON, "-c", "1/0")
+    said = subprocess.run(
+        [PYTHON, "-m", "postmortem", "triage", str(folder()), "--json"],
+        capture_output=True,
+        check=False,
+    )
+    report = json.loads(said.stdout)
+    assert [(one["type"], one["ranks"]) for one in report["roots"]] == [("raised", [])]
+    used = {Path(one["path"]).name for one in report["evidence"] if one["used"]}
+    assert used == {Path(one).name for one in map(str, (folder() / "logs").iterdir())}
+
+
 def test_rerun_script_runs_it_again_without_us(place: Path) -> None:
     run("--", "sh", "-c", 'echo "$1" $POSTMORTEM_RUN; exit 7', "-", "a b'c")
     script = folder() / "rerun.sh"

@@ -23,6 +23,24 @@ class LastLine:
 
 
 @record
+class Printed:
+    """A number of the training that a writer prints."""
+
+    form: str
+    """What stands before it, with numbers as ``#``."""
+    column: int
+    """Which of the numbers there is the step; -1 where none is known to be."""
+    last: int
+    """The last step."""
+    bad: LastLine | None = None
+    """From there on it is no finite number, to the end."""
+    since: int = 0
+    """The step of that line."""
+    before: bool = False
+    """A finite number stands before it, in the lines that were kept."""
+
+
+@record
 class LastLines:
     """What stands at the end of one writer in one file."""
 
@@ -66,6 +84,8 @@ class LastLines:
     """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
+    printed: tuple[Printed, ...] = ()
+    """Its numbers, those of one form together."""
     stopped_in: LastLine | None = None
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None

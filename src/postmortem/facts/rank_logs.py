@@ -145,12 +145,17 @@ class LogFailure:
         return not_compiled or any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
 
     @property
+    def torn(self) -> bool:
+        """Its head is missing: the log begins in the middle of its traceback."""
+        return self.text[:1].isspace()
+
+    @property
     def caught_in(self) -> str:
         """The function of a program that its traceback begins in: it may have been caught there.
 
-        None of how a process of a pool, or an actor, begins.
+        None of how a process of a pool, or an actor, begins, nor of one whose head is missing.
         """
-        first = (self.frames[0].function or "") if self.frames else ""
+        first = (self.frames[0].function or "") if self.frames and not self.torn else ""
         return first if first[:1].isalpha() and "::" not in first else ""
 
     @property
@@ -233,6 +238,8 @@ class LogExit:
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
+        if self.rank is None and self.local_rank is not None:
+            pid = f"local rank {self.local_rank} ({pid})"
         pid = f"the job's launcher ({pid})" if self.of_launcher else pid
         return f"{pid}{there} {how}"
 

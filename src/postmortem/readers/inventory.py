@@ -13,6 +13,7 @@ from postmortem.facts.inventory import Inventory, Item, Kind
 from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
 from postmortem.readers.below import files_below
+from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError, beginning
 from postmortem.readers.formats import elf_head
 from postmortem.readers.health.recorded import is_health
@@ -74,7 +75,9 @@ def _item(path: str, problems: list[Problem]) -> Item:
         except StreamError:
             return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
     kind = _kind(path, head, packed)
-    why = "is of no known kind" if kind is Kind.OTHER else None
+    if kind is not Kind.OTHER:
+        return Item(path, kind, status.st_size, None)
+    why = REPEATS if repeats(path) else "is of no known kind"
     return Item(path, kind, status.st_size, why)
 
 

@@ -5,8 +5,10 @@ it, or shortly behind it where one line of JSON holds several.
 """
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from postmortem.patterns import Pattern
 from postmortem.readers.json_values import whole
@@ -18,6 +20,8 @@ _CELLS = Pattern(r'"cells"\s*:\s*\[')
 _TYPES = Pattern(r'"cell_type"\s*:')
 _ARRAY = Pattern(r'^"(?P<key>text|traceback|source|text/plain|[\w.+-]+/[\w.+-]+)": \[$')
 _NEXT_CELL = '"cell_type":'
+_NAME = Pattern(r"'(?P<name>[^\W\d]\w*)'")
+_LACKS = "NameError"
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HEADER = Pattern(r"^[\w.]+ +Traceback \(")
 _HEAD = "Traceback (most recent call last):"
@@ -41,6 +45,9 @@ class _Cell:
     count: int
     error: str
     """The exception that ended it; empty where none did."""
+    lacks: str = ""
+    """The name that it used and that nothing had defined, if that is its exception."""
+    source: str = ""
 
 
 def is_notebook(head: bytes) -> bool:
@@ -49,12 +56,13 @@ def is_notebook(head: bytes) -> bool:
     return bool(_BEGINS.match(text) and _CELLS.search(text) and _TYPES.search(text))
 
 
-def outputs_of(data: bytes) -> tuple[bytes, list[str]] | None:
-    """Return what the cells printed, and which errors of them were left out.
+def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
+    """Return what the cells printed, which errors were survived, and which is an effect.
 
     None where the file is no whole notebook. Cells run in the order that the user chose: where the
     one that ran last failed, nothing of what stands below it came later, and it is left out; so are
-    errors of cells after which others ran. A cell without a number ran in its place. A number that
+    errors of cells after which others ran, but of one that failed before it defined what the last
+    one lacks: then the last one's is. A cell without a number ran in its place. A number that
     two cells have says that the kernel was started again in between; then numbers order nothing,
     and cells ran as they stand.
     """
@@ -68,6 +76,7 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str]] | None:
             _Cell(place if cell.count else 0, cell.error) for place, cell in enumerate(cells, 1)
         ]
     last = max(cells, key=lambda cell: cell.count, default=None)
+    began = _not_defined_by(cells, last) if last is not None and last.lacks else None
     until = cells.index(last) if last is not None and last.error and last.count else len(cells)
     behind = len(cells) if last is None else cells.index(last)
     survived = {
@@ -75,29 +84,42 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str]] | None:
         for i, cell in enumerate(cells)
         if last is not None and cell.count < last.count and (cell.count or i < behind)
     }
+    left_out = survived
+    if began is not None and last is not None:
+        survived.discard(cells.index(began))
+        left_out = survived | {cells.index(last)}
     lines = data.decode("utf-8", "replace").split("\n")
     if len(lines) < len(cells) * 2:  # written without line breaks
         text = json.dumps(json.loads(data), indent=1)
         lines = text.split("\n")
-    text = "\n".join(_spread(lines, until, survived)).rstrip("\n") + "\n"
-    return text.encode("utf-8", "replace"), [
-        cells[i].error for i in sorted(survived) if cells[i].error
-    ]
+    text = "\n".join(_spread(lines, until, left_out)).rstrip("\n") + "\n"
+    errors = [cells[i].error for i in sorted(survived) if cells[i].error]
+    effect = last.error if last is not None and began is not None else ""
+    return text.encode("utf-8", "replace"), errors, effect
 
 
 def _cells(notebook: dict[str, object]) -> list[_Cell]:
     cells = notebook["cells"]
     if not isinstance(cells, list):
         raise TypeError
-    return [
-        _Cell(
-            whole(cell.get("execution_count")) or 0,
-            next(
-                (_said(o) for o in cell.get("outputs", ()) if o.get("output_type") == "error"), ""
-            ),
-        )
-        for cell in cells
-    ]
+    return [_cell(cell) for cell in cells]
+
+
+def _cell(cell: dict[str, Any]) -> _Cell:
+    count, source = whole(cell.get("execution_count")) or 0, "".join(cell.get("source") or ())
+    for one in cell.get("outputs", ()):
+        if one.get("output_type") == "error":
+            name = _NAME.search(str(one.get("evalue"))) if one.get("ename") == _LACKS else None
+            return _Cell(count, _said(one), name["name"] if name else "", source)
+    return _Cell(count, "", source=source)
+
+
+def _not_defined_by(cells: list[_Cell], last: _Cell) -> _Cell | None:
+    """Return the cell that failed before it defined a name which the last one lacks."""
+    sets = re.compile(rf"(?m)^[ \t]*(?:\w+, *)*{re.escape(last.lacks)}(?:, *\w+)* *=[^=]")
+    found = [c for c in cells if 0 < c.count < last.count and sets.search(c.source)]
+    newest = max(found, key=lambda cell: cell.count, default=None)
+    return newest if newest is not None and newest.error else None
 
 
 def _said(error: dict[str, object]) -> str:

@@ -232,6 +232,17 @@ def test_what_another_program_wrote_is_not_called_earlier(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(("since", "caught"), [("05:41", True), ("00:01", False)])
+def test_a_bar_that_goes_on_is_of_the_program_that_caught_the_error(
+    tmp_path: Path, since: str, caught: bool
+) -> None:
+    bars = "".join(f"{n}/900 [{since}<50:57, 2.1s/it]\n" for n in range(107, 130))
+    text = "106/900 [05:38<50:57, 2.1s/it]\n" + _program("/home/user/a.py", "ValueError: 1") + bars
+    report = _report(tmp_path, text)
+    assert not report.failed
+    assert [("caught" in one.what) for one in report.problems] == [caught]
+
+
 _ENDED = (
     "[default1]:KeyError: 'lr'\nRoot Cause (first observed failure):\n[0]:\n"
     "  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n" + "=" * 60 + "\n"

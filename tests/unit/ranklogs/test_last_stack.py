@@ -32,7 +32,12 @@ SERVED = "INFO:     10.0.0.1:80 - one answer was sent\n"
 @pytest.mark.parametrize(
     ("text", "outcome", "failed"),
     [
-        (PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
+        (PYTHON + "lumen.Unavailable: device 3\n", Outcome.FAILED, True),
+        (PYTHON + SERVED, Outcome.UNKNOWN, False),
+        (PYTHON + "lumen.Unavailable: device 3\n" + STEPS, Outcome.UNKNOWN, False),
+        (PYTHON + "lumen.Unavailable: device 3\n" + SERVED, Outcome.UNKNOWN, False),
+        (PYTHON + "lumen.Unavailable: device 3\nthe group is closed\n", Outcome.FAILED, True),
+        (PYTHON + "lumen.Unavailable: device 3\n" + CLOSES, Outcome.FAILED, True),
         (STEPS + PYTHON + "lumen.Unavailable: device 3\n", Outcome.UNKNOWN, True),
         (STEPS + PYTHON[-68:] + "_queue.Empty\n", Outcome.UNKNOWN, True),
         (STEPS + JAVA, Outcome.UNKNOWN, True),

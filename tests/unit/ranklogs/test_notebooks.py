@@ -73,6 +73,24 @@ def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("sets", "lacks", "said"),
+    [
+        ("rows, size = load()\n", "rows", "ValueError: bad batch"),
+        ("print(rows == 3)\n", "rows", "NameError: name 'rows' is not defined"),
+        ("rows = load()\n", "other", "NameError: name 'other' is not defined"),
+    ],
+)
+def test_a_cell_that_failed_explains_the_name_that_the_last_one_lacks(
+    tmp_path: Path, sets: str, lacks: str, said: str
+) -> None:
+    failed = {**_cell(7, _error("ValueError", "bad batch", *_NEW)), "source": [sets]}
+    last = _cell(9, _error("NameError", f"name '{lacks}' is not defined", *_OLD))
+    report = _report(tmp_path, failed, last)
+    assert raised_first(report) == (None, said)
+    assert len(report.problems) == 1
+
+
 def test_numbers_of_several_kernels_order_nothing(tmp_path: Path) -> None:
     before = [_cell(n, _printed(f"loss {n}.0")) for n in (39, 40, 5, 6)]
     failed = _cell(6, _error("ValueError", "bad batch", *_NEW))

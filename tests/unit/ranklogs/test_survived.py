@@ -66,3 +66,30 @@ def test_a_session_of_ray_without_what_its_driver_printed_tells_no_end(tmp_path:
     assert alone.outcome is Outcome.UNKNOWN
     (tmp_path / "train.log").write_text("Training complete.\n")
     assert analyse([str(tmp_path)], RankLogOptions()).verdict != alone.verdict
+
+
+ANSWERS = (
+    'INFO:     10.2.0.7:51514 - "POST /v1/rank HTTP/1.1" 200 OK\n'
+    "ERROR 11-20 09:12:44 [serving.py:214] cannot answer\n"
+    'Traceback (most recent call last):\n  File "/srv/serving.py", line 9, in create\n'
+    "    check(text)\nValueError: {said}\n"
+    'INFO:     10.2.0.7:51533 - "POST /v1/rank HTTP/1.1" {code}\n'
+    'INFO:     10.2.0.7:51538 - "{later} HTTP/1.1" 200 OK\n'
+    "INFO:     Shutting down\nINFO:     Waiting for application shutdown.\n"
+    "INFO:     Application shutdown complete.\nINFO:     Finished server process [4711]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "later", "ends"),
+    [
+        ("400 Bad Request", "POST /v1/rank", Outcome.UNKNOWN),
+        ("400 Bad Request", "GET /health", Outcome.FAILED),
+        ("500 Internal Server Error", "POST /v1/rank", Outcome.FAILED),
+    ],
+)
+def test_a_server_that_answers_well_what_it_had_refused_went_on(
+    tmp_path: Path, code: str, later: str, ends: Outcome
+) -> None:
+    (tmp_path / "serve.log").write_text(ANSWERS.format(said="too long", code=code, later=later))
+    assert analyse([str(tmp_path)], RankLogOptions()).outcome is ends

@@ -82,10 +82,11 @@ class CalledOther:
 
 @record
 class NumbersWentBad:
-    """The numerics monitor saw its numbers go bad first."""
+    """Its numbers went bad first, as the numerics monitor saw or its log prints."""
 
     how = CauseKind.NUMBERS
-    first_bad: FirstBad
+    first_bad: FirstBad | None
+    """What the monitor saw; None where only logs tell."""
 
 
 @record

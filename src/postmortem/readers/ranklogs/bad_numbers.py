@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
-from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
+from postmortem.text import without_numbers
 from postmortem.underway import Refused
 
 NUMBERS = ("last-loss", "last-norm")
@@ -18,6 +19,10 @@ NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
 _LONGEST_LINE = 1 << 20
+_COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
+"""A number that is no part of a clock, a date or a fraction."""
+_FEWEST_STEPS = 2
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:
@@ -77,3 +82,28 @@ def last_bad(
         if len(bad) >= fewest:
             return bad[-1][0], name, len(bad) == len(values)
     return None, "", False
+
+
+def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tuple[Printed, ...]:
+    """Return the numbers that are printed; the step is the last number before them that rises."""
+    rows: dict[str, list[tuple[list[int], LastLine, bool]]] = {}
+    for line, row in zip(lines, found, strict=True):
+        for match in row:
+            if match.id in NUMBERS:
+                head = line.text.partition(match["name"])[0] + match["name"]
+                counts = [int(one[0]) for one in _COUNT.finditer(head)]
+                bad = match["value"].lower() in _NOT_FINITE
+                rows.setdefault(without_numbers(head), []).append((counts, line, bad))
+    return tuple(_printed(form, mine) for form, mine in rows.items())
+
+
+def _printed(form: str, rows: Sequence[tuple[list[int], LastLine, bool]]) -> Printed:
+    columns = [*zip(*(counts for counts, _, _ in rows), strict=False)]
+    rising = [i for i, column in enumerate(columns) if all(a < b for a, b in pairwise(column))]
+    bad = len([*takewhile(lambda row: row[2], reversed(rows))])
+    line = rows[-bad][1] if bad else None
+    if not rising or len(rows) < _FEWEST_STEPS:
+        return Printed(form, -1, 0, line)
+    steps = columns[rising[-1]]
+    since = steps[-bad] if bad else 0
+    return Printed(form, rising[-1], steps[-1], line, since, bad < len(rows))

@@ -12,6 +12,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
+from postmortem.readers.ranklogs.answers import went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import nan_since
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
@@ -314,22 +315,21 @@ class FactBuilder:
         label = self._labels[position]
         if region is not None and still_in_flight(region, failure.line, behind):
             return None, False
-        attempt = self._attempt(position, failure.line)
-        rows = self._lines_of_work(position)
+        if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
+            return answer, False
+        attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            fewest = (
-                thresholds.WORK_VALUES if row[2] < failure.begin_line else thresholds.WORK_ALIKE
-            )
-            goes_on = row[3] >= fewest
-            if goes_on and self._attempt(position, row[0]) == attempt:
+            alike = row[2] >= failure.begin_line
+            fewest = thresholds.WORK_ALIKE if alike else thresholds.WORK_VALUES
+            if row[3] >= fewest and self._attempt(position, row[0]) == attempt:
                 found.append(row)
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         if not found:
             return self._logged_only(position, failure), False
-        number, text, since, _ = found[0]
         shared = self._writers.writers[self._writers.index(position)].shared
+        number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
             if len(found) < _VERY_LAST or not ends:

@@ -14,7 +14,14 @@ from itertools import islice
 
 from postmortem.facts.rank_logs import ExceptionText, LogFrame
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.lines import Line, Shape, flush_left, looks_like_log
+from postmortem.readers.ranklogs.lines import (
+    Line,
+    Shape,
+    flush_left,
+    looks_like_log,
+    surely_exception,
+    with_head,
+)
 from postmortem.records import record
 
 _MOST_OPEN = 4096
@@ -62,7 +69,7 @@ class _Building:
         self.outer: _Building | None = None
         self.remote = ""
         """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
-        self.lines = [line.text]
+        self.lines = [line.text] if line.text else []
         self.causes: list[ExceptionText] = []
         self.parts: list[ExceptionText] = []
         self.group = group
@@ -169,7 +176,7 @@ class Demuxer:
 
     def take(self, lines: Iterable[Line]) -> None:
         """Take the lines of one region."""
-        for line in flush_left(lines):
+        for line in flush_left(with_head(lines)):
             self._one(line)
 
     def finish(self) -> tuple[Traceback, ...]:
@@ -309,7 +316,9 @@ class Demuxer:
     def _ends_one(self, line: Line) -> bool:
         if self._framed:
             return True
-        return any(not building.syntax for building in self._open.values())
+        # What a program had still to print may stand between a head and its frames.
+        headed = any(not building.syntax for building in self._open.values())
+        return headed and surely_exception(line)
 
     def _end(self, line: Line) -> None:
         last = self._last
@@ -384,6 +393,7 @@ class Demuxer:
             return  # inside of a group: its tree tells
         if self._done:
             cause = self._done.pop()
+            self._kind = cause.kind  # whose it is stands above the whole chain
             self._indexed = min(self._indexed, len(self._done))
             if cause.said is not None:
                 cause.causes.append(cause.said)

@@ -14,7 +14,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad
+from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
@@ -110,6 +110,7 @@ def _read(
         return None
     if not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
+        bare = [LastLine(text, file, number) for number, text, *_ in rows]
         names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
@@ -118,6 +119,7 @@ def _read(
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
+            printed=printed(bare, found),
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
@@ -136,6 +138,8 @@ def _read(
         counts = at_end and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
+    if errors and not any(complete(ids[lines.index(line)]) for line in errors):
+        nearest = _above_cut(lines, ids)
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
@@ -161,6 +165,7 @@ def _read(
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
+        printed=printed(lines, found),
         worked=any(works(names) for names in ids),
         kind=kind,
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
@@ -209,6 +214,16 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
+
+
+def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the error above the head of a traceback that is cut, if no work stands between."""
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if complete(strong(names)):
+            return line
+        if survived(names) or line.since:
+            return None
+    return None
 
 
 def _above(
@@ -316,6 +331,7 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     before. So does the form of the line itself, where it came again and again.
     """
     few = whole and len(lines) <= _FEW_LINES
+    rest: LastLine | None = None
     words = IN_FEW if few else AT_END
     forms = Counter(without_numbers(line.text) for line in lines)
     behind, texts = 0, [line.text for line in lines]
@@ -323,12 +339,14 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
         if told and not is_text(line.text) and not below_calm(texts, ids, at):
-            return line
+            if not (few and _goes_on(line.text, names)):
+                return line
+            rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
         if not few and (goes_on or behind > _MOST_BEHIND):
             return None
-    return None
+    return rest
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

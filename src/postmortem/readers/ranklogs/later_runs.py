@@ -27,8 +27,10 @@ from postmortem.readers.ranklogs.run_ends import (
     later,
     lines_above,
     read_like,
+    same_bar,
     signs_of,
     text_of,
+    without_last_error,
 )
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
@@ -62,7 +64,6 @@ _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF = re.compile(rb"\d+")
-_NEWLINE = 10
 _FEWEST_LETTERS = 4
 _RANKED = b"[rank"
 """Before each line of an exception that a process of PyTorch ends with: none of a head."""
@@ -96,6 +97,8 @@ class LaterRun:
     """The byte at which it begins."""
     another: bool = False
     """What stands before it is of another program, which may have run beside it."""
+    caught: bool = False
+    """The same program wrote what stands before it, and caught the error there."""
     earlier: tuple[tuple[str, int] | None, ...] = ()
     """Of each run before it, the newest first, what it said last and the number of that line;
     None where that does not read like an error."""
@@ -107,15 +110,17 @@ def last_run(data: bytes) -> LaterRun | None:
     begin, another = _last_begin(data, signs)
     if not begin:
         return None
+    if another and same_bar(data[: without_last_error(data, begin)], data[begin:]):
+        return LaterRun(begin, caught=True, earlier=(error_above(data, begin, 0),))
     earlier: list[tuple[str, int] | None] = []
     end, left = begin, MOST_BYTES
     while end and left > 0 and len(earlier) < _MOST_EARLIER:
         left -= end
         since, _ = _last_begin(data[:end], signs)
-        since = since or _last_begin(data[: _without_last_error(data, end)], signs)[0]
+        since = since or _last_begin(data[: without_last_error(data, end)], signs)[0]
         earlier.append(error_above(data, end, since))
         end = since
-    return LaterRun(begin, another, tuple(earlier))
+    return LaterRun(begin, another, earlier=tuple(earlier))
 
 
 def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
@@ -251,18 +256,9 @@ def _alike(data: bytes, line: bytes) -> Iterator[int]:
         return
     pattern, at = re.compile(whole), data.find(begin)  # which takes no time
     while at >= 0:
-        if (at == 0 or data[at - 1] == _NEWLINE) and pattern.match(data, at):
+        if (at == 0 or data[at - 1 : at] == b"\n") and pattern.match(data, at):
             yield at
         at = data.find(begin, at + 1)
-
-
-def _without_last_error(data: bytes, end: int) -> int:
-    """Return where the traceback begins that a run ended with, else its end.
-
-    What stands behind an earlier one is then known to be work.
-    """
-    at = data.rfind(TRACEBACK, max(0, end - NEAR), end)
-    return at if at > 0 else end
 
 
 def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:

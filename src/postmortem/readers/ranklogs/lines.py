@@ -71,6 +71,9 @@ _THREAD = Pattern(r"^Exception in thread (?P<name>.*):$")
 _LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
 
 
+_WITHIN = (Shape.FRAME, Shape.CODE, Shape.CARET, Shape.REPEATED)
+
+
 def shape_of(number: int, ordinal: int, text: str) -> Line:
     """Return what a line is; `text` has no prefix any more."""
     if not text.strip():
@@ -83,7 +86,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         return Line(Shape.BLANK, text, number, ordinal)
     framed = margin is not None
     head = _HEAD.search(body) if "Traceback" in body else None
-    if head:
+    if head and not _quotes_one(body, head.end()):
         shape = Shape.GROUP if head["group"] else Shape.HEAD
         rank = int(head["rank"]) if head["rank"] else None
         return Line(shape, body, number, ordinal, rank=rank, margin=framed)
@@ -107,6 +110,11 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
     return _plain(number, ordinal, body)
 
 
+def _quotes_one(body: str, end: int) -> bool:
+    """Return whether a line is an exception that holds a traceback as Python writes a string."""
+    return "\\n" in body[end:] and _EXCEPTION.match(body) is not None
+
+
 def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
     """Yield lines; those of a traceback that a report indents as a whole, without that."""
     indent = ""
@@ -121,6 +129,25 @@ def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
         yield shape_of(line.number, line.ordinal, text[len(indent) :]) if there else line
 
 
+def with_head(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines, with an empty head where the file begins with the rest of a traceback.
+
+    Nothing but its exception may stand behind that.
+    """
+    rest = iter(lines)
+    top: list[Line] = []
+    for line in rest:
+        top.append(line)
+        if line.number != len(top) or line.shape not in _WITHIN:
+            break
+    whole = [one.number for one in top] == [*range(1, len(top) + 1)]
+    calls = any(one.shape is Shape.FRAME and one.function is not None for one in top)
+    if whole and calls and top[-1].shape is Shape.EXCEPTION:
+        yield Line(Shape.HEAD, "", 1, top[0].ordinal)
+    yield from top
+    yield from rest
+
+
 def _plain(number: int, ordinal: int, body: str) -> Line:
     found = _EXCEPTION.match(body) or _ANY_EXCEPTION.match(body)
     if found and found["name"] not in _LOG_WORDS:
@@ -133,6 +160,11 @@ def _plain(number: int, ordinal: int, body: str) -> Line:
             message=found["message"] or "",
         )
     return Line(Shape.OTHER, body, number, ordinal)
+
+
+def surely_exception(line: Line) -> bool:
+    """Return whether a line can only be an exception, also where no frame stands above it."""
+    return _EXCEPTION.match(line.text) is not None or "." in (line.exception or "")
 
 
 _LOG_LIKE = Pattern(

@@ -169,7 +169,12 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         what = "is a notebook that is not whole, or too large: it was read as text"
         problems.append(Problem(opened.name, what, "save it again, with its outputs"))
         return None
-    text, survived = printed
+    text, survived, effect = printed
+    if effect:
+        what = (
+            f"an error of a cell was left out, a cell failed that defines what it lacks: {effect}"
+        )
+        problems.append(Problem(opened.name, what))
     if survived:
         count = len(survived)
         errors = "1 error of a cell was" if count == 1 else f"{count:,} errors of cells were"
@@ -219,12 +224,17 @@ def _of_last_run(
     if run.another:
         what = "holds the output of several programs: only that of the last one"
         one = "another program"
+    if run.caught:
+        what = "holds an error that its program caught: only what stands behind it"
+        one = "what came before"
     what = f"{what}, from line {above + 1:,} on, was judged"
     if run.earlier[0] is not None:
         said, line = run.earlier[0]
         what += f"; {one} ended with line {line:,}: {said[:160]}"
     problems.append(Problem(opened.name, what, "cut the file to see others"))
     pieces = iter((b"\n" * above, rest))
+    if run.caught:
+        return lambda: next(pieces, b""), EarlierRuns()
     earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
     return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
 

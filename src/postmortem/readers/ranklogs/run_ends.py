@@ -1,10 +1,12 @@
 """What stands above a place in a log: how a run ended there, and when."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, stopped, strong
+from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.signatures import Signatures
 
 Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
@@ -16,6 +18,7 @@ CLOCK = 64 << 10
 LAST_LINES = 40
 _LINES_OF_END = 2
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_BAR = re.compile(rb"(?P<done>\d{1,12})/(?P<all>\d{1,12}) \[(?P<since>\d+(?::\d\d)+)<")
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
 
 
@@ -82,3 +85,26 @@ def later(data: bytes, place: int, *, unknown: bool = False) -> bool:
 
 def text_of(data: bytes) -> str:
     return data.decode("latin-1")
+
+
+def same_bar(above: bytes, below: bytes) -> bool:
+    """Return whether a bar goes on where it was, by its clock too: what stands between was caught.
+
+    A program that resumes has a clock of its own.
+    """
+    was = [*_BAR.finditer(above[-CLOCK:])][-1:]
+    goes_on = _BAR.search(below[:CLOCK])
+    if not was or goes_on is None or was[0]["all"] != goes_on["all"]:
+        return False
+    ran, runs = ([*map(int, bar["since"].split(b":"))] for bar in (was[0], goes_on))
+    in_order = (len(ran), ran) <= (len(runs), runs)
+    return in_order and 0 < int(was[0]["done"]) <= int(goes_on["done"])
+
+
+def without_last_error(data: bytes, end: int) -> int:
+    """Return where the traceback begins that a run ended with, else its end.
+
+    What stands behind an earlier one is then known to be work.
+    """
+    at = data.rfind(TRACEBACK, max(0, end - NEAR), end)
+    return at if at > 0 else end

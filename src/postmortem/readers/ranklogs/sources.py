@@ -10,6 +10,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
+from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.log_heads import looks_like_binary, text_head
@@ -188,7 +189,7 @@ def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:
     """Yield what may have been a log: one of each reason, with how many there are."""
     reasons: dict[str, list[str]] = {}
     for path, why in left_out:
-        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED):
+        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED, REPEATS):
             reasons.setdefault(why, []).append(path)
     for why, paths in reasons.items():
         more = f"; so it is with {len(paths) - 1:,} more files" if len(paths) > 1 else ""
@@ -344,6 +345,8 @@ def _why_no_log(path: str) -> str | None:
         plain = plain.removesuffix(suffix)
     if name.startswith("."):
         return HIDDEN
+    if repeats(path):
+        return REPEATS
     if plain.endswith(_INSPECTED) and _tells_of_containers(path):
         return None
     if any(plain.endswith(suffix) for suffix in _NO_LOGS):

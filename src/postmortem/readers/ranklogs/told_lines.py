@@ -32,7 +32,7 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     """Return it without errors, where one of them is part of a failure."""
     if any(one.line in told for one in found.errors):
         above = next((one for one in found.errors if one.line not in told), None)
-        return replace(found, errors=(), plain=False, nearest=above)
+        return replace(found, errors=(), plain=False, nearest=above or found.nearest)
     near = found.nearest
     if near is not None and near.line in told:
         return replace(found, nearest_counts=False)

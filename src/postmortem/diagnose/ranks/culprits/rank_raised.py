@@ -64,6 +64,11 @@ def _own(blame: Attribution) -> str:
     failure = blame.first[0].failure
     if blame.first[0].rank is None and not blame.victims:
         first = failure.caught_in if failure is not None else ""
+        if failure is not None and failure.torn:
+            return (
+                "Its traceback begins above what is here: it may have been caught there. Whether "
+                "it ended the process is not told."
+            )
         if not first:
             return "Nothing caught the exception, so it ended the process."
         return (

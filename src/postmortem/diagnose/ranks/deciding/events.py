@@ -23,12 +23,12 @@ from postmortem.diagnose.ranks.deciding.ends import (
 )
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
 from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
-from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
+from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark
-from postmortem.records import record
+from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
 _OF_OTHERS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
@@ -129,7 +129,9 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     """Yield the exceptions of ranks; without any, those in lines that name nobody."""
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
-        yield LogEvent(Kind.RAISED, first_to_raise(case, own), tuple(s for s, _ in own))
+        who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own)
+        yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
     if found:

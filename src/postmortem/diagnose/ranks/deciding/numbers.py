@@ -1,14 +1,21 @@
-"""Whose numbers went bad first, by the files of the numerics monitor."""
+"""Whose numbers went bad first, by the files of the numerics monitor or by what ranks print."""
+
+from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import what_failed
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight
+from postmortem.facts.last_lines import Printed
+from postmortem.knowledge.messages import Wording
 
 _MONITOR = "NumericsError"
+_NOT_FINITE = Wording("numbers-not-finite")
+_FEWEST, _MOST = 2, 4
 _Found = tuple[FirstBad, Flight]
 
 
@@ -20,7 +27,9 @@ def numbers_went_bad(case: Case) -> Attribution | None:
     ranks have summed tells nothing where one of them had it before the sum.
     """
     found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
-    if not found or _others_failed(case):
+    if not found:
+        return _printed_first(case)
+    if _others_failed(case):
         return None
     alone = {bad.batch for bad, _ in found if bad.origin is Origin.GRADIENT and not bad.summed}
     found = [(bad, one) for bad, one in found if not (bad.summed and bad.batch in alone)]
@@ -35,6 +44,65 @@ def numbers_went_bad(case: Case) -> Attribution | None:
         sure=all(bad.confidence == Confidence.CERTAIN and not bad.summed for bad, _ in found),
         evidence=tuple(said[:6]),
     )
+
+
+def bad_elsewhere(case: Case, raised: Sequence[RankState]) -> bool:
+    """Return whether another rank prints as none what those print as a number who raised for it."""
+    if not _about_numbers(raised):
+        return False
+    ranks = {state.rank for state in raised}
+    return any(
+        any(one.bad and state.rank not in ranks for state, one in rows)
+        and any(not one.bad and state.rank in ranks for state, one in rows)
+        for rows in _printed(case)
+    )
+
+
+def _printed_first(case: Case) -> Attribution | None:
+    """Return the rank that printed no number at a step at which all others print one.
+
+    Only for an error that is about such numbers, of another rank.
+    """
+    raised = [standing for standing in case.all if standing.own]
+    if not raised or not _about_numbers(raised):
+        return None
+    for rows in _printed(case):
+        if len({one.column for _, one in rows}) > 1 or rows[0][1].column < 0:
+            continue
+        bad = [(one.since, state, one) for state, one in rows if one.bad is not None]
+        if len(bad) > 1 and not all(one.before for _, _, one in bad):
+            continue
+        first = min((since for since, _, _ in bad), default=0)
+        named = [(state, one) for since, state, one in bad if since == first]
+        if len(named) != 1 or any(not one.bad and one.last < first for _, one in rows):
+            continue
+        state, line = named[0][0], named[0][1].bad
+        if line is None or len(rows) < _FEWEST or any(s.rank == state.rank for s in raised):
+            continue
+        party = state.party(f"it was the first to print {line.text.strip()!r}")
+        said = [
+            (f"{f.file}:{f.line}", f"{s.party('').words}: {f.said.words}")
+            for s in raised
+            for f in s.own[:1]
+        ]
+        cited = ((line.where, line.text.strip()), *said[:_MOST])
+        return Attribution(NumbersWentBad(None), (party,), evidence=cited)
+    return None
+
+
+def _about_numbers(raised: Sequence[RankState]) -> bool:
+    return all(_NOT_FINITE.search(f.said.words) for state in raised for f in state.own)
+
+
+def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
+    """Yield what ranks print alike, of each rank how it reads there."""
+    forms: dict[str, list[tuple[RankState, Printed]]] = {}
+    for end in case.logs.last_lines:
+        rank = case.logs.writers[end.writer].rank
+        if rank is not None and rank in case.known:
+            for one in end.printed:
+                forms.setdefault(one.form, []).append((case.known[rank], one))
+    yield from forms.values()
 
 
 def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:

@@ -20,13 +20,16 @@ from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
+from postmortem.diagnose.ranks.deciding.watchdogs import (
+    of_watchdogs,
+    size_of,
+    watched,
+    work_words,
+    works_of,
+)
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
-from postmortem.facts.signature import Match
 from postmortem.records import replace
-
-_SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
-"""Collectives for which all ranks give as many elements."""
 
 
 def called_differently(case: Case) -> Attribution | None:
@@ -119,10 +122,16 @@ def named_by_others(case: Case) -> Attribution | None:
 
 def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
     """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
+    below: dict[str, int] = {}
     for remark in case.logs.remarks:
-        found = remark.match("jax-task-silent")
+        named = ["jax-task-silent"]
+        if below.get(remark.file) == remark.line:
+            named.append("jax-task-absent")
+        found = remark.match(*named)
         if found:
             yield int(found["rank"]), remark.where, clip(remark.text, 300)
+        if found or remark.match("jax-tasks-silent"):
+            below[remark.file] = remark.line + 1
 
 
 def _behind(case: Case) -> Attribution | None:
@@ -183,15 +192,15 @@ def silent_ones(case: Case) -> Attribution | None:
     spoke = [rank for rank, s in case.known.items() if not s.silent]
     if not waiting or not case.without(spoke)[0]:
         return None
-    watched = _watched(case).difference(spoke)
-    count, silent = case.without([*spoke, *watched])
+    waits = watched(case).difference(spoke)
+    count, silent = case.without([*spoke, *waits])
     if not count:
         return None
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
-    if count == 1 and not watched and len(waiting) >= 2 and _all_known(case, waiting):
+    if count == 1 and not waits and len(waiting) >= 2 and _all_known(case, waiting):
         halted = _halted(case, parties[0])
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
         cause = SilentAlone(halted=bool(halted))
@@ -199,6 +208,9 @@ def silent_ones(case: Case) -> Attribution | None:
     odd = _odd_site(case)
     if odd is not None:
         return odd
+    parts = any(of_all != of_group for of_all, of_group in of_watchdogs(case))
+    if count > 1 and parts and case.logs.world_size is None:
+        return None  # they wait in groups of some ranks, and of which no line tells
     if count > 1:  # else the silent one is as likely
         odd = _odd_work(case)
         if odd is not None:
@@ -211,12 +223,6 @@ def _halted(case: Case, silent: Suspect) -> list[Remark]:
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
     shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
     return [one for one, match in shown if match is not None and match["pid"] not in others]
-
-
-def _watched(case: Case) -> set[int]:
-    """Return the ranks whose watchdogs wait too, in whatever words: they are not silent."""
-    named = (remark.match("pgnccl-rank") for remark in case.logs.remarks)
-    return {int(match["rank"]) for match in named if match is not None}
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
@@ -239,42 +245,36 @@ def waits_elsewhere(case: Case) -> Attribution | None:
 
 
 def out_of_step(case: Case) -> Attribution | None:
-    """Return the ranks whose watchdogs wait in different operations under one number of a group.
+    """Return the ranks whose watchdogs wait in different operations of one group.
 
-    All that report a time-out must: those of several groups may rightly differ.
+    All that report a time-out must: those of several groups may rightly differ. Under one number
+    the names of operations count, and under several their sizes: one rank has left the other's
+    behind, which a collective of all does not let it do.
     """
-    works = _works(case)
+    works = works_of(case)
     group = next(iter(works.values()), {})
-    calls = {rank: (work["number"], work["op"]) for rank, work in group.items()}
-    if len(works) > 1 or len({number for number, _ in calls.values()}) != 1:
+    if len(works) > 1:
         return None
-    words = {rank: f"{op} number {number}" for rank, (number, op) in calls.items()}
+    numbers = {work["number"] for work in group.values()}
+    words = {rank: f"{work['op']} number {work['number']}" for rank, work in group.items()}
+    if len(numbers) > 1:
+        sizes = {size_of(work) for work in group.values()}
+        if None in sizes or len(sizes) != len(numbers) or len(group) < case.world:
+            return None
+        words = {rank: work_words(work) for rank, work in group.items()}
     if len(set(words.values())) < 2 or minority(words) is not None:
         return None
-    some = [_party(case, rank, f"called {what}", []) for rank, what in sorted(words.items())]
+    did = "called" if len(numbers) == 1 else "waits in"
+    some = [_party(case, rank, f"{did} {what}", []) for rank, what in sorted(words.items())]
     parties = tuple(some[:MOST_CANDIDATES])
     return Attribution(Undecided(Doubt.COLLECTIVES), candidates=parties, evidence=cited(parties))
-
-
-def _works(case: Case) -> dict[str, dict[int, Match]]:
-    """Return in which collective the watchdog of each rank waits, by process group."""
-    groups: dict[str, dict[int, Match]] = {}
-    for standing in case.about_peers():
-        for failure in standing.about_peers:
-            work = failure.said.match("pgnccl-work")
-            whole = work is not None and not failure.said.message.endswith(work["op"])
-            if work and whole and standing.rank is not None:  # else the line is cut in the name
-                group = failure.match("pgnccl-group")
-                name = group["group"] if group else ""
-                groups.setdefault(name, {}).setdefault(standing.rank, work)
-    return groups
 
 
 def _odd_work(case: Case) -> Attribution | None:
     """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
     groups = {
-        name: {rank: _work_words(work) for rank, work in found.items()}
-        for name, found in _works(case).items()
+        name: {rank: work_words(work) for rank, work in found.items()}
+        for name, found in works_of(case).items()
     }
     for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
         split = minority(calls) if len(calls) >= 3 else None
@@ -292,12 +292,6 @@ def _odd_work(case: Case) -> Attribution | None:
         some = parties[:MOST_CANDIDATES]
         return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
     return None
-
-
-def _work_words(work: Match) -> str:
-    words = f"{work['op']} number {work['number']}"
-    sized = work["size"] and work["op"] in _SAME_SIZES
-    return f"{words} of {work['size']} elements" if sized else words
 
 
 def _odd_site(case: Case) -> Attribution | None:

@@ -2,7 +2,8 @@
 
 What it means
     The numerics monitor keeps the last calls of modules of each rank in a file. The first one
-    with a NaN or an Inf that no mask explains is where the numbers went bad.
+    with a NaN or an Inf that no mask explains is where the numbers went bad. Without it, the rank
+    whose own loss is NaN at a step at which other ranks print a number had it first.
 How to be sure
     Inputs and weights of that call are in the file too: if they were clean, that module made
     the bad numbers.
@@ -18,6 +19,7 @@ from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
 from postmortem.diagnose.rule import Finding, Findings, rule
 
 _SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
+_MONITOR = "postmortem run --numerics -- CMD names the first module whose numbers are bad"
 _OF_A_MODULE = (
     "look at the module's last frames (-v): how did the extremes of that module's inputs grow?",
     "run that module with autocast off, or in bfloat16 in place of float16",
@@ -52,6 +54,16 @@ def numbers_first_bad(blame: Attribution) -> Findings:
         return
     who = ranks_words(blame.first)
     why = blame.first[0].why
+    if cause.first_bad is None:
+        yield Finding(
+            title=f"{who}: {why}",
+            cause=f"{who}: {why}, while others still printed numbers. What is summed over all "
+            "ranks is bad on each of them after that: who raised is not who began.",
+            confidence=how_sure(blame),
+            next_steps=(*_STEPS[Origin.BATCH], _MONITOR),
+            evidence=cite(blame),
+        )
+        return
     origin = cause.first_bad.origin
     since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(

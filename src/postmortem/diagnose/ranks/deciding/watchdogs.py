@@ -1,0 +1,49 @@
+"""What the watchdogs of NCCL's groups wait for, and which ranks they are of."""
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.facts.signature import Match
+
+_SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
+"""Collectives for which all ranks give as many elements."""
+
+
+def watched(case: Case) -> set[int]:
+    """Return the ranks whose watchdogs wait too, in whatever words: they are not silent."""
+    return {rank for rank, _ in of_watchdogs(case)}
+
+
+def of_watchdogs(case: Case) -> Iterator[tuple[int, int]]:
+    """Yield the ranks of which watchdogs write, and which rank of its group each says it is."""
+    for remark in case.logs.remarks:
+        named = remark.match("pgnccl-rank")
+        if named is not None:
+            of_group, of_all = int(named["rank"]), case.logs.who(remark.writer).rank
+            yield of_group if of_all is None else of_all, of_group
+
+
+def works_of(case: Case) -> dict[str, dict[int, Match]]:
+    """Return in which collective the watchdog of each rank waits, by process group."""
+    groups: dict[str, dict[int, Match]] = {}
+    for standing in case.about_peers():
+        for failure in standing.about_peers:
+            work = failure.said.match("pgnccl-work")
+            whole = work is not None and not failure.said.message.endswith(work["op"])
+            if work and whole and standing.rank is not None:  # else the line is cut in the name
+                group = failure.match("pgnccl-group")
+                name = group["group"] if group else ""
+                groups.setdefault(name, {}).setdefault(standing.rank, work)
+    return groups
+
+
+def size_of(work: Match) -> str | None:
+    """Return of how many elements a collective is to which all ranks give as many."""
+    return work["size"] if work["op"] in _SAME_SIZES else None
+
+
+def work_words(work: Match) -> str:
+    """Return in words which collective it is."""
+    words = f"{work['op']} number {work['number']}"
+    size = size_of(work)
+    return f"{words} of {size} elements" if size else words

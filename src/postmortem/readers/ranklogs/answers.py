@@ -1,0 +1,71 @@
+"""Whether a program went on behind an error: what a server answers, what it says below."""
+
+from collections.abc import Sequence
+
+from postmortem import thresholds
+from postmortem.facts.last_lines import LastLine
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.readers.ranklogs.last_lines import Row
+from postmortem.readers.ranklogs.last_words import AT_END, calm, closes, done, survived, wrong
+from postmortem.readers.signatures import Signatures
+
+_ANSWER = "last-answer"
+_CLIENTS, _WELL = "4", "2"
+"""How codes begin by which a server says that the request was wrong, not the server, or nothing."""
+_NEAR = 3
+"""Lines above and below a traceback among which the bad answer stands."""
+
+
+def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line behind an error by which its program went on, where work above tells none.
+
+    Of a traceback that begins above the log no work can stand above: any good word counts.
+    """
+    return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    rows = [row for row in tail if row[0] > failure.line]
+    known = Signatures.load("last line").matches(row[1] for row in rows)
+    for row, found in zip(rows, known, strict=True):
+        ids = [match.id for match in found]
+        good = calm(ids) and not wrong(ids) and not any(name.startswith(AT_END) for name in ids)
+        if not closes(ids) and (good or survived(ids) or done(ids, last=True)):
+            return LastLine(row[1], failure.file, row[0], row[2])
+    return None
+
+
+def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line behind an error that answers well what failed to be answered by it.
+
+    Where the server calls it its own fault, answers that were under way may come behind the end:
+    there must be a good many.
+    """
+    above = [row for row in tail if row[0] < failure.begin_line][-_NEAR:]
+    rows = [*above, *(row for row in tail if row[0] > failure.line)]
+    if failure.uncaught or len(rows) == len(above):
+        return None
+    known = Signatures.load("last line").matches(row[1] for row in rows)
+    answers = [
+        (row, match) for row, ids in zip(rows, known, strict=True) for match in ids
+        if match.id == _ANSWER
+    ]  # fmt: skip
+    behind = [one for one in answers if one[0][0] > failure.line]
+    near = {row[0] for row in rows[: len(above) + _NEAR]}
+    bad = [
+        one
+        for one in (*behind, *reversed(answers))
+        if one[0][0] in near and one[1]["code"][0] in "45"
+    ]
+    if not bad:
+        return None
+    (number, *_), failed = bad[0]
+    later = [
+        row for row, match in behind if row[0] > number and match["request"] == failed["request"]
+    ]
+    good = [row for row, match in behind if row in later and match["code"][0] == _WELL]
+    fewest = 1 if failed["code"][0] == _CLIENTS else thresholds.WORK_OF_OTHERS
+    if len(good) < fewest or good[-1] != later[-1]:
+        return None
+    line, text, since, _ = good[-1]
+    return LastLine(text, failure.file, line, since)

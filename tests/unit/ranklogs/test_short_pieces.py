@@ -1,0 +1,125 @@
+"""Short pieces of logs: what their lines say of an end, of other ranks, and of a traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Report
+
+_WAITS = (
+    "[rank{rank}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:607] [Rank {named}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn={size}, "
+    "NumelOut={size}, Timeout(ms)=600000) ran for 600080 milliseconds before timing out.\n"
+)
+_STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
+
+_PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("lumen.cc:31 device error, the error code is 5071.\n", True),
+        ("lumen.cc:31 errors so far: 0\n", False),
+        ("LX04: the wait for the link's mark times out. It never came.\n", True),
+        ("the limit was exceeded; it can be raised by using LUMEN_LIMIT\n", True),
+        ("no plug-in was found: using the internal one\n", False),
+        (_STEPS + "INFO:lumen:on exit: lame hosts found: Beat(node3)\n", True),
+        (_STEPS + "INFO:lumen:lame hosts: none\n", False),
+        ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
+        ("reducing loss scale to 0.0\n", True),
+        (
+            _PARTS
+            + "ERROR lumen: TokenError: no words\nWARN lumen: falling back to the plain one\n"
+            "INFO lumen: port 80\n",
+            False,
+        ),
+        (
+            _PARTS + "ERROR lumen: TokenError: no words\nWARN lumen: nothing to fall back on\n"
+            "INFO lumen: port 80\n",
+            True,
+        ),
+    ],
+)
+def test_no_failure_is_said_of_calm_pieces_alone(tmp_path: Path, text: str, failed: bool) -> None:
+    assert _report(tmp_path, text).failed is failed
+
+
+@pytest.mark.parametrize(
+    "line", ["Job 'train-71' succeeded", "[INFO] - >>> Pipeline Complete. Shutting down."]
+)
+def test_a_job_that_is_said_to_have_succeeded_is_done(tmp_path: Path, line: str) -> None:
+    assert "says that it is done" in _report(tmp_path, _STEPS + line + "\n").verdict
+
+
+def test_of_a_message_the_line_where_it_begins_is_told(tmp_path: Path) -> None:
+    text = "LX04: the wait for the link times out.\n    Possible cause: an exception at a peer\n"
+    assert _report(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
+
+
+def test_what_a_program_had_still_to_print_is_no_exception(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        "Step: 99 (0) | Loss: 1.26\nStep: 199 (0) | Loss: 0.61\n"
+        '  File "train.py", line 3, in <module>\n    f()\n'
+        "LumenError: no room\n"
+    )
+    assert _report(tmp_path, text).verdict.startswith("LumenError: no room")
+
+
+def test_a_rank_of_a_group_is_not_one_of_all(tmp_path: Path) -> None:
+    waits = _WAITS.format(rank=10, named=1, number=1, size=1)
+    [found] = _report(tmp_path, waits).diagnoses
+    assert found.id == "only_victims"
+    assert "silent" not in found.title
+
+
+def test_two_watchdogs_that_wait_in_works_of_other_sizes_are_compared(tmp_path: Path) -> None:
+    both = [
+        _WAITS.format(rank=rank, named=rank, number=n, size=s)
+        for rank, n, s in ((0, 1516, 254), (1, 1517, 1))
+    ]
+    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    same = _WAITS.format(rank=1, named=1, number=1517, size=254)
+    assert _report(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
+
+
+def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> None:
+    tasks = "".join(f"/job:jax_worker/replica:0/task:{n}\n" for n in (7, 3))
+    word = (
+        "F0920 10:12:44.654663   17682 client.h:75] Terminating process because the JAX distributed"
+        " service detected fatal errors. absl::Status: UNAVAILABLE: The following tasks are"
+        " unhealthy (stopped sending heartbeats):\n"
+    )
+    first = _report(tmp_path, word + tasks).body["first_failure"]
+    assert isinstance(first, dict)
+    assert first["ranks"] == [3, 7]
+    apart = _report(tmp_path, word + "the list:\n" + tasks).body["first_failure"]
+    assert not isinstance(apart, dict) or "ranks" not in apart
+
+
+def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Path) -> None:
+    said = "Exception in device=TPU:6: Failed precondition: the link is not open\n"
+    cut = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
+    assert "the link is not open" in _report(tmp_path, f"{said}0 tasks left\n{cut}").verdict
+    assert "cut off" in _report(tmp_path, f"{said}{_STEPS}{cut}").verdict
+
+
+def test_a_traceback_within_a_string_is_a_message(tmp_path: Path) -> None:
+    within = "LumenError: 'a worker raised:\\nTraceback (most recent call last):\\n  File \\n'\n"
+    frames = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    g()\n'
+    assert _report(tmp_path, frames + within).verdict.startswith("LumenError: 'a worker raised:")
+
+
+def test_a_local_rank_is_told_where_the_rank_is_not_known(tmp_path: Path) -> None:
+    agent = "WARNING:torch.distributed.elastic.multiprocessing.api:"
+    ends = "".join(f"{agent}Sending process {n} closing signal SIGTERM\n" for n in (4709, 4710))
+    failed = "failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: /usr/bin/python\n"
+    assert "local rank 3" in _report(tmp_path, f"{ends}{agent}{failed}").verdict
