@@ -41,6 +41,7 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -126,7 +127,7 @@ def _read(
         for i, (number, text, since, times) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
-    kind = _kind(lines, ids)
+    kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
     nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
@@ -168,7 +169,7 @@ def _read(
         printed=printed(lines, found),
         worked=any(works(names) for names in ids),
         kind=kind,
-        stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
+        stopped_in=stopped_in(lines, ids) if kind == "stack" else None,
     )
 
 
@@ -380,23 +381,3 @@ def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
         elif told is not None and complete(says_why(names)):
             return None
     return told
-
-
-def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:
-    """Return what a text is whose lines are mostly those of something else than a log."""
-    for kind in ("stack", "strace", "source"):
-        there = sum(f"last-foreign-{kind}" in names for names in ids)
-        # A frame of gdb is broken where the terminal's line is full.
-        broken = kind == "stack" and sum(line.text[:1].isspace() for line in lines)
-        if there >= _FEWEST and there * 2 > len(ids) - broken:
-            return kind
-    return None
-
-
-def _stopped_in(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    """Return the innermost frame that has a name and does more than end a process."""
-    rows = zip(lines, ids, strict=True)
-    frames = [(line, names) for line, names in rows if "last-foreign-stack" in names]
-    if not frames[0][0].text.startswith("#0 "):
-        return None  # the innermost ones are further above
-    return next((line for line, names in frames if "last-frame-ends" not in names), None)
