@@ -178,9 +178,15 @@ def test_a_prefix_of_native_frames_is_none_of_theirs(tmp_path: Path, prefix: str
     ],
 )
 def test_what_ended_a_program_of_fortran_is_told(tmp_path: Path, said: str, rule: str) -> None:
-    table = "Image   PC                Routine  Line     Source\nlumen.x 0000000000408B22  MAIN__   31  m.f90\n"
-    report = _report(tmp_path, f" step 12\nforrtl: {said}\n{table}")
+    stack = "Image    PC        Routine  Line  Source\nlumen.x  00408B22  MAIN__   31    m.f90\n"
+    report = _report(tmp_path, f" step 12\nforrtl: {said}\n{stack}")
     assert [one.id for one in report.diagnoses] == [rule], report.verdict
+
+
+def test_a_state_that_says_why_is_told_in_place_of_a_code(tmp_path: Path) -> None:
+    text = "job 71 begins\nJob 71 is over (status: FAILED_SETUP).\nended with exit code 100\n"
+    assert "FAILED_SETUP" in _report(tmp_path, text).verdict
+    assert "code 100" in _report(tmp_path, text.replace("_SETUP", "")).verdict
 
 
 @pytest.mark.parametrize(
@@ -194,5 +200,5 @@ def test_what_ended_a_program_of_fortran_is_told(tmp_path: Path, said: str, rule
 def test_a_table_without_codes_tells_how_a_job_ended(
     tmp_path: Path, state: str, rules: list[str]
 ) -> None:
-    row = f"      812 train-5793969d+      lumen           n7         gpu {state} 2026-01-02T03:04:05\n"
+    row = f"      812 train-57+   lumen        n7       gpu {state} 2026-01-02T03:04:05\n"
     assert [one.id for one in _report(tmp_path, row).diagnoses] == rules
