@@ -212,7 +212,7 @@ class LogExit:
     output: str | None = None
     """The file that its launcher says it wrote to."""
     times: int = 1
-    """How many processes ended so, where one line tells of several."""
+    """How many processes ended so, where one line, or one shell, tells of several."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
@@ -235,6 +235,8 @@ class LogExit:
             return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
         if self.launcher == "raylet":
             return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
+        if self.times > 1:
+            return f"{counted(self.times, 'program')} were killed by {self.signal}"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
