@@ -25,6 +25,9 @@ class LogFrame:
     """The source line below it."""
 
 
+_FRAME_IN_TEXT = '\\n  File "'
+
+
 @record
 class ExceptionText:
     """An exception as its last line says it."""
@@ -45,6 +48,9 @@ class ExceptionText:
         What a process of PyTorch's DataLoader raised stands behind it, and before it here.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        if _FRAME_IN_TEXT in first:  # a KeyError's message is quoted, with its ends of lines
+            head, *_, last = (part for part in first.split("\\n") if len(part) > 1)
+            first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
             origin = rest.split("\n", 1)[0]
             return f"{origin} (c{first.removesuffix('.')[1:]})"

@@ -202,3 +202,21 @@ def test_a_table_without_codes_tells_how_a_job_ended(
 ) -> None:
     row = f"      812 train-57+   lumen        n7       gpu {state} 2026-01-02T03:04:05\n"
     assert [one.id for one in _report(tmp_path, row).diagnoses] == rules
+
+
+@pytest.mark.parametrize(
+    ("above", "told"),
+    [
+        ("[/build/lumen/link/uv.h:596] accept: invalid argument", True),
+        ("step 12 of 40: loss 2.31", False),
+        ("INFO lumen: the link is up", False),
+    ],
+)
+def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, told: bool) -> None:
+    dump = (
+        "*** SIGABRT received at time=1734086759 ***\n"
+        "PC: @        0x19ea96600  (unknown)  __pthread_kill\n"
+        "    @        0x1046b6bf0  (unknown)  absl::lts_20230125::WriteFailureInfo()\n"
+    )
+    verdict = _report(tmp_path, f"{above}\n{dump}").verdict
+    assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
