@@ -197,7 +197,9 @@ def check(expect: dict[str, Any], report: dict[str, Any], code: int) -> None:
     assert ids[0] == expect["first"], said
     assert set(expect.get("also", ())) <= set(ids), said
     assert not set(expect.get("forbid", ())) & set(ids), said
-    assert not [value for value in expect.get("verdict", ()) if value not in report["verdict"]], said
+    assert not [value for value in expect.get("verdict", ()) if value not in report["verdict"]], (
+        said
+    )
     assert code == expect.get("exit", 1)
     for path, wanted in expect.get("json", {}).items():
         found = list(values_at(report, path.split(".")))
