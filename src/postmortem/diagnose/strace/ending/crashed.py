@@ -15,7 +15,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
-from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
@@ -37,7 +37,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
     task, ending = found[0]
     more = and_more(len(found) - 1)
     core = " and left a core" if ending.core else ""
-    said = last_said(task)
+    said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     yield Finding(
         title=f"{who(task.pid)}{more} crashed: {ending.signal}, {CRASHES[ending.signal or '']}",
