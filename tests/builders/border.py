@@ -126,7 +126,9 @@ def compare(value: Any, hint: Any, where: str) -> None:
 def _compare_row(value: Any, row: Any, where: str) -> None:
     _demand(type(value) is dict, where, value, row)
     hints = hints_of(row)
-    unknown, missing = value.keys() - hints.keys(), row.__required_keys__ - value.keys()
+    needed = {n for n, one in hints.items() if typing.get_origin(one) is not typing.NotRequired}
+    unknown = value.keys() - hints.keys()
+    missing = needed - value.keys() if row.__total__ else set()
     if unknown or missing:
         raise Unlike(f"{where}: {row.__name__} has no {unknown or ''}, lacks {missing or ''}")
     for name, one in value.items():
