@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
 from postmortem.present.strace.view import Found, StraceView

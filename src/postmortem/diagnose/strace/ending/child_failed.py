@@ -12,9 +12,9 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.strace.calls import ANSWERING, who
 from postmortem.diagnose.strace.signals import cite_end
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
-from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import cite
+from postmortem.diagnose.strace.calls import cite, who
 from postmortem.diagnose.strace.signals import (
     cite_end,
     ended,
@@ -25,7 +25,6 @@ from postmortem.diagnose.strace.signals import (
     signal_calls,
 )
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
 

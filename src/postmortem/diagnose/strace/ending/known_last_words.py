@@ -22,8 +22,7 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
 from postmortem.knowledge.messages import by_id

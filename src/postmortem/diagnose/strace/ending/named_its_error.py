@@ -17,9 +17,9 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import shortened, where
+from postmortem.diagnose.strace.benign_errors import ASKED_ERRORS
+from postmortem.diagnose.strace.calls import shortened, where, who
 from postmortem.diagnose.strace.lastfailures import is_asking
-from postmortem.diagnose.strace.queries import ASKED_ERRORS
 from postmortem.diagnose.strace.signals import ended
 from postmortem.diagnose.strace.stderr_errors import (
     is_named,
@@ -27,7 +27,6 @@ from postmortem.diagnose.strace.stderr_errors import (
     spoken_errors,
     spoken_failure,
 )
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.knowledge.stderr_text import program_not_found

@@ -17,8 +17,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import place, where
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import place, where, who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
     blocked_on_socket,

@@ -14,7 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.waits import (
     cite_waits,
     on_pipe,
