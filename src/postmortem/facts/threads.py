@@ -69,6 +69,14 @@ def is_ours(file: str | None) -> bool:
     return any(part in (file or "") for part in _OURS)
 
 
+def at_breakpoint(thread: Thread) -> str | None:
+    """Return which part of our breakpoints a thread waits in: ``"session"`` for a terminal,
+    ``"waiting"`` for another rank, ``"console"`` for what is typed; None in none of them."""
+    files = (f.file or "" for f in thread.frames if f.kind == "python" and is_ours(f.file))
+    folder, _, name = next(files, "").rpartition("/")
+    return name.removesuffix(".py") if folder.endswith("/breakpoints") else None
+
+
 def is_own(file: str | None) -> bool:
     """Return whether a file of Python is the user's: no library's, no hook of ours."""
     return not any(part in (file or "") for part in _LIBRARY) and not is_ours(file)

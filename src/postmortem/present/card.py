@@ -36,7 +36,9 @@ def card_of(report: Report) -> Card:
     return Card(
         headline=headline,
         failed=report.failed,
-        places=shown.places,
+        places=tuple({(p.file, p.line, p.function): p for p in reversed(shown.places)}.values())[
+            ::-1
+        ],
         rows=rows,
         why="" if best is None else _why(best, headline),
         confidence=None if best is None else best.confidence,

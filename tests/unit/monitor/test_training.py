@@ -4,6 +4,7 @@ import io
 import itertools
 import logging
 import math
+import traceback
 from typing import Any
 
 import pytest

@@ -116,11 +116,7 @@ def test_a_traceback_keeps_the_users_frames_and_the_innermost() -> None:
         "",
         "During handling of the above exception, another exception occurred:",
     ]
-    assert folded_traceback(lines) == [
-        *lines[:3],
-        "  … 2 frames in torch, logging",
-        *lines[6:],
-    ]
+    assert folded_traceback(lines) == [*lines[:3], "  … 2 frames in torch, logging", *lines[6:]]
 
 
 def test_of_a_traceback_our_own_frames_go() -> None:

@@ -1,4 +1,4 @@
-"""What the numerics monitor raises is told at the user's own line, without frames of this package."""
+"""What the numerics monitor raises is told at the user's line, without frames of ours."""
 
 import io
 from pathlib import Path
@@ -23,7 +23,8 @@ Traceback (most recent call last):
     raise found.with_traceback(None) from None
   File "{{ours}}/postmortem/monitor/verdict.py", line 204, in _raise
     raise NumericsError(self._message(found) + beside, found)
-{{name}}: input[0] came into the model (Net) bad from outside: 12 NaN of 12 float32 values in batch 3
+{{name}}: input[0] came into the model (Net) bad from outside: 12 NaN of 12 float32\
+ values in batch 3
 """
 
 
