@@ -30,13 +30,12 @@ def card_of(report: Report) -> Card:
     shown = report.highlights or Highlights()
     best = report.diagnoses[0] if report.diagnoses else None
     headline = shown.headline or report.verdict
-    rows = shown.rows
-    if not rows and not shown.places:
-        troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
-        rows = troubles if best is None else _seen(best)
+    rows, stands = shown.rows, ""
     steps = shown.steps or (() if best is None else best.next_steps)
     why = "" if best is None else _why(best, headline)
-    rows, stands = _told_once(rows, headline, why)
+    if not rows and not shown.places:
+        troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
+        rows, stands = _told_once(troubles if best is None else _seen(best), headline, why)
     return Card(
         headline=f"{headline} ({stands})" if stands else headline,
         failed=report.failed,
