@@ -371,7 +371,7 @@ def _done(ids: list[list[str]]) -> int | None:
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
-        if place and cut_in_thread(ids[place - 1], ids[place]):
+        if cut_in_thread(ids[place - 1] if place else (), ids[place]):
             continue  # which may be of the way out
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
