@@ -130,7 +130,7 @@ def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
-    none = (*moves, _NONE, _SOURCE, _MORE)
+    none = (*moves, _NONE, _SOURCE, _MORE, _THREAD)
     denied = calm(known) or any(name.startswith(none) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
