@@ -82,6 +82,7 @@ def of_strace(document: Document) -> Iterator[Event]:
             path=about.get("path"),
             errnos=(errno,) if errno else (),
             signal=about.get("signal"),
+            wrote=tuple(processes.get(pid, {}).get("last_words", ())),
             **told_by(row),
             order=order,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
-from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
+from postmortem.diagnose.incident.events import EFFECTS, Event, EventType, wrote
 from postmortem.diagnose.incident.explains import REFUSALS, TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_machine import of_doctor
@@ -42,8 +42,8 @@ class Judged:
     """For each event the index of its report."""
     foreign: Mapping[int, str]
     """Index of a report to why it is of another job."""
-    apart: tuple[int, ...]
-    """Indices of reports that nothing joins with the job."""
+    apart: Mapping[int, str]
+    """Index of a report to why it tells nothing of the job's failure."""
 
 
 def judge(documents: Sequence[Document]) -> Judged:
@@ -61,15 +61,40 @@ def judge(documents: Sequence[Document]) -> Judged:
                 continue
             events.append(event)
             origin.append(index)
-    events, origin = _one_by_one(events, origin)
+    events, origin, apart = _without_survived(*_one_by_one(events, origin), documents)
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked, documents))
-    apart = {origin[index] for index in alone}
-    apart -= {origin[index] for index in range(len(events)) if index not in alone}
+    joined = {origin[index] for index in range(len(events)) if index not in alone}
+    apart |= {origin[index]: "nothing links it to the rest" for index in alone}
+    apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _survived(incident, i, roots)) or roots
-    return Judged(replace(incident, roots=roots), tuple(origin), foreign, tuple(sorted(apart)))
+    return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
+
+
+def _without_survived(
+    events: list[Event], origin: list[int], documents: Sequence[Document]
+) -> tuple[list[Event], list[int], dict[int, str]]:
+    """Return the events without errors that their process wrote, and then ended with 0.
+
+    A log of errors alone tells nothing of what came after: a recording of the process does.
+    """
+    calm = (one for one in documents if one["kind"] == "strace" and one["outcome"] == "healthy")
+    ended = [
+        row for one in calm for row in one["processes"] if (row["exit"] or {}).get("code") == 0
+    ]
+    lines = [line for row in ended for line in row["last_words"]]
+    known = [
+        event.source == "logs"
+        and event.type is EventType.RAISED
+        and not event.ranks
+        and wrote(lines, event.what)
+        for event in events
+    ]
+    apart = {origin[i]: "who wrote its error ended with 0" for i, gone in enumerate(known) if gone}
+    kept = [i for i, gone in enumerate(known) if not gone]
+    return [events[i] for i in kept], [origin[i] for i in kept], apart
 
 
 def _one_by_one(events: list[Event], origin: list[int]) -> tuple[list[Event], list[int]]:
