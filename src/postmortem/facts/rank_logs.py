@@ -254,7 +254,8 @@ class LogExit:
 class RankPid:
     """A process of a rank, as some line names it."""
 
-    rank: int
+    rank: int | None
+    """None for a child of the one program of a log without ranks."""
     pid: int
     host: str | None
     how: str

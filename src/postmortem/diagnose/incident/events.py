@@ -7,7 +7,6 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.records import record
 from postmortem.report.model import Confidence, Evidence
 
-
 _CUT = "…"
 _LEAST_SAID = 24
 """Characters of a line that no other process is taken to have written: a type and more."""

@@ -133,6 +133,8 @@ def same_tensor(cause: Event, effect: Event) -> Confidence | None:
     """Both tell of bad numbers, and not of other tensors or modules than each other."""
     if cause.source == effect.source:
         return None
+    if effect.source == "scan" and not cause.names:  # that a loss is nan is no reason for weights
+        return None
     if cause.names and effect.names:
         if any(a == b or a.startswith(f"{b}.") for a in cause.names for b in effect.names):
             return Confidence.LIKELY

@@ -141,10 +141,11 @@ def of_scan(document: Document) -> Iterator[Event]:
     top = best(document)
     if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
         return  # Inf where it may be meant: masks, a best value so far
+    bad = [t for t in bad if t["nan_count"]] or bad
     names = tuple(str(t["name"]) for t in bad[:_MOST_TENSORS])
     yield Event(
         EventType.NON_FINITE,
-        str(top["title"]),
+        str(document["verdict"]),
         "scan",
         path=str(bad[0]["file"]),
         names=names,

@@ -33,6 +33,9 @@ _OF_KIND = {
 }
 
 
+_ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
+
+
 @record
 class Judged:
     """The incident, and what of the evidence is of another job or joined with nothing."""
@@ -69,7 +72,7 @@ def judge(documents: Sequence[Document]) -> Judged:
     apart |= {origin[index]: "nothing links it to the rest" for index in alone}
     apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
     roots = tuple(index for index in incident.roots if index not in alone)
-    roots = tuple(i for i in roots if not _survived(incident, i, roots)) or roots
+    roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
 
 
@@ -80,7 +83,7 @@ def _without_survived(
 
     A log of errors alone tells nothing of what came after: a recording of the process does.
     """
-    calm = (one for one in documents if one["kind"] == "strace" and one["outcome"] == "healthy")
+    calm = (one for one in documents if one["kind"] == "strace" and one.get("outcome") == "healthy")
     ended = [
         row for one in calm for row in one["processes"] if (row["exit"] or {}).get("code") == 0
     ]
@@ -110,17 +113,26 @@ def _one_by_one(events: list[Event], origin: list[int]) -> tuple[list[Event], li
     return [event for event, _ in found], [index for _, index in found]
 
 
-def _survived(incident: Incident[Event], root: int, roots: Sequence[int]) -> bool:
+def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bool:
     """Return whether a root broke nothing of the job, whose logs tell what did.
 
-    That is a child that died, or a call that failed, of a rank that only lost its peers later.
+    That is a child that died, a call that failed, or a core, of a rank that only lost its peers
+    later; and a process that the kernel ended, which nothing joins with the job.
     """
     event = incident.events[root]
-    if not any(incident.events[one].source == "logs" for one in roots if one != root):
+    told = [incident.events[one] for one in roots if one != root]
+    if not any(one.source == "logs" and one.belongs for one in told):
         return False
-    if not event.role and event.type not in REFUSALS:
+    if event.source == "logs":
+        if any(one.signal or one.pid == event.pid for one in told):  # containers count anew
+            return False
+        return event.type in _ENDED_BY_KERNEL and event.belongs is None and not event.ranks
+    logs = [e for e in incident.events if e.source == "logs"]
+    lost = {rank for e in logs if e.type is EventType.LOST_PEER for rank in e.ranks}
+    crashed = event.type is EventType.CRASHED and lost.issuperset(event.ranks)
+    if not (event.role or event.type in REFUSALS or crashed):
         return False
-    ended = (e for e in incident.events if e.source == "logs" and e.type not in EFFECTS)
+    ended = (e for e in logs if e.type not in EFFECTS)
     return bool(event.ranks) and not any(set(event.ranks) & set(one.ranks) for one in ended)
 
 
