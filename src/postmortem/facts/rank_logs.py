@@ -232,6 +232,11 @@ class LogExit:
         return f"exited with {self.code}" + (f" ({means})" if means else "")
 
     @property
+    def witness(self) -> str:
+        """Who says how it ended."""
+        return {"shell": "the shell", "kubernetes": "Kubernetes"}.get(self.launcher, self.launcher)
+
+    @property
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
         there = f" on {self.host}" if self.host else ""

@@ -95,14 +95,17 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         if of_one:
             how = {None: EventType.EXITED, "SIGKILL": EventType.KILLED}
             kind = how.get(of_one["signal"], EventType.CRASHED)
+            kind = EventType.KILLED_FOR_MEMORY if of_one["memory"] else kind
             signal, code = of_one["signal"], of_one["code"]
-            said = f"killed by {signal}" if signal else f"exited with {code}"
+            how_words = f"killed by {signal}" if signal else f"exited with {code}"
+            said = how_words if of_one["pid"] else said
         return Event(
             kind or EventType.FAILED,
             said,
             "logs",
             pid=of_one.get("pid"),
             signal=of_one.get("signal"),
+            host=of_one.get("host"),
             label=f"the program (pid {of_one['pid']})" if of_one.get("launcher") == RUN else None,
             **told_by(root),
             errnos=tuple(worded(str(root["title"]))),
@@ -141,7 +144,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
 
 def _of_program(document: Document) -> Mapping[str, Any]:
     """Return how the one process without a rank ended that a shell, or a run of ours, names."""
-    ends = (end for end in document.get("exits", ()) if end["rank"] is None and end["pid"])
+    ends = (end for end in document.get("exits", ()) if end["rank"] is None)
     return next((end for end in ends if end["signal"] or end["code"]), {})
 
 

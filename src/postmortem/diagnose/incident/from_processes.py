@@ -119,7 +119,8 @@ def of_hang(document: Document) -> Iterator[Event]:
         one = processes[about["pid"]]
         slow = top["id"] == "rank_slow"
         kind = EventType.SLOW if slow else EventType.STUCK
-        why = top["evidence"][0]["what"] if slow else top["title"]
+        title = str(top["title"]).removeprefix(f"{one['label']}: ")
+        why = top["evidence"][0]["what"] if slow else title
         rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
         yield Event(

@@ -6,7 +6,7 @@ from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
-from postmortem.present.triage.words import VERBS, Document, beside_calm_logs, chain, step_words
+from postmortem.present.triage.words import Document, beside_calm_logs, chain, step_words, verb
 from postmortem.report.model import Confidence
 
 _STEPS_IN_VERDICT = 3
@@ -16,7 +16,7 @@ def short_step(event: Event) -> str:
     """Return a later step in few words, for the verdict."""
     if event.type is EventType.LOST_PEER:
         return f"{event.actor} lost it"
-    return f"{event.actor} {VERBS[event.type].removesuffix(':')}" + (
+    return f"{event.actor} {verb(event).removesuffix(':')}" + (
         f" {clip(event.what, 60)}" if event.type is EventType.RAISED else ""
     )
 

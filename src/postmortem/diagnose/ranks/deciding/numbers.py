@@ -8,13 +8,12 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.wordings import about_numbers
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight
 from postmortem.facts.last_lines import Printed
-from postmortem.knowledge.messages import Wording
 
 _MONITOR = "NumericsError"
-_NOT_FINITE = Wording("numbers-not-finite")
 _FEWEST, _MOST = 2, 4
 _Found = tuple[FirstBad, Flight]
 
@@ -91,7 +90,7 @@ def _printed_first(case: Case) -> Attribution | None:
 
 
 def _about_numbers(raised: Sequence[RankState]) -> bool:
-    return all(_NOT_FINITE.search(f.said.words) for state in raised for f in state.own)
+    return about_numbers(f for state in raised for f in state.own)
 
 
 def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
