@@ -121,7 +121,8 @@ def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bo
     """
     event = incident.events[root]
     told = [incident.events[one] for one in roots if one != root]
-    if not any(one.source == "logs" and one.belongs for one in told):
+    told = [one for one in told if one.source == "logs" and one.belongs]
+    if not told:
         return False
     if event.source == "logs":
         if any(one.signal or one.pid == event.pid for one in told):  # containers count anew

@@ -249,7 +249,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    of_one = end.launcher in ("shell", RUN, "kubernetes", "docker")
+    of_one = end.launcher in ("shell", RUN) or (end.launcher == "kubernetes" and end.memory)
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     parties = tuple(
