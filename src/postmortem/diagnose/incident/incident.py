@@ -83,7 +83,7 @@ def _without_survived(
 
     A log of errors alone tells nothing of what came after: a recording of the process does.
     """
-    calm = (one for one in documents if one["kind"] == "strace" and one.get("outcome") == "healthy")
+    calm = (d for d in documents if d["kind"] == "strace" and d.get("outcome") != "failed")
     ended = [
         row for one in calm for row in one["processes"] if (row["exit"] or {}).get("code") == 0
     ]

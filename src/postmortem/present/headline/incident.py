@@ -57,7 +57,8 @@ def first_step(incident: Incident[Event], root: int) -> str:
 
 def _is_told(step: Event, root: Event) -> bool:
     """Return whether a step adds to the first one: whom else it hit, or how it ended."""
-    return bool(step.ranks or step.label) and (step.type, step.actor) != (root.type, root.actor)
+    same = (step.type, step.ranks or step.actor) == (root.type, root.ranks or root.actor)
+    return bool(step.ranks or step.label) and not same
 
 
 def _undecided(documents: Sequence[Document]) -> str:

@@ -119,6 +119,8 @@ def rank_crashed(blame: Attribution) -> Findings:
         steps = [*known.next_steps, *steps]
     certain = isinstance(crash.memory, HostMemory | MemoryLimit)
     why = ", out of memory" if certain else ""
+    if isinstance(crash.memory, SaidMemory):
+        why = "; a kill for memory is reported"
     yield Finding(
         lead=who,
         title=f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}",
