@@ -60,7 +60,7 @@ def bad_elsewhere(case: Case, raised: Sequence[RankState]) -> bool:
 def _printed_first(case: Case) -> Attribution | None:
     """Return the rank that printed no number at a step at which all others print one.
 
-    Only for an error that is about such numbers, of another rank.
+    Only for an error that is about such numbers, and not of that rank alone.
     """
     raised = [standing for standing in case.all if standing.own]
     if not raised or not _about_numbers(raised):
@@ -76,7 +76,7 @@ def _printed_first(case: Case) -> Attribution | None:
         if len(named) != 1 or any(not one.bad and one.last < first for _, one in rows):
             continue
         state, line = named[0][0], named[0][1].bad
-        if line is None or len(rows) < _FEWEST or any(s.rank == state.rank for s in raised):
+        if line is None or len(rows) < _FEWEST or {s.rank for s in raised} == {state.rank}:
             continue
         party = state.party(f"it was the first to print {line.text.strip()!r}")
         said = [
