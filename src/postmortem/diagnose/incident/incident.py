@@ -84,10 +84,9 @@ def _without_survived(
     A log of errors alone tells nothing of what came after: a recording of the process does.
     """
     calm = (d for d in documents if d["kind"] == "strace" and d.get("outcome") != "failed")
-    ended = [
-        row for one in calm for row in one["processes"] if (row["exit"] or {}).get("code") == 0
-    ]
-    lines = [line for row in ended for line in row["last_words"]]
+    rows = (row for one in calm for row in one.get("processes") or ())
+    ended = (row for row in rows if (row.get("exit") or {}).get("code") == 0)
+    lines = [line for row in ended for line in row.get("last_words", ())]
     known = [
         event.source == "logs"
         and event.type is EventType.RAISED
