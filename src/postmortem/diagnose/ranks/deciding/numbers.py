@@ -101,7 +101,11 @@ def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
         if rank is not None and rank in case.known:
             for one in end.printed:
                 forms.setdefault(one.form, []).append((case.known[rank], one))
-    yield from forms.values()
+    named: dict[str, list[tuple[RankState, Printed]]] = {}
+    for rank, one in case.logs.losses:
+        if rank in case.known:
+            named.setdefault(one.form, []).append((case.known[rank], one))
+    yield from (*forms.values(), *(rows for form, rows in named.items() if form not in forms))
 
 
 def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:
