@@ -5,7 +5,7 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict, overload
+from typing import Any, Literal, NotRequired, TypedDict, overload
 
 from _typeshed import WriteableBuffer
 from numpy.typing import NDArray
@@ -521,7 +521,7 @@ class RawCheck(TypedDict):
     right: int
     wrong: int
     unknown: int
-    examples: list[str]
+    examples: tuple[str, ...]
 
 class RawStrace(TypedDict):
     matches: list[RawFact]
@@ -572,7 +572,7 @@ class RawLine(TypedDict):
     injected: bool
     seconds: str | None
     annotation: str | None
-    agrees: bool
+    agrees: NotRequired[bool]
     """Whether the quick way to the result and the exact one give the same; only for calls."""
 
 def read_strace(
@@ -831,15 +831,6 @@ def read_ranklog(
     `keep` has (text, kind) of the lines that are kept: texts of four bytes or more, and the kinds
     that `KEEPS` in facts/signature.py names.
     """
-
-class RawGpuFrame(TypedDict):
-    """One frame of a GPU's thread."""
-
-    pc: int
-    symbol: str | None
-    offset: int | None
-    places: tuple[tuple[str | None, str | None, int, bool], ...]
-    """(function, file or None, line, inlined), the innermost first; empty: not known."""
 
 class RawGpuGrid(TypedDict):
     """One kernel that was launched."""

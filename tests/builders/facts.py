@@ -23,7 +23,7 @@ from postmortem.facts.crash import (
     Signal,
     earlier_exceptions,
 )
-from postmortem.facts.known_words import KnownWords
+from postmortem.facts.last_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait

@@ -99,7 +99,6 @@ def test_gdb_writes_the_core_where_the_kernel_cannot(tmp_path: Path, kind: str) 
     assert core_pid(crashed.core) == crashed.pid
     check(kind, crashed.core)
     found = analyse(crashed.core, CoreOptions(engine="native", shown=Shown(blocks=False)))
-    assert "snapshot" not in found.verdict
     assert all(diagnosis.id != "snapshot" for diagnosis in found.diagnoses)
 
 

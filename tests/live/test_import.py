@@ -55,7 +55,7 @@ def test_it_is_well() -> None:
 def test_a_folder_without_init_is_told() -> None:
     Path("plain").mkdir()
     verdict = imported("plain", code=0)["verdict"]
-    assert verdict.endswith(f"from the folder {Path.cwd() / 'plain'}, which has no __init__.py")
+    assert str(Path.cwd() / "plain") in verdict
 
 
 def test_the_slow_part_is_named() -> None:
@@ -119,7 +119,7 @@ def test_a_library_that_is_too_old_and_one_that_is_gone(here: Path) -> None:
     gcc("lib.c", "-Wl,--version-script=old.map", "-o", "libhelp.so.1", "-Wl,-soname,libhelp.so.1")
     identity, title = best(imported("ext"))
     assert identity == "import_library_broken"
-    assert "is older than NEW_2.0" in title
+    assert "NEW_2.0" in title
     elsewhere = here / "nvidia" / "help" / "lib"
     elsewhere.mkdir(parents=True)
     Path("libhelp.so.1").rename(elsewhere / "libhelp.so.1")
@@ -202,7 +202,7 @@ def test_a_message_of_any_length_is_told() -> None:
     put("wordy.py", "raise RuntimeError('a ' + 'word ' * 5_000_000)\n")
     id_, title = best(imported("wordy"))
     assert id_ == "import_raised"
-    assert title.startswith("import wordy raises RuntimeError: a word")
+    assert "RuntimeError: a word" in title
 
 
 def test_a_message_that_cannot_be_had_is_none() -> None:

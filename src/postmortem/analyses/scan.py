@@ -7,8 +7,7 @@ from postmortem.diagnose.tensors.series import series
 from postmortem.facts.tensors import Tensors
 from postmortem.present.headline.tensors import headline
 from postmortem.present.tensors.blocks import scan_blocks
-from postmortem.present.tensors.body import scan_body
-from postmortem.present.tensors.card import scan_highlights
+from postmortem.present.tensors.body import scan_body, scan_highlights
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, Progress, scan_checkpoint
 from postmortem.report.model import Outcome, Report, Role
 from postmortem.text import counted, size

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
+from postmortem.diagnose.strace.benign_errors import ASKED_CALLS, ASKED_ERRORS
 from postmortem.diagnose.strace.grouping import grouped, is_failure
-from postmortem.diagnose.strace.queries import ASKED_CALLS, ASKED_ERRORS
 from postmortem.facts.call_query import CallQuery, Query, union
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem

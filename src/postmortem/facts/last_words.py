@@ -22,3 +22,22 @@ class LastWords:
     """All of them, in the order of the logs and of the lines."""
 
     spoken: tuple[Spoken, ...] = ()
+
+
+@record
+class KnownWord:
+    """One known line."""
+
+    signature: str
+    """Its id."""
+    text: str
+    where: str
+    """``"abort message"``, ``"C++ exception"``, ``"Python exception"``."""
+    tid: int | None = None
+
+
+@record
+class KnownWords:
+    """All of them; there is at least one."""
+
+    items: tuple[KnownWord, ...]

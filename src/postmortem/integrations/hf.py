@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from postmortem.integrations.saving import refuse
+from postmortem.monitor.errors import refuse
 from postmortem.monitor.watch import NumericsMonitor
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning.pytorch import Callback
 
-from postmortem.integrations.saving import refuse
+from postmortem.monitor.errors import refuse
 from postmortem.monitor.watch import NumericsMonitor
 
 

@@ -13,14 +13,7 @@ from postmortem.facts.source import Problem
 from postmortem.records import of_row
 
 if TYPE_CHECKING:
-    from postmortem._native import (
-        RawFact,
-        RawGpuCore,
-        RawGpuDevice,
-        RawGpuFocus,
-        RawGpuFrame,
-        RawGpuGrid,
-    )
+    from postmortem._native import RawFact, RawGpuCore, RawGpuDevice, RawGpuFocus, RawGpuGrid
 
 _NAMES = (
     # What `postmortem run` asks for, and what the driver takes by itself: core_TIME_HOST_PID.
@@ -175,7 +168,7 @@ def _kernel(row: RawGpuGrid) -> gpu_core.GpuKernel:
     )
 
 
-def _frames(rows: Sequence[RawGpuFrame]) -> tuple[gpu_core.GpuFrame, ...]:
+def _frames(rows: Sequence[RawFact]) -> tuple[gpu_core.GpuFrame, ...]:
     return tuple(
         gpu_core.GpuFrame(
             row["pc"],

@@ -8,7 +8,7 @@ any can match at all (`literals.txt`, a millisecond); only those that can are re
 from collections.abc import Iterable
 from pathlib import Path
 
-from postmortem.facts.known_words import KnownWord, KnownWords
+from postmortem.facts.last_words import KnownWord, KnownWords
 from postmortem.facts.signature import Signature
 
 TABLE = Path(__file__).parent.parent / "knowledge" / "messages" / "literals.txt"

@@ -62,7 +62,7 @@ def test_hang_over_all_nodes_of_a_job(cluster: Cluster, tmp_path: Path) -> None:
         assert sorted(one["processes"] for one in found["standing"]) == [1, 5]
         odd = [one for one in found["diagnoses"] if one["id"] == "odd_ranks"]
         assert len(odd) == 1
-        assert "rank 4 on h2" in odd[0]["title"]
+        assert (odd[0]["about"]["rank"], odd[0]["about"]["host"]) == (4, "h2")
         found = document(cluster.start(*words, "net", "--no-torch", "--no-speed"), 0)
         assert found["nodes_answered"] == 3
         assert found["diagnoses"] == []

@@ -64,11 +64,9 @@ def test_an_all_reduce_is_the_last_stage(hosts: Hosts) -> None:
     found = document(started[0], 0, 110)
     assert [one["stage"] for one in found["collectives"]] == ["done", "done"]
     assert all(len(one["seconds"]) == 4 for one in found["collectives"])
-    assert found["verdict"].endswith("an all-reduce by gloo works too")
     if not any(node["gpu"] for node in found["nodes"]):
         last = found["stages"][-1]
         assert (last["name"], last["outcome"]) == ("nccl", "skipped")
-        assert "NCCL was not run" in last["detail"]
     ended(started[1])
     assert net.listening() == []
 
@@ -79,7 +77,7 @@ def test_the_host_name_is_127_0_1_1(hosts: Hosts) -> None:
     found = judged(net, 1, hosts={2: debian})
     assert ids(found) == ["own_name_is_loopback"]
     first = found["diagnoses"][0]
-    assert "node 2 (h2)" in first["title"]
+    assert about(found)["host"] == "h2"
     assert first["confidence"] == "certain"
     assert first["next_steps"][0].startswith("export GLOO_SOCKET_IFNAME=e0")
 
@@ -110,8 +108,8 @@ def test_the_wrong_interface(hosts: Hosts) -> None:
     )
     found = judged(net, 1, env={2: {"NCCL_SOCKET_IFNAME": "mgmt"}})
     assert ids(found)[0] == "wrong_interface"
+    assert about(found) == {"host": "h2", "path": "mgmt"}
     first = found["diagnoses"][0]
-    assert "NCCL on node 2 (h2) takes mgmt" in first["title"]
     assert "export NCCL_SOCKET_IFNAME=e0" in first["next_steps"]
     assert all(one["role"] == "cascade" for one in found["diagnoses"][1:])
 
@@ -231,12 +229,12 @@ def test_one_of_many(hosts: Hosts, fault: str, count: int) -> None:
     assert found["rounds"] == math.ceil(math.log2(count))
     assert ids(found) == ["pairs_fail"]
     if fault == "node":
-        assert found["verdict"] == "node 37 (h37) cannot talk with the others"
+        assert about(found) == {"host": "h37"}
         assert any("--exclude=h37" in step for step in found["diagnoses"][0]["next_steps"])
     else:
-        assert found["verdict"] == "node 11 (h11) and node 20 (h20) cannot talk with each other"
         assert found["probes"]["tried"] == count * (count - 1)
-        assert len(found["probes"]["failed"]) == 2
+        failed = {(one["source"], one["target"]) for one in found["probes"]["failed"]}
+        assert failed == {(11, 20), (20, 11)}
     for child in started.values():
         child.wait(60)
     assert net.listening() == []

@@ -1,56 +1,50 @@
-"""The border: what read_core() gives is what _native.pyi promises, key by key."""
+"""The border: what the extension gives is what `_native.pyi` promises.
+
+Each value that any test of this folder's parent has made is compared with the stub, field by
+field (`builders.border`). Here: that nothing of the stub is left out of that.
+"""
 
 import ast
-from pathlib import Path
+import typing
+from typing import Any
 
 import pytest
 
-import postmortem
-from builders import elf
+from builders import border
+from postmortem import _native
+
+GIVEN = {"RawQuery"}
+"""Rows that are given, not returned: mypy compares them."""
 
 
-def promised() -> dict[str, set[str]]:
-    """Return the keys of each TypedDict in the stub."""
-    stub = Path(postmortem.__file__).with_name("_native.pyi").read_text()
-    return {
-        node.name: {
-            row.target.id
-            for row in node.body
-            if isinstance(row, ast.AnnAssign) and isinstance(row.target, ast.Name)
-        }
-        for node in ast.parse(stub).body
-        if isinstance(node, ast.ClassDef)
+def test_every_row_of_the_stub_is_compared() -> None:
+    rows = {name for name, one in border.stub().items() if typing.is_typeddict(one)}
+    compared = {row for hint in border.returned().values() for row in border.rows_in(hint)}
+    assert rows == compared | GIVEN
+
+
+def test_the_stub_names_what_the_extension_has() -> None:
+    body = ast.parse(border.STUB.read_text(encoding="utf-8")).body
+    named = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    named |= {
+        node.target.id
+        for node in body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
+    assert named == {name for name in vars(_native) if not name.startswith("_")}
 
 
-@pytest.fixture
-def given(read, tmp_path):
-    """Return one row of each kind, from a core that has them all."""
-    base = 0x7F0000000000
-    library = elf.ElfBuilder(build_id=bytes(20)).build()
-    core = elf.CoreBuilder().thread(1, 11, pc=base + 64).process(1).siginfo(11, 1, address=8)
-    core.files([(base, base + 0x1000, 0, b"/nowhere/libx.so")])
-    core.segment(base, library, elf.PF_R | elf.PF_X, memsz=0x1000)
-    core.raw_note(b"\xff" * 24)
-    report = read(core)
-    return {
-        "RawCore": report,
-        "RawThread": report["threads"][0],
-        "RawModule": report["modules"][0],
-        "RawSignal": report["signal"],
-        "RawProblem": report["problems"][0],
-        "RawFrame": report["threads"][0]["frames"][0],
-        "RawAddress": report["pc"],
-        "RawInstruction": report["instruction"],
-    }
-
-
-KINDS = (
-    *("RawCore", "RawThread", "RawModule", "RawSignal", "RawProblem"),
-    *("RawFrame", "RawAddress", "RawInstruction"),
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ({"where": "a", "what": "b"}, "RawProblem"),
+        ({"where": "a", "what": "b", "remedy": 3}, "RawProblem"),
+        ({"where": "a", "what": "b", "remedy": None, "more": 1}, "RawProblem"),
+        ([{"where": "a"}], "RawProblem"),
+        ({"file": None, "line": True, "function": "f"}, "RawTracebackLine"),
+    ],
+    ids=["missing", "type", "unknown", "list", "bool"],
 )
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_keys(given, name):
-    assert set(given[name]) == promised()[name]
+def test_a_row_that_differs_is_refused(value: Any, hint: str) -> None:
+    with pytest.raises(border.Unlike):
+        border.compare(value, border.stub()[hint], "here")

@@ -3,15 +3,11 @@
 import pytest
 
 from postmortem.diagnose.strace.nameservers import answer, answer_words, asked_names
-from postmortem.diagnose.strace.stderr_errors import (
-    last_said,
-    not_found,
-    spoken_errors,
-    spoken_failure,
-)
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line, spoken_errors, spoken_failure
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import NameMessage, Recording
 from postmortem.facts.syscalls import LastFailure, SystemCalls, Task
+from postmortem.knowledge.stderr_text import program_not_found
 
 
 def spoke(*words: str, failures: tuple[LastFailure, ...] = ()) -> Task:
@@ -96,8 +92,8 @@ def test_a_file_is_known_by_its_name(words: tuple[str, ...], found: bool) -> Non
 
 def test_the_last_line_is_put_together_where_it_was_written_in_pieces() -> None:
     task = spoke("cp: failed to clone 'a…\n", ": Invalid cross-device link", "\n")
-    assert last_said(task) == "cp: failed to clone 'a…: Invalid cross-device link"
-    assert last_said(spoke("\n", " \n")) is None
+    assert last_stderr_line(task) == "cp: failed to clone 'a…: Invalid cross-device link"
+    assert last_stderr_line(spoke("\n", " \n")) is None
 
 
 HEADER = "\\352\\274\\{flags}\\0\\1\\0\\{count}\\0\\0\\0\\0\\7storage\\7cluster\\0\\0\\1\\0\\1"
@@ -143,7 +139,7 @@ def test_answers_of_name_servers(messages: tuple[tuple[bool, str], ...], code: s
 
 
 def test_words_of_which_nothing_was_recorded_are_none() -> None:
-    assert last_said(spoke("…", "…\n")) is None  # strace -s 0
+    assert last_stderr_line(spoke("…", "…\n")) is None  # strace -s 0
 
 
 @pytest.mark.parametrize(
@@ -162,7 +158,7 @@ def test_words_of_which_nothing_was_recorded_are_none() -> None:
     ],
 )
 def test_frames_and_frills_are_not_the_last_line(words: str, said: str) -> None:
-    assert (last_said(spoke(words)) or "").startswith(said)
+    assert (last_stderr_line(spoke(words)) or "").startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +173,7 @@ def test_frames_and_frills_are_not_the_last_line(words: str, said: str) -> None:
     ],
 )
 def test_what_a_shell_did_not_find(words: tuple[str, ...], name: str | None) -> None:
-    assert not_found(spoke(*words)) == name
+    assert program_not_found("".join(words)) == name
 
 
 def test_names_of_exceptions_tell_only_where_they_are_asked_for() -> None:

@@ -16,7 +16,7 @@ from postmortem.facts.crash import (
     Signal,
     earlier_exceptions,
 )
-from postmortem.facts.known_words import KnownWords
+from postmortem.facts.last_words import KnownWords
 from postmortem.facts.memory import BinaryFacts, Module
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem

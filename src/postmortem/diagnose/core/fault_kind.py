@@ -13,7 +13,6 @@ from postmortem.diagnose.core.pointers import (
     lost_stack_pointer,
     pointer_value,
 )
-from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stack_end import is_stack_overflow
 from postmortem.diagnose.names import bare
 from postmortem.facts.crash import CRASH_SIGNALS, Fault, Signal
@@ -345,3 +344,13 @@ def _break_of_aarch64(fault: Fault | None) -> FaultKind:
 def _jumped_to_data(pc: Address) -> bool:
     """Return whether code ran in memory that is executable but holds no module (heap, stack)."""
     return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")
+
+
+_SENDING = (62, 129, 200, 234, 297)
+"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64, whose threads keep the number
+of the call that they are in as `orig_rax`."""
+
+
+def is_sending(thread: Thread | None) -> bool:
+    """Return whether a thread was in kill() or its like; False too where registers do not tell."""
+    return thread is not None and thread.register("orig_rax") in _SENDING

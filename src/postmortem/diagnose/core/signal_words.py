@@ -4,7 +4,8 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import access_words, place_words
 from postmortem.diagnose.core.stacks import is_signal_frame
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.process import Process
+from postmortem.facts.memory import Modules
+from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Threads
 
 _ARITHMETIC = {
@@ -159,3 +160,12 @@ def _shown(instruction: Instruction | None) -> str:
     if instruction is None or not instruction.code:
         return ""
     return f" ({instruction.text or ' '.join(f'{byte:02x}' for byte in instruction.code[:4])} …)"
+
+
+def saved_by(core: CoreFile, modules: Modules) -> str:
+    """Return the name of the program that saved the core: ``"gcore"``, ``"createdump"``."""
+    if core.origin == "gcore":
+        return "gcore"
+    # Its notes have no mark of its own; no other tool has a reason to write cores of .NET.
+    is_dotnet = any(module.path.endswith("/libcoreclr.so") for module in modules)
+    return "createdump" if is_dotnet else "a tool"

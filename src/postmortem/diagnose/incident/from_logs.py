@@ -6,9 +6,9 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
-from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.facts.rank_logs import RUN
 from postmortem.knowledge.messages import Wording
+from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
@@ -70,7 +70,7 @@ def of_logs(document: Document) -> Iterator[Event]:
             pid=own["pid"] if own else None,
             label=str(row["label"]) if row["rank"] is None else None,
             children=_lost_by(document, row["rank"]),
-            errnos=tuple(worded(why)),
+            errnos=tuple(errnos_in_text(why)),
             confidence=Confidence.LIKELY,
             evidence=(Evidence(f"{row['file']}:{row['line']}", why),),
             belongs=True,
@@ -116,7 +116,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         label=None if ranks else str(found["label"]),
         children=_lost_by(document, rank),
         signal=signal if kind is not EventType.RAISED else None,
-        errnos=tuple(worded(f"{what} {_said(document, found)}")),
+        errnos=tuple(errnos_in_text(f"{what} {_said(document, found)}")),
         confidence=Confidence(found["confidence"]),
         evidence=(Evidence(f"{found['file']}:{found['line']}", what),),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
@@ -145,7 +145,7 @@ def _of_nobody(document: Document, root: Mapping[str, Any], kind: EventType | No
         host=end.get("host"),
         label=f"the program (pid {pid})" if end.get("launcher") == RUN else None,
         **told_by(root),
-        errnos=tuple(worded(str(root["title"]))),
+        errnos=tuple(errnos_in_text(" ".join(str(row["what"]) for row in root["evidence"]))),
         belongs=True,
     )
 

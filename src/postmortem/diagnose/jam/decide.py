@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from postmortem.diagnose.jam.findings import Findings
 from postmortem.diagnose.jam.graph import Graph
 from postmortem.diagnose.jam.jam import Jam, Sign, Unended
-from postmortem.diagnose.jam.job import Job
+from postmortem.diagnose.jam.job import Job, sign_of_hang
 from postmortem.diagnose.jam.lag import leave_out_lagging
 from postmortem.diagnose.jam.mismatch import mismatches
-from postmortem.diagnose.jam.sign import sign_of_hang
 from postmortem.diagnose.jam.stuck import came_late, never_came
 from postmortem.diagnose.jam.undumped import Undumped
 from postmortem.diagnose.jam.unended import ending_ops, ends, operations_that_do_not_end, rings

@@ -3,7 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.jam.calls import Call, Group, Kind
+from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.unnoted import failed_calls
 from postmortem.facts.flight_recorder import Recorder
 
@@ -254,3 +256,23 @@ class Job:
                     mine = group.place[rank]
                     pairs[group.words] |= {(mine, kind.peer), (kind.peer, mine)}
         return dict(pairs)
+
+
+def sign_of_hang(job: Job, timed_out: str | None) -> tuple[Sign, str]:
+    """Return whether anything shows that the job hung, and what, in words."""
+    if timed_out is not None:
+        return Sign.SEEN, timed_out
+    if job.failed:
+        return Sign.SEEN, f"a call of rank {job.failed[0]} was given up"
+    ages: dict[int, float] = {}
+    for rank, one in job.recorders.items():
+        newest = max(one.created, default=0) / 1e9
+        if newest and one.written is not None and one.written >= newest:
+            ages[rank] = one.written - newest
+    if not ages:
+        return Sign.UNKNOWN, "the dumps do not tell when they were written"
+    oldest = max(ages, key=lambda rank: (ages[rank], -rank))
+    seconds = f"{ages[oldest]:,.0f} s"
+    if ages[oldest] >= thresholds.STILL_SECONDS:
+        return Sign.SEEN, f"the dump of rank {oldest} was written {seconds} after its newest call"
+    return Sign.AGAINST, f"all dumps were written at most {seconds} after their newest call"

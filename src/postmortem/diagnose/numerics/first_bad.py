@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from postmortem.diagnose.numerics.last_clean import clean_batch, weight_hint
 from postmortem.diagnose.numerics.near_edge import near_the_edge
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Cell, CellKind, Frame, Note, Numbers, Phase
@@ -298,3 +297,34 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         yield weight_hint(frame.batch, clean_batch(frame.module, cell.name, before))
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
+
+
+def clean_batch(module: str, cell: str, before: Sequence[Frame]) -> int | None:
+    """Return the last batch in which a weight of a module was read and held neither NaN nor Inf."""
+    for frame in reversed(before):
+        if frame.module != module:
+            continue
+        for one in frame.cells:
+            named = one.kind is CellKind.WEIGHT and one.name == cell
+            if named and one.numbers is not None and one.numbers.is_finite:
+                return frame.batch
+    return None
+
+
+def weight_hint(batch: int, clean: int | None) -> str:
+    """Return when a weight became bad that is bad in `batch` and was `clean` in that one before."""
+    if clean == batch:
+        return "it was clean earlier in this batch: something wrote to it while the batch ran"
+    if clean is not None and clean == batch - 1:
+        return "it became bad after the batch before: as a rule by the step of the optimizer"
+    if clean is not None:
+        return (
+            f"it was clean in batch {clean}, and was not looked at since: as a rule a step of the "
+            "optimizer made it bad"
+        )
+    if batch == 0:
+        return "it was bad when training began: scan the checkpoint that was loaded"
+    return (
+        "nothing shows it clean before: it was bad in the checkpoint that was loaded (scan it), or "
+        "was written to since, as a rule by a step of the optimizer"
+    )

@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Protocol
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.knowledge.lookup import load_table
@@ -119,3 +118,16 @@ def _tables() -> dict[tuple[str, str], dict[str, str]]:
 def kernel_table(group: FailedCalls) -> dict[str, str] | None:
     """Return which table of the kernel is full and its setting, where an errno means that."""
     return _tables().get((group.syscalls[0], group.errno))
+
+
+# They answer a question by their status.
+ANSWERING = frozenset({
+    "grep", "egrep", "fgrep", "test", "[", "diff", "cmp", "which", "pgrep", "expr", "false",
+    "getent", "lsmod", "mountpoint", "systemctl", "type",
+})  # fmt: skip
+"""Programs that exit with 1 where nothing failed."""
+
+
+def who(pid: int) -> str:
+    """Return ``"pid 7"``; a log of one task alone does not tell its number."""
+    return f"pid {pid}" if pid else "the process"

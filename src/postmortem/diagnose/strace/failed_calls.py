@@ -13,6 +13,7 @@ from postmortem.diagnose.strace.calls import (
     quoted,
     shortened,
     times,
+    who,
 )
 from postmortem.diagnose.strace.peers import (
     cite_connection,
@@ -23,7 +24,6 @@ from postmortem.diagnose.strace.peers import (
 )
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.knowledge.lookup import lines_of

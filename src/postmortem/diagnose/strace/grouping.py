@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from postmortem.diagnose.strace.queries import SHOWN_ERRORS
+from postmortem.diagnose.strace.benign_errors import SHOWN_ERRORS
 from postmortem.facts.syscalls import FailedCalls, Match
 
 

@@ -1,9 +1,8 @@
 """What processes asked name servers, and what these answered (RFC 1035)."""
 
 from postmortem.diagnose.strace.arguments import member
-from postmortem.diagnose.strace.calls import cite, where
+from postmortem.diagnose.strace.calls import cite, where, who
 from postmortem.diagnose.strace.peers import name_servers
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.patterns import Pattern
 from postmortem.records import record

@@ -1,8 +1,7 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
 from postmortem.diagnose.strace.arguments import member
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import Connection
 from postmortem.facts.syscalls import FailedCalls, Match

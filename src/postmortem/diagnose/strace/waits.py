@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.syscalls import Awaited, Task
 from postmortem.report.model import Evidence
 

@@ -2,7 +2,7 @@
 
 import shlex
 
-from postmortem.diagnose.core.saved_by import saved_by
+from postmortem.diagnose.core.signal_words import saved_by
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import Process, SlimSource

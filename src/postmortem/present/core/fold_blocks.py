@@ -8,10 +8,11 @@ from postmortem.diagnose.stacks.fold import Fold, FoldedCore, diagnosis_of, firs
 from postmortem.errors import EvidenceError
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.source import Problem, Source
-from postmortem.present.core.fold_body import fold_body
 from postmortem.present.headline.cores import headline
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
 from postmortem.report.card import Highlights
+from postmortem.report.contract import fill
+from postmortem.report.contract.cores import Cores, Crash
 from postmortem.report.model import Report, ordered
 from postmortem.text import counted, some
 
@@ -133,3 +134,29 @@ def no_core(named: Sequence[Path], problems: Sequence[Problem]) -> EvidenceError
     hint = next((problem.remedy for problem in problems if problem.remedy), None)
     what = f"no core could be read ({told}{more})" if told else "there is no core"
     return EvidenceError(", ".join(map(str, named[:3])), what, hint=hint)
+
+
+def fold_body(found: Sequence[Fold], unread: int) -> dict[str, object]:
+    """Return the fields of the report on many cores as plain JSON values."""
+    return fill(
+        Cores,
+        first=first_of(found).path,
+        signatures=[_crash(fold, rest_of(fold, found)) for fold in found],
+        cores_read=sum(len(fold.cores) for fold in found),
+        cores_unread=unread,
+    )
+
+
+def _crash(fold: Fold, same_as: Fold | None) -> dict[str, object]:
+    diagnosis = fold.example.diagnosis
+    return fill(
+        Crash,
+        fold,
+        count=len(fold.cores),
+        likely_same_as=None if same_as is None else same_as.hash,
+        verdict=fold.example.verdict,
+        diagnosis=None if diagnosis is None else diagnosis.id,
+        example=fold.example.path,
+        first=fold.first.path,
+        newest=fold.newest.path,
+    )

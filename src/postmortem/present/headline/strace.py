@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
-from postmortem.diagnose.strace.stderr_errors import last_said
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscalls import SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
 from postmortem.present.strace.view import Found, StraceView
@@ -122,7 +122,7 @@ def _half_written(view: StraceView) -> str | None:
 
 def _last_line(task: Task) -> list[str]:
     """What a process said last, where nothing else tells why it ended."""
-    line = last_said(task)
+    line = last_stderr_line(task)
     return [] if line is None else [f"it said: {clip(line, 80)}"]
 
 

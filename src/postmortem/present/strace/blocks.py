@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import who
 from postmortem.facts.syscall_logs import FROM_OUTSIDE
 from postmortem.facts.syscalls import FailedCalls, Match, Task
 from postmortem.present.strace.places import shared_prefix

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import who
 from postmortem.facts.syscalls import FailedCalls
 from postmortem.patterns import Pattern
 from postmortem.present.headline.by_cause import not_written

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument, flags, number
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import who
 from postmortem.facts.syscalls import Awaited, Blocked, SystemCalls, Task
 from postmortem.patterns import Pattern
 from postmortem.records import record

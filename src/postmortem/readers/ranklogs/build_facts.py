@@ -15,7 +15,7 @@ from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.answers import went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import nan_since
-from postmortem.readers.ranklogs.demux import Demuxer, Traceback
+from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.exits import exits_of
@@ -39,6 +39,7 @@ from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
+from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace

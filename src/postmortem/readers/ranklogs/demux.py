@@ -22,135 +22,22 @@ from postmortem.readers.ranklogs.lines import (
     surely_exception,
     with_head,
 )
-from postmortem.records import record
+from postmortem.readers.ranklogs.traceback import Building, Traceback
 
 _MOST_OPEN = 4096
-_OF_THREAD = "_bootstrap_inner"
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
-_WRAPPED = Pattern(r"^ ?[a-z].{40}")
-"""How the rest of a line goes on that a console has broken."""
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
-_MOST_FRAMES = 1000
-"""Of exceptions that are raised again and again in one traceback."""
 _MOST_CALLERS = 64
 """Of one place in a program that are compared."""
-
-
-@record
-class Traceback:
-    """One traceback, whole or in part."""
-
-    kind: str
-    said: ExceptionText
-    frames: tuple[LogFrame, ...]
-    causes: tuple[ExceptionText, ...]
-    parts: tuple[ExceptionText, ...]
-    text: str
-    begin: int
-    line: int
-    ordinal: int
-    remote: str = ""
-    """What Ray says of the process that raised, if it was another one."""
-    rank: int | None = None
-    """The rank that raised, where another one quotes its traceback."""
-
-
-class _Building:
-    """A traceback as its lines come."""
-
-    def __init__(self, kind: str, line: Line, *, group: bool = False) -> None:
-        self.kind = kind
-        self.begin = line.number
-        self.frames: list[LogFrame] = []
-        self.framed = line.margin
-        self.rank = line.rank
-        self.outer: _Building | None = None
-        self.remote = ""
-        """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
-        self.lines = [line.text] if line.text else []
-        self.causes: list[ExceptionText] = []
-        self.parts: list[ExceptionText] = []
-        self.group = group
-        self.at = 0
-        """Where its frames lead, in a tree of all calls."""
-        self.serial = 0
-        self.cause_frames: list[LogFrame] = []
-        """Of the exception that it was raised from."""
-        self.said: ExceptionText | None = None
-        self.line = line.number
-        self.ordinal = line.ordinal
-        self.syntax = False
-        self.width = 0
-        """Of the console that broke its message into lines; 0 where none did."""
-
-    def take(self, line: Line) -> None:
-        self.lines.append(line.text)
-        self.line, self.ordinal = line.number, line.ordinal
-        if line.shape is Shape.FRAME and line.file is not None:
-            if not self.frames and line.function == _OF_THREAD and self.kind == "exception":
-                self.kind = "thread"  # the line that names it may stand above another traceback
-            self.frames.append(LogFrame(line.file, line.at, line.function))
-        elif line.shape is Shape.CODE and self.frames and self.frames[-1].code is None:
-            last = self.frames.pop()
-            self.frames.append(LogFrame(last.file, last.line, last.function, line.text.strip()))
-
-    def end(self, line: Line) -> None:
-        assert line.exception is not None
-        self.lines.append(line.text)
-        self.line, self.ordinal = line.number, line.ordinal
-        self.said = ExceptionText(line.exception, line.message)
-        again = bool(self.causes) and self.causes[-1] == self.said
-        if again and len(self.frames) + len(self.cause_frames) <= _MOST_FRAMES:
-            # A pool's process raised it, and it is raised once more where its result was asked for.
-            self.frames += self.cause_frames
-
-    def lengthen(self, line: Line) -> None:
-        assert self.said is not None
-        if _WRAPPED.match(line.text) and len(self.lines[-1]) in (len(line.text), self.width):
-            self.width = len(self.lines[-1])  # of a console that breaks lines: PowerShell
-        gap = "" if self.width and len(self.lines[-1]) == self.width else "\n"
-        self.lines.append(line.text)
-        self.ordinal = line.ordinal
-        message = f"{self.said.message}{gap}{line.text}".lstrip()
-        self.said = ExceptionText(self.said.exception, message if self.width else message.rstrip())
-
-    def began_with(self, origin: _Building) -> None:
-        """Take the traceback of another process that the message quotes (torch/_utils.py)."""
-        assert self.said is not None
-        assert origin.said is not None
-        self.lines += ["", *origin.lines]
-        self.line, self.ordinal = origin.line, origin.ordinal
-        self.frames += origin.frames
-        self.causes = [*origin.causes, origin.said, *self.causes]
-        if self.remote:  # what Ray makes of an error is the error itself, and who raised it
-            self.said, self.causes = origin.said, origin.causes
-            return
-        self.said = ExceptionText(self.said.exception, f"{self.said.message}\n{origin.said.words}")
-
-    def done(self) -> Traceback:
-        said = self.said or ExceptionText("", "")
-        return Traceback(
-            self.kind,
-            said,
-            tuple(self.frames),
-            tuple(self.causes),
-            tuple(self.parts),
-            "\n".join(self.lines),
-            self.begin,
-            self.line,
-            self.ordinal,
-            self.remote,
-            self.rank,
-        )
 
 
 class Demuxer:
     """Takes the lines of one writer, in order, and gives its tracebacks."""
 
     def __init__(self) -> None:
-        self._open: dict[int, _Building] = {}
+        self._open: dict[int, Building] = {}
         self._begun = 0
         self._framed = 0
         """How many of the open ones have frames."""
@@ -158,14 +45,14 @@ class Demuxer:
         """A tree: from a node, 0 the outermost, by a place that it calls to the next node."""
         self._standing: dict[int, list[int]] = defaultdict(list)
         """Open tracebacks by their node, as heaps; those that have moved on are left in them."""
-        self._done: list[_Building] = []
-        self._last: _Building | None = None
+        self._done: list[Building] = []
+        self._last: Building | None = None
         self._kind = "exception"
         self._cause: list[ExceptionText] = []
         self._cause_frames: list[LogFrame] = []
-        self._before: _Building | None = None
+        self._before: Building | None = None
         self._between: list[str] = []
-        self._group: _Building | None = None
+        self._group: Building | None = None
         self._message = 0
         self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
         """The nodes below which others have shown a place."""
@@ -211,7 +98,7 @@ class Demuxer:
     def _begin(self, line: Line) -> None:
         if len(self._open) >= _MOST_OPEN:
             self._close(next(iter(self._open.values())))
-        building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
+        building = Building(self._kind, line, group=line.shape is Shape.GROUP)
         building.causes, self._cause = self._cause, []
         building.cause_frames, self._cause_frames = self._cause_frames, []
         if self._before is not None:
@@ -226,7 +113,7 @@ class Demuxer:
         self._add(building)
         self._message = 0
 
-    def _quotes(self, last: _Building, line: Line) -> bool:
+    def _quotes(self, last: Building, line: Line) -> bool:
         """Return whether a traceback is quoted by the message of the last one: it came first.
 
         PyTorch says so in its head; others end their message of one line with a colon.
@@ -237,24 +124,24 @@ class Demuxer:
         goes_on = line.ordinal <= last.ordinal + 2 and said.endswith(":") and "\n" not in said
         return line.text.startswith("Original Traceback") or goes_on
 
-    def _add(self, building: _Building) -> None:
+    def _add(self, building: Building) -> None:
         self._begun += 1
         building.serial = self._begun
         self._open[building.serial] = building
         heappush(self._standing[0], building.serial)
         self._last = building
 
-    def _close(self, building: _Building) -> None:
+    def _close(self, building: Building) -> None:
         del self._open[building.serial]
         self._framed -= bool(building.frames)
 
-    def _is_open(self, building: _Building | None) -> bool:
+    def _is_open(self, building: Building | None) -> bool:
         return building is not None and building.serial in self._open
 
-    def _newest(self) -> _Building:
+    def _newest(self) -> Building:
         return next(reversed(self._open.values()))
 
-    def _first_at(self, node: int) -> _Building | None:
+    def _first_at(self, node: int) -> Building | None:
         """Return the open traceback that begins first of those whose frames lead to a node."""
         heap = self._standing.get(node, [])
         while heap:
@@ -264,7 +151,7 @@ class Demuxer:
             heappop(heap)
         return None
 
-    def _first_of(self, nodes: Iterable[int]) -> _Building | None:
+    def _first_of(self, nodes: Iterable[int]) -> Building | None:
         there = [building for node in nodes if (building := self._first_at(node)) is not None]
         return min(there, key=lambda building: building.serial, default=None)
 
@@ -291,7 +178,7 @@ class Demuxer:
             first = building.frames[0]
             self._first_seen.add((first.file, first.line))
 
-    def _taker(self, line: Line) -> _Building:
+    def _taker(self, line: Line) -> Building:
         """Return the open traceback that a frame goes on with."""
         if len(self._open) == 1:
             return self._newest()
@@ -346,7 +233,7 @@ class Demuxer:
             # ray/exceptions.py: the remote process's frames and error follow, without a head; they
             # may be those of another such error.
             carrier.remote = line.message
-            inner = _Building(building.kind, line)
+            inner = Building(building.kind, line)
             inner.lines, inner.outer = [], carrier
             self._add(inner)
             self._message = 0

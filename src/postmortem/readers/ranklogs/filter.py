@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.readers.ranklogs.demux import Traceback
 from postmortem.readers.ranklogs.rows import KeptRegion
+from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.records import replace
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "distributed/launch.py")

@@ -2,7 +2,7 @@
 
 This is the one place for a field. A fact whose fields are all told is its own shape; a `Shape` says
 where a report differs from its fact, or has none. `fill` makes the object out of attributes of the
-same names; `python -m postmortem.report.contract` writes schema.json and the tables of
+same names; `docs/make_schema.py` writes schema.json and the tables of
 docs/report-schema.md from the same classes.
 
 Types are the few that JSON needs: ``str``, ``int``, ``float``, ``bool``, ``list[X]``,

@@ -4,8 +4,7 @@ from typing import Any
 
 from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash
 from postmortem.facts.source import Source
-from postmortem.present.core.fold_blocks import fold_blocks
-from postmortem.present.core.fold_body import fold_body
+from postmortem.present.core.fold_blocks import fold_blocks, fold_body
 from postmortem.present.headline.cores import headline as fold_verdict
 from postmortem.records import replace
 from postmortem.report.blocks import KeyValues, Table

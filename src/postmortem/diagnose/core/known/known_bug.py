@@ -18,7 +18,7 @@ from postmortem.facts.crash import (
     FatalPythonError,
     Signal,
 )
-from postmortem.facts.known_words import KnownWords
+from postmortem.facts.last_words import KnownWords
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.facts.versions import Versions

@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.facts.known_words import KnownWords
+from postmortem.facts.last_words import KnownWords
 from postmortem.text import first_sentence
 
 

@@ -15,12 +15,11 @@ from postmortem import thresholds
 from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
-from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_kind import FaultKind, is_sending
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.recursion import recursion
-from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stacks import handler_index, place, site
 from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule

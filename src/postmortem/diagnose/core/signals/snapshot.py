@@ -14,7 +14,7 @@ What to do
 from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.saved_by import saved_by
+from postmortem.diagnose.core.signal_words import saved_by
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from postmortem import thresholds
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import ProcessEnded, ThreadDied
-from postmortem.diagnose.ranks.deciding.batch_jobs import jobs_failed
+from postmortem.diagnose.ranks.batch_jobs import last_run
+from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, ThreadDied
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
@@ -79,6 +80,22 @@ class LogEvent:
 
 
 _ORDER = {kind: place for place, kind in enumerate(Kind)}
+
+
+_MOST_JOBS = 3
+
+
+def jobs_failed(case: Case) -> Attribution | None:
+    """Return the jobs of the last run that came to no good end; those that are held come first."""
+    bad = [job for job in last_run(case.logs.jobs) if job.failed]
+    if not bad:
+        return None
+    bad.sort(key=lambda job: (not job.open, not job.held, not job.why, job.line))
+    evidence = tuple(
+        (f"{job.file}:{job.hold_line or job.line}", clip(f"job {job.id} {job.said}", 300))
+        for job in bad[:_MOST_JOBS]
+    )
+    return Attribution(JobsFailed(tuple(bad)), evidence=evidence)
 
 
 def events(case: Case) -> tuple[LogEvent, ...]:

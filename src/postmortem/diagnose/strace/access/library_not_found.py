@@ -14,9 +14,8 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.diagnose.strace.severity import Weight, weigh_fate
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.text import counted, shell_word

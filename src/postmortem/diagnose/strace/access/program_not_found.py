@@ -15,12 +15,11 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.diagnose.strace.severity import weigh_fate
-from postmortem.diagnose.strace.stderr_errors import not_found
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.knowledge import stderr_text
 from postmortem.text import counted, shell_word
 
 _LOOKS = (
@@ -54,7 +53,7 @@ def _said(logs: Logs, known: set[str]) -> Findings:
     """Yield programs for which shells only looked: they run what they found."""
     looked = [row for row in logs.errors("ENOENT", *_LOOKS) if "/" in (row.path or "")]
     for task in logs.tasks():
-        name = not_found(task)
+        name = stderr_text.program_not_found("".join(task.last_words))
         if name is None or name in known:
             continue
         rows = [row for row in looked if (row.path or "").endswith("/" + name)]

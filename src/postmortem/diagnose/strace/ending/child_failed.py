@@ -12,9 +12,9 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.strace.calls import ANSWERING, who
 from postmortem.diagnose.strace.signals import cite_end
-from postmortem.diagnose.strace.stderr_errors import last_said
-from postmortem.diagnose.strace.task_text import ANSWERING, who
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 
@@ -35,7 +35,7 @@ def child_failed(logs: Logs) -> Findings:
     assert task.ending is not None
     end = task.ending
     how = f"exited with {end.code}" if end.signal is None else f"was killed by {end.signal}"
-    said = last_said(task)
+    said = last_stderr_line(task)
     program = (task.argv or ("a child",))[0].rpartition("/")[2]
     named = f" ({clip(program, 30)})" if program.strip("…") else ""
     more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed the same way"

@@ -14,9 +14,9 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
-from postmortem.diagnose.strace.stderr_errors import last_said
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
 
@@ -37,7 +37,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
     task, ending = found[0]
     more = and_more(len(found) - 1)
     core = " and left a core" if ending.core else ""
-    said = last_said(task)
+    said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     yield Finding(
         title=f"{who(task.pid)}{more} crashed: {ending.signal}, {CRASHES[ending.signal or '']}",
@@ -48,7 +48,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"
             if ending.core
-            else "ulimit -c unlimited, run again, then: postmortem core CORE",
+            else "ulimit -c unlimited, run again, then: postmortem core",
             f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
         ),
         evidence=tuple(cite_end(*one) for one in found[:3]),

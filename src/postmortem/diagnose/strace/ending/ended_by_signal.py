@@ -16,8 +16,8 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.knowledge.lookup import lines_of, load_table

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.calls import ANSWERING, who
 from postmortem.diagnose.strace.signals import CRASHES, cite_end, ended
-from postmortem.diagnose.strace.stderr_errors import last_said
-from postmortem.diagnose.strace.task_text import ANSWERING, who
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.text import shell_word
@@ -39,7 +39,7 @@ def first_to_fail(logs: Logs) -> Findings:
     if ending.code is None:
         return  # a signal: other rules tell what it means
     others = len(bad) - 1
-    said = last_said(task)
+    said = last_stderr_line(task)
     yield Finding(
         title=(
             f"{who(task.pid)} was the first of {len(bad)} processes to fail: "

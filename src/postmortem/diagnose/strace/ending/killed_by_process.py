@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import cite
+from postmortem.diagnose.strace.calls import cite, who
 from postmortem.diagnose.strace.signals import (
     cite_end,
     ended,
@@ -24,8 +24,7 @@ from postmortem.diagnose.strace.signals import (
     sender_words,
     signal_calls,
 )
-from postmortem.diagnose.strace.stderr_errors import last_said
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
 
@@ -93,7 +92,7 @@ class GivenUp:
             if task.ppid:
                 self._parents[task.pid] = task.ppid
             end = task.ending
-            if end is not None and end.code and last_said(task) is not None:
+            if end is not None and end.code and last_stderr_line(task) is not None:
                 self._failed.add(task.pid)
 
     def __call__(self, victim: Task) -> bool:

@@ -22,12 +22,11 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
-from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.stderr_errors import worded
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
 from postmortem.knowledge.messages import by_id
+from postmortem.knowledge.stderr_text import errnos_in_text
 
 _ORDER = ("root", "contributing", "cascade")
 
@@ -69,7 +68,7 @@ def known_last_words(words: LastWords, logs: Logs) -> Findings:
 
 def _injected(logs: Logs, text: str) -> str | None:
     """Return the error that a line names, if strace injected every failure of that kind."""
-    for name in worded(text):
+    for name in errnos_in_text(text):
         rows = [row for log in logs.logs for row in log.errors if row.errno == name]
         if rows and all(row.count == row.injected for row in rows):
             return name

@@ -17,20 +17,19 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.diagnose.strace.calls import shortened, where
+from postmortem.diagnose.strace.benign_errors import ASKED_ERRORS
+from postmortem.diagnose.strace.calls import shortened, where, who
 from postmortem.diagnose.strace.lastfailures import is_asking
-from postmortem.diagnose.strace.queries import ASKED_ERRORS
 from postmortem.diagnose.strace.signals import ended
 from postmortem.diagnose.strace.stderr_errors import (
     is_named,
-    last_said,
-    not_found,
+    last_stderr_line,
     spoken_errors,
     spoken_failure,
 )
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
+from postmortem.knowledge.stderr_text import program_not_found
 from postmortem.patterns import Pattern
 from postmortem.text import shell_word
 
@@ -151,7 +150,7 @@ def _of_worker(logs: Logs, task: Task, own: LastFailure | None) -> LastFailure |
 
 def _is_program(task: Task, failure: LastFailure) -> bool:
     """Return whether a shell looked for a program there: program_not_found tells of it."""
-    name = not_found(task)
+    name = program_not_found("".join(task.last_words))
     return name is not None and (failure.path or "").rpartition("/")[2] == name
 
 
@@ -194,7 +193,7 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     if failure.syscall == "getcwd" and failure.errno == "ENOENT":
         meaning = "its working directory was removed"
     meaning = meaning.format(call=failure.syscall)
-    said = last_said(task)
+    said = last_stderr_line(task)
     outlived = _outlived(logs, task)
     words = f"; it said: {clip(said, 60)}" if spoken and said else ""
     after = "; the process that started it went on and exited with 0" if outlived else ""

@@ -18,10 +18,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.arguments import flags, number
-from postmortem.diagnose.strace.calls import times
+from postmortem.diagnose.strace.calls import times, who
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.text import size

@@ -14,10 +14,9 @@ What to do
 from collections.abc import Sequence
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
-from postmortem.diagnose.strace.calls import kernel_table, named, shortened
+from postmortem.diagnose.strace.calls import kernel_table, named, shortened, who
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 

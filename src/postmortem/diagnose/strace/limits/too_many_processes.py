@@ -13,9 +13,8 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.calls import where, who
 from postmortem.diagnose.strace.severity import weigh_fate
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.text import counted
 

@@ -14,6 +14,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.nameservers import (
     AskedServer,
     answer,
@@ -23,7 +24,6 @@ from postmortem.diagnose.strace.nameservers import (
 )
 from postmortem.diagnose.strace.peers import reached_anything
 from postmortem.diagnose.strace.severity import weigh_fate
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
 from postmortem.text import shell_word

@@ -15,10 +15,9 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import NEVER_THERE
-from postmortem.diagnose.strace.calls import shortened, where
+from postmortem.diagnose.strace.calls import shortened, where, who
 from postmortem.diagnose.strace.peers import failed_connections
 from postmortem.diagnose.strace.severity import weigh_fate
-from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.text import shell_word
 

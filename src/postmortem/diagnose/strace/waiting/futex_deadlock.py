@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.arguments import argument
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task

@@ -13,8 +13,7 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.arguments import argument, flags
-from postmortem.diagnose.strace.calls import quoted, shortened
-from postmortem.diagnose.strace.task_text import who
+from postmortem.diagnose.strace.calls import quoted, shortened, who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task

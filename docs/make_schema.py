@@ -1,4 +1,4 @@
-"""Write schema.json and the tables of docs/report-schema.md anew, after a field was changed.
+"""Writes schema.json and the tables of report-schema.md: ``python docs/make_schema.py``.
 
 Fields, types and what is said of them are read from the sources of the shapes: an annotation is the
 type, the text below it what the field means. A test holds both files to what is written here.
@@ -16,11 +16,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import postmortem
 from postmortem.records import is_record, record
 from postmortem.report.contract import Shape, own_fields
 
-SCHEMA = Path(__file__).parents[1] / "schema.json"
-PAGE = Path(__file__).parents[4] / "docs" / "report-schema.md"
+SCHEMA = Path(postmortem.__file__).parent / "report" / "schema.json"
+PAGE = Path(__file__).parent / "report-schema.md"
 
 _KINDS = (
     "core cores gpu_core strace logs triage hang watch gpu_memory flight scan net fleet doctor "
