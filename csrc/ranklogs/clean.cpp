@@ -86,6 +86,28 @@ bool out_of_docker(std::string_view line, std::string& text) {
   return true;
 }
 
+// Its end has brackets around times: "| 31/310 [00:52<50:17,  4.95s/it]".
+std::size_t bar_size(std::string_view text) noexcept {
+  const auto is_time = [](char c) { return is_digit(c) || c == ':' || c == '?'; };
+  for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
+    std::size_t from = at;
+    while (from && is_time(text[from - 1])) --from;
+    std::size_t to = at + 1;
+    while (to < text.size() && is_time(text[to])) ++to;
+    if (from < 2 || from == at || to == at + 1 || text.substr(from - 2, 2) != " [" ||
+        text.substr(to, 1) != ",") {
+      continue;
+    }
+    std::size_t open = 1;
+    while (++to < text.size() && open) {
+      open += text[to] == '[';
+      open -= text[to] == ']';
+    }
+    return open || text.find_first_not_of(" \t", to) == std::string_view::npos ? 0 : to;
+  }
+  return 0;
+}
+
 // No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
 bool has_controls(std::string_view line) noexcept {
   unsigned char seen = 0;

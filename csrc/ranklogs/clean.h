@@ -18,6 +18,10 @@ inline constexpr std::string_view kDockerHead = "{\"log\":\"";
 // Puts what the program wrote into `text`, without its line end; false where it is no such line.
 bool out_of_docker(std::string_view line, std::string& text);
 
+// The size of a progress bar, as tqdm draws one, with which a text begins and behind which others
+// have written; 0 where there is none.
+std::size_t bar_size(std::string_view text) noexcept;
+
 bool has_controls(std::string_view line) noexcept;
 
 // Whether characters stand in it that no text has; those of terminals (backspace, escape, bells) it

@@ -236,9 +236,10 @@ void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
   // Progress bars write over their line; an error may stand behind one.
   for (;;) {
     const std::size_t end = text.find('\r');
-    piece(index, text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
+    const std::size_t drawn = bar_size(text.substr(0, end));
+    piece(index, text.substr(0, drawn ? drawn : end));
+    if (!drawn && end == std::string_view::npos) break;
+    text.remove_prefix(drawn ? drawn : end + 1);
     if (text.starts_with('[')) {  // torch's own prefix behind the bar of the same process
       const Prefix inner = log_.grammar.parse(text);
       if (inner.any()) text.remove_prefix(inner.size);

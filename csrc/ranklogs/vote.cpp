@@ -59,17 +59,15 @@ struct TagBlanks {
 };
 
 // What stands before the frames of tracebacks, if the same stands before nearly all of them: that
-// is no part of what Python wrote, whatever its form.
+// is no part of what Python, or a signal's handler, wrote, whatever its form.
 struct Frames {
   std::size_t lines = 0;
   std::map<std::string, std::size_t> shapes;
 
   void count(std::string_view text) {
-    constexpr std::string_view kFrame = "  File \"";
     constexpr std::size_t kShortest = 3, kLongest = 160, kMostShapes = 1000;
-    const std::size_t at = text.find(kFrame);
-    if (at == std::string_view::npos || text.find("\", line ", at) == std::string_view::npos)
-      return;
+    const std::size_t at = std::min(python_at(text), native_at(text));
+    if (at == std::string_view::npos) return;
     ++lines;
     const std::string_view before = text.substr(0, at);
     if (before.find_last_not_of(" |+") == std::string_view::npos || before.size() > kLongest)
@@ -83,6 +81,28 @@ struct Frames {
         std::max_element(shapes.begin(), shapes.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
     return best != shapes.end() && best->second * 10 >= lines * 8 ? best->first : std::string();
+  }
+
+  static std::size_t python_at(std::string_view text) {
+    const std::size_t at = text.find("  File \"");
+    const bool frame =
+        at != std::string_view::npos && text.find("\", line ", at) != std::string_view::npos;
+    return frame ? at : std::string_view::npos;
+  }
+
+  // " 0  /lib/libc.so.6(abort+0x12b) [0x7f5a6c0b6bdc]", as a signal's handler prints its own.
+  static std::size_t native_at(std::string_view text) {
+    if (!text.ends_with(']') || text.find("+0x") == std::string_view::npos ||
+        text.find(") [0x") == std::string_view::npos) {
+      return std::string_view::npos;
+    }
+    std::size_t at = text.find(" /");
+    if (at == std::string_view::npos) return at;
+    while (at && text[at - 1] == ' ') --at;
+    const std::size_t number = at;
+    while (at && is_digit(text[at - 1])) --at;
+    if (at == number || (at && text[at - 1] != ' ')) return std::string_view::npos;
+    return at > 1 && text[at - 2] == ' ' ? at - 1 : at;
   }
 
   // A logger's head: what it says counts.

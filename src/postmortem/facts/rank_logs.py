@@ -25,6 +25,9 @@ class LogFrame:
     """The source line below it."""
 
 
+_FRAME_IN_TEXT = '\\n  File "'
+
+
 @record
 class ExceptionText:
     """An exception as its last line says it."""
@@ -45,6 +48,9 @@ class ExceptionText:
         What a process of PyTorch's DataLoader raised stands behind it, and before it here.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        if _FRAME_IN_TEXT in first:  # a KeyError's message is quoted, with its ends of lines
+            head, *_, last = (part for part in first.split("\\n") if len(part) > 1)
+            first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
             origin = rest.split("\n", 1)[0]
             return f"{origin} (c{first.removesuffix('.')[1:]})"
@@ -212,7 +218,7 @@ class LogExit:
     output: str | None = None
     """The file that its launcher says it wrote to."""
     times: int = 1
-    """How many processes ended so, where one line tells of several."""
+    """How many processes ended so, where one line, or one shell, tells of several."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
@@ -235,6 +241,8 @@ class LogExit:
             return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
         if self.launcher == "raylet":
             return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
+        if self.times > 1:
+            return f"{counted(self.times, 'program')} were killed by {self.signal}"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"

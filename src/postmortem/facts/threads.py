@@ -51,8 +51,9 @@ class Frame:
     Like an inlined frame it has no stack frame of its own."""
 
 
-_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
-_OURS = tuple(f"/postmortem/{part}/" for part in ("run/hook", "monitor", "breakpoints"))
+_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+_PARTS = ("run/hook", "monitor", "breakpoints", "integrations", "scan")
+_OURS = tuple(f"/postmortem/{part}/" for part in _PARTS)
 """Folders of this package whose code runs in the user's processes."""
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
 _C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./malloc/", "./stdlib/", "./misc/")
@@ -63,9 +64,22 @@ def of_c_library(source: str) -> bool:
     return any(part in source for part in _C_LIBRARY)
 
 
+def is_ours(file: str | None) -> bool:
+    """Return whether a file of Python is of this package, which watches the user's program."""
+    return any(part in (file or "") for part in _OURS)
+
+
+def at_breakpoint(thread: Thread) -> str | None:
+    """Return which part of our breakpoints a thread waits in: ``"session"`` for a terminal,
+    ``"waiting"`` for another rank, ``"console"`` for what is typed; None in none of them."""
+    files = (f.file or "" for f in thread.frames if f.kind == "python" and is_ours(f.file))
+    folder, _, name = next(files, "").rpartition("/")
+    return name.removesuffix(".py") if folder.endswith("/breakpoints") else None
+
+
 def is_own(file: str | None) -> bool:
     """Return whether a file of Python is the user's: no library's, no hook of ours."""
-    return not any(part in (file or "") for part in (*_LIBRARY, *_OURS))
+    return not any(part in (file or "") for part in _LIBRARY) and not is_ours(file)
 
 
 def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:

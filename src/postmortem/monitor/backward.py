@@ -16,6 +16,7 @@ from torch.optim import optimizer as optimizers
 
 from postmortem.diagnose.numerics.first_bad import FirstBad, before_sum, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.monitor.errors import shortened
 from postmortem.monitor.loss_scale import LossScale
 from postmortem.monitor.output_grads import Entering
 from postmortem.monitor.recorder import Recorder
@@ -146,6 +147,7 @@ class Backward:
         if self._sharded and self.with_gradients and self.watching:
             self.entering.listen(output)
 
+    @shortened
     def _accumulated(self, weight: torch.Tensor) -> None:
         self._came = True
         self.entering.summed()
@@ -247,6 +249,7 @@ class Backward:
             self._ours[optimizer] = known
         return known
 
+    @shortened
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Judge gradients that are about to be applied: now, or when a closure has made them."""
         if not self._is_ours(optimizer):
@@ -328,6 +331,7 @@ class Backward:
             found = before_sum(found, self._root, sent)
         self._stop(found)
 
+    @shortened
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
             return

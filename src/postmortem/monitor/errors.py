@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from postmortem.diagnose.numerics.first_bad import FirstBad
     from postmortem.monitor.watch import NumericsMonitor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class NumericsError(ValueError):
@@ -16,6 +21,22 @@ class NumericsError(ValueError):
         super().__init__(message)
         self.first_bad = first_bad
         """What went bad first; None where a batch limit ended the run."""
+
+
+NumericsError.__module__ = "postmortem"  # where it is imported from, and what a log says
+
+
+def shortened(hook: Callable[P, R]) -> Callable[P, R]:
+    """Return a hook whose NumericsError has no frames of this package but the hook's own."""
+
+    @wraps(hook)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return hook(*args, **kwargs)
+        except NumericsError as found:
+            raise found.with_traceback(None) from None
+
+    return call
 
 
 def refuse(monitor: NumericsMonitor) -> None:

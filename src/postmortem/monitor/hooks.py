@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from postmortem.monitor.errors import NumericsError, shortened
 from postmortem.monitor.graph_rows import record_output
 
 _NO_SCRIPT = (
@@ -59,7 +60,10 @@ class CallHook(_Staying):
             if not _is_exporting():  # what is exported runs where nobody watches
                 record_output(output, self._rows, self._slot)
             return
-        self._take(self._name, self.own, self._is_root, module, args, kwargs, output)
+        try:
+            self._take(self._name, self.own, self._is_root, module, args, kwargs, output)
+        except NumericsError as found:  # without the frames in between, which are ours
+            raise found.with_traceback(None) from None
 
 
 class BatchHook(_Staying):
@@ -73,7 +77,7 @@ class BatchHook(_Staying):
     ) -> None:
         """Begin a batch."""
         if not _is_compiling():
-            self._begin(args, kwargs)
+            shortened(self._begin)(args, kwargs)
 
 
 class _Left(_Staying):

@@ -15,7 +15,7 @@ from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.call_depth import Calls
 from postmortem.monitor.calls import Call
-from postmortem.monitor.errors import NumericsError
+from postmortem.monitor.errors import NumericsError, shortened
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.graph_rows import CompiledRows
 from postmortem.monitor.hooks import BatchHook, CallHook
@@ -34,10 +34,7 @@ log = logging.getLogger("postmortem.monitor")
 
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 _NO_WEIGHTS: list[Any] = []
-_STOPPED = (
-    "NumericsMonitor: inf/nan detected, aborting as there is no point running further. The frames "
-    "above this traceback show what led to it"
-)
+_STOPPED = "NumericsMonitor: the frames above this traceback show what led to it"
 
 
 class NumericsMonitor:
@@ -176,6 +173,7 @@ class NumericsMonitor:
             )
         self._backward.attach(self.model, self._handles, self._step_boundary)
 
+    @shortened
     def detach(self) -> None:
         """Take the hooks away; raises if numbers that were still on a device are bad."""
         try:
@@ -245,6 +243,7 @@ class NumericsMonitor:
         self._verdict.opened_at = self._records.made
         self._records.batch = 0
 
+    @shortened
     def agree(self) -> None:
         """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
         self._records.settle()
@@ -388,7 +387,7 @@ class NumericsMonitor:
         self._watching = self._backward.watching = watching
 
     def _message(self, found: FirstBad) -> str:
-        return f"{_STOPPED}; {self._verdict.said(found)}"
+        return f"{self._verdict.said(found)} ({_STOPPED})"
 
     def _say_what_did_not_run(self) -> None:
         assert self._compiled is not None

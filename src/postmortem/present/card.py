@@ -18,6 +18,8 @@ _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _ALIKE = 0.6
+_LEAST_ALIKE = 24
+"""Characters from which on words that stand twice are no accident."""
 _FOLDERS = Pattern(r"(?<=[\s\[(])/(?:[\w.+-]+/)+(?=[\w.+-]+\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
 """Of a source file, of which a card has no room: mostly those of the machine that built it."""
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
@@ -28,17 +30,20 @@ def card_of(report: Report) -> Card:
     shown = report.highlights or Highlights()
     best = report.diagnoses[0] if report.diagnoses else None
     headline = shown.headline or report.verdict
-    rows = shown.rows
+    rows, stands = shown.rows, ""
+    steps = shown.steps or (() if best is None else best.next_steps)
+    why = "" if best is None else _why(best, headline)
     if not rows and not shown.places:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
-        rows = troubles if best is None else _seen(best)
-    steps = shown.steps or (() if best is None else best.next_steps)
+        rows, stands = _told_once(troubles if best is None else _seen(best), headline, why)
     return Card(
-        headline=headline,
+        headline=f"{headline} ({stands})" if stands else headline,
         failed=report.failed,
-        places=shown.places,
+        places=tuple({(p.file, p.line, p.function): p for p in reversed(shown.places)}.values())[
+            ::-1
+        ],
         rows=rows,
-        why="" if best is None else _why(best, headline),
+        why=why,
         confidence=None if best is None else best.confidence,
         steps=tuple(" ".join(one.split()) for one in steps[:_MOST_STEPS]),
         rest=_rest(report, shown, headline),
@@ -90,6 +95,25 @@ def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
         (last_part(one.where), clip(_FOLDERS.sub("", one.what), _LONGEST_SEEN))
         for one in diagnosis.evidence[:_MOST_SEEN]
     )
+
+
+def _told_once(
+    rows: tuple[tuple[str, str], ...], headline: str, why: str
+) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the rows that say something new, and the place of what the headline quotes."""
+    kept: dict[str, tuple[str, str]] = {}
+    stands = ""
+    for place, value in rows:
+        text = _plain(value)
+        if len(text) >= _LEAST_ALIKE and (text in _plain(headline) or _plain(headline) in text):
+            stands = stands or (place if place not in headline else "")
+        elif len(text) < _LEAST_ALIKE or text not in _plain(why):
+            kept.setdefault(text, (place, value))
+    return tuple(kept.values()), stands
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".…")
 
 
 def last_part(where: str) -> str:

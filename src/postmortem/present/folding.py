@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
+from postmortem.facts.threads import is_ours, is_own
 from postmortem.records import record
 from postmortem.text import counted
 
@@ -18,6 +19,8 @@ _FEWEST_REPEATS = 4
 _FEWEST_HIDDEN = 6
 _ALWAYS = frozenset({"CPython's evaluator", "Python's import"})
 """Boilerplate of short stacks too: five frames for each call say nothing that its line does not."""
+_FRAME = 'File "'
+_MOST_PACKAGES = 3
 _NEVER_BOILERPLATE = 3
 """Innermost frames that are always shown: the report is about them."""
 
@@ -197,3 +200,59 @@ def _without_middle(shown: tuple[int | Fold, ...], keep: Collection[int]) -> tup
         for e in kept
     )
     return (*head, *named, *tail)
+
+
+def folded_traceback(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a traceback of Python, with one for each run of frames of libraries.
+
+    The innermost frame stays, whosever it is but ours: of those none does.
+    """
+    found: list[str] = []
+    folded: Counter[str] = Counter()
+    frames = _frames_of(lines)
+    last = next((n for n in reversed(range(len(frames))) if frames[n][0] is not None), -1)
+    for number, (file, rows) in enumerate(frames):
+        if file is not None and is_ours(file):
+            continue
+        if file is not None and number != last and not is_own(file):
+            folded[_package(file)] += 1
+            continue
+        found += _told(folded, rows[0])
+        found += rows
+    return found
+
+
+def _told(folded: Counter[str], below: str) -> list[str]:
+    """Return the line that stands for the frames so far, and forget them."""
+    if not folded:
+        return []
+    said = f"… {counted(folded.total(), 'frame')} in {', '.join([*folded][:_MOST_PACKAGES])}"
+    folded.clear()
+    indent = len(below) - len(below.lstrip()) or 2
+    return [" " * indent + said]
+
+
+def _frames_of(lines: Sequence[str]) -> list[tuple[str | None, list[str]]]:
+    """Return the lines in parts: each frame with its file, and each other line."""
+    parts: list[tuple[str | None, list[str]]] = []
+    inside = -1
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if line.lstrip().startswith(_FRAME):
+            inside = indent
+            parts.append((line.lstrip().removeprefix(_FRAME).partition('"')[0], [line]))
+        elif 0 <= inside < indent:
+            parts[-1][1].append(line)
+        else:
+            inside = -1
+            parts.append((None, [line]))
+    return parts
+
+
+def _package(file: str) -> str:
+    """Return ``torch`` of a file in site-packages, ``logging`` of one of Python's own."""
+    for mark in ("site-packages/", "dist-packages/"):
+        if mark in file:
+            return file.rpartition(mark)[2].partition("/")[0].removesuffix(".py")
+    _, _, rest = file.rpartition("/lib/python3")
+    return rest.partition("/")[2].partition("/")[0].removesuffix(".py") or file

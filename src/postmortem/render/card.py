@@ -17,6 +17,7 @@ _LABEL = 7
 _TEXT = _INDENT + _LABEL
 _LONGEST_VALUE = 40
 _MOST_VALUES = 6
+_HEAD_LINES = 2
 _SURE = {Confidence.CERTAIN: "good", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "quiet"}
 
 
@@ -29,7 +30,6 @@ class _Room:
     steps: int
     step_lines: int
     why_lines: int
-    head_lines: int = 3
     rows: int = 6
     places: int = 2
     row_lines: int = 2
@@ -42,13 +42,12 @@ _ROOMS = (
     _Room((1, 1), 3, 2, 2, row_lines=1),
     _Room((1, 0), 3, 2, 2, row_lines=1),
     _Room((1, 0), 2, 2, 2, rows=5, row_lines=1),
-    _Room((1, 0), 2, 2, 2, 2, rows=5, row_lines=1),
-    _Room((1, 0), 2, 2, 1, 2, rows=5, row_lines=1),
+    _Room((1, 0), 2, 2, 1, rows=5, row_lines=1),
     _Room((0, 0), 2, 2, 2, rows=4, row_lines=1),
     _Room((0, 0), 2, 2, 1, rows=4, row_lines=1),
-    _Room((0, 0), 1, 2, 2, 2, rows=3, row_lines=1),
-    _Room((0, 0), 1, 2, 1, 2, rows=2, row_lines=1),
-    _Room((0, 0), 1, 1, 1, 2, rows=1, places=1, row_lines=1),
+    _Room((0, 0), 1, 2, 2, rows=3, row_lines=1),
+    _Room((0, 0), 1, 2, 1, rows=2, row_lines=1),
+    _Room((0, 0), 1, 1, 1, rows=1, places=1, row_lines=1),
 )
 """From the richest to the barest: the first that fits is drawn."""
 
@@ -88,7 +87,7 @@ def lines(page: Page, card: Card) -> list[Line]:
 
 
 def _lines(page: Page, card: Card, room: _Room) -> Iterator[Line]:
-    for row in _cut(page, wrapped(page.clean(card.headline), page.measure), room.head_lines):
+    for row in _cut(page, wrapped(page.clean(card.headline), page.measure), _HEAD_LINES):
         yield ((row, "title"),)
     middle = [*_places(page, card.places[: room.places], room), *_rows(page, card.rows, room)]
     if middle:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from postmortem.facts.threads import is_ours
 from postmortem.readers.json_values import whole, words
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
@@ -86,7 +87,8 @@ def _read(path: Path) -> Raise | None:
     if not isinstance(when, float) or pid is None or traceback is None:
         return None
     frames = data.get("frames")
-    rows = frames if isinstance(frames, list) else []
+    rows = [row for row in frames if isinstance(row, dict)] if isinstance(frames, list) else []
+    kind = words(data.get("type")) or "Exception"
     return Raise(
         file=path.name,
         time=when,
@@ -94,12 +96,18 @@ def _read(path: Path) -> Raise | None:
         rank=whole(data.get("rank")),
         where=words(data.get("where")) or "main",
         thread=words(data.get("thread")),
-        type=words(data.get("type")) or "Exception",
+        type=kind,
         message=words(data.get("message")) or "",
         traceback=traceback,
-        frames=tuple(_frame(row) for row in rows if isinstance(row, dict)),
+        frames=_where(kind, [_frame(row) for row in rows]),
         document=data,
     )
+
+
+def _where(kind: str, frames: list[RaiseFrame]) -> tuple[RaiseFrame, ...]:
+    """Return the frames, of an error by which this package ends a program without its own."""
+    theirs = [one for one in frames if not is_ours(one.file)]
+    return tuple(theirs if theirs and kind.startswith("postmortem.") else frames)
 
 
 def _frame(row: dict[str, object]) -> RaiseFrame:

@@ -3,6 +3,7 @@
 import time
 
 from postmortem.facts.source import Problem
+from postmortem.facts.threads import is_own
 
 _SHARE = 500.0
 """A look that costs a second is followed by the next one after so many: 0.2 % of one core."""
@@ -68,11 +69,6 @@ def _place(pid: int) -> str | None:
         frames = [one for one in thread.frames if one.kind == "python" and one.file]
         if not frames:
             continue
-        own = next((one for one in frames if not _is_library(one.file or "")), frames[0])
+        own = next((one for one in frames if is_own(one.file)), frames[0])
         return f"{own.file}:{own.line} in {own.function}"
     return None
-
-
-def _is_library(path: str) -> bool:
-    parts = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "/importlib/")
-    return any(part in path for part in parts)

@@ -21,6 +21,9 @@ ALSO = {
     # What was not in time says as much as that it was not.
     "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
+    # Which numbers were bad says more than that the monitor stopped.
+    "monitor-bad-batch": {"monitor-stopped"},
+    "monitor-bad-weight": {"monitor-stopped"},
 }
 """Other signatures that rightly match a sample."""
 

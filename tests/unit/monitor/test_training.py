@@ -4,6 +4,7 @@ import io
 import itertools
 import logging
 import math
+import traceback
 from typing import Any
 
 import pytest
@@ -70,6 +71,8 @@ def test_a_bad_gradient_stops_the_step_before_weights_are_written() -> None:
         with pytest.raises(NumericsError) as raised:
             trained(model, monitor, sgd(model))
     assert torch.equal(before, model.first.weight)
+    ours = [one for one in traceback.extract_tb(raised.tb) if "/postmortem/" in one.filename]
+    assert len(ours) == 1, "of our frames Python keeps the hook's"
     found = raised.value.first_bad
     assert found is not None
     assert (found.origin, found.module, found.batch) == (Origin.GRADIENT, "first", 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postmortem.present.folding import MOST, Fold, Repeat, folded, repeats
+from postmortem.present.folding import MOST, Fold, Repeat, folded, folded_traceback, repeats
 
 
 def fold(keys: str, boilerplate: dict[str, str] | None = None, **more: object) -> list[str]:
@@ -97,3 +97,29 @@ def test_a_hundred_thousand_frames_take_no_more_than_seconds(keys: str) -> None:
     shown = folded(keys, keys, [None] * len(keys))
     assert time.thread_time() - started < 5
     assert len(shown) <= MOST
+
+
+def test_a_traceback_keeps_the_users_frames_and_the_innermost() -> None:
+    site = "/opt/lib/python3.12/site-packages"
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 3, in step',
+        "    model(x)",
+        f'  File "{site}/torch/nn/module.py", line 1, in call',
+        "    inner()",
+        '  File "/usr/lib/python3.12/logging/__init__.py", line 8, in info',
+        '  File "/job/model.py", line 9, in forward',
+        "    return torch.cat(xs)",
+        f'  File "{site}/torch/functional.py", line 7, in cat',
+        "    raise ValueError(x)",
+        "ValueError: x",
+        "",
+        "During handling of the above exception, another exception occurred:",
+    ]
+    assert folded_traceback(lines) == [*lines[:3], "  … 2 frames in torch, logging", *lines[6:]]
+
+
+def test_of_a_traceback_our_own_frames_go() -> None:
+    own = ['  File "/job/train.py", line 3, in step', "    model(x)"]
+    ours = ['  File "/x/postmortem/monitor/hooks.py", line 66, in __call__', "    raise found"]
+    assert folded_traceback([*own, *ours, "NumericsError: x"]) == [*own, "NumericsError: x"]

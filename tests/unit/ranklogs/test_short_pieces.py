@@ -34,6 +34,13 @@ def _report(folder: Path, text: str) -> Report:
         (_STEPS + "INFO:lumen:on exit: lame hosts found: Beat(node3)\n", True),
         (_STEPS + "INFO:lumen:lame hosts: none\n", False),
         ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
+        (_STEPS + "^C\n", True),
+        (_STEPS + "all done\n^C\n", False),
+        (_STEPS + "^CINFO: shutting down\nINFO: Application shutdown complete.\n", False),
+        ('{"level":"ERROR","message":"no link (os error 2)"}\n', True),
+        ('{"level":"INFO","message":"no link (os error 2)"}\n', False),
+        ("job 71.head has exceeded its walltime limit\n", True),
+        (_STEPS + "no job exceeded a walltime here\n", False),
         ("reducing loss scale to 0.0\n", True),
         (
             _PARTS
@@ -123,3 +130,93 @@ def test_a_local_rank_is_told_where_the_rank_is_not_known(tmp_path: Path) -> Non
     ends = "".join(f"{agent}Sending process {n} closing signal SIGTERM\n" for n in (4709, 4710))
     failed = "failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: /usr/bin/python\n"
     assert "local rank 3" in _report(tmp_path, f"{ends}{agent}{failed}").verdict
+
+
+_BAR = " 11%|#         | 32/310 [00:57<49:56,  4.92s/it, loss=[0.1, 0.2]]"
+
+
+@pytest.mark.parametrize(
+    ("behind", "rule"),
+    [
+        ("malloc(): corrupted top size", "rank_crashed"),
+        (
+            "free(): invalid pointer\n 12%|#         | 33/310 [01:02<49:51,  4.91s/it]",
+            "rank_crashed",
+        ),
+        ("Terminated", "stopped_from_outside"),
+    ],
+)
+def test_what_others_write_behind_a_bar_is_a_line(tmp_path: Path, behind: str, rule: str) -> None:
+    assert [one.id for one in _report(tmp_path, f"{_BAR}{behind}\n").diagnoses] == [rule]
+
+
+@pytest.mark.parametrize("line", [_BAR, f"{_BAR} epoch 3", "m [3<4] malloc(): is fast [a<b, c]x"])
+def test_a_bar_with_calm_words_is_no_failure(tmp_path: Path, line: str) -> None:
+    assert not _report(tmp_path, line + "\n").failed
+
+
+_STACK = (
+    " 0  /opt/lumen/lib/liblink.so.0(link_handle_error+0x2dc) [0x7f5a6c0b6bdc]\n"
+    " 1  /lib/x86_64-linux-gnu/libc.so.6(+0x43090) [0x7f5a7c0b6bdc]\n"
+    " 2  /opt/lumen/lib/liblumen.so(step+0x1f) [0x7f5a7c0b6bdc]\n"
+)
+
+
+@pytest.mark.parametrize("prefix", ["", "worker-0: ", "[trainer-3] ", "rank:  3 | "])
+def test_a_prefix_of_native_frames_is_none_of_theirs(tmp_path: Path, prefix: str) -> None:
+    lines = ["step 12", *_STACK.splitlines(), "====="]
+    report = _report(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
+    assert "0 /opt/lumen/lib/liblink.so.0(" in report.verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ("severe (174): SIGSEGV, segmentation fault occurred", "rank_crashed"),
+        ("error (73): floating divide by zero", "rank_crashed"),
+        ("error (200): program aborting due to window-CLOSE event", "stopped_from_outside"),
+    ],
+)
+def test_what_ended_a_program_of_fortran_is_told(tmp_path: Path, said: str, rule: str) -> None:
+    stack = "Image    PC        Routine  Line  Source\nlumen.x  00408B22  MAIN__   31    m.f90\n"
+    report = _report(tmp_path, f" step 12\nforrtl: {said}\n{stack}")
+    assert [one.id for one in report.diagnoses] == [rule], report.verdict
+
+
+def test_a_state_that_says_why_is_told_in_place_of_a_code(tmp_path: Path) -> None:
+    text = "job 71 begins\nJob 71 is over (status: FAILED_SETUP).\nended with exit code 100\n"
+    assert "FAILED_SETUP" in _report(tmp_path, text).verdict
+    assert "code 100" in _report(tmp_path, text.replace("_SETUP", "")).verdict
+
+
+@pytest.mark.parametrize(
+    ("state", "rules"),
+    [
+        ("CANCELLED+", ["stopped_from_outside"]),
+        ("COMPLETED", []),
+        ("TIMEOUT", ["stopped_from_outside"]),
+    ],
+)
+def test_a_table_without_codes_tells_how_a_job_ended(
+    tmp_path: Path, state: str, rules: list[str]
+) -> None:
+    row = f"      812 train-57+   lumen        n7       gpu {state} 2026-01-02T03:04:05\n"
+    assert [one.id for one in _report(tmp_path, row).diagnoses] == rules
+
+
+@pytest.mark.parametrize(
+    ("above", "told"),
+    [
+        ("[/build/lumen/link/uv.h:596] accept: invalid argument", True),
+        ("step 12 of 40: loss 2.31", False),
+        ("INFO lumen: the link is up", False),
+    ],
+)
+def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, told: bool) -> None:
+    dump = (
+        "*** SIGABRT received at time=1734086759 ***\n"
+        "PC: @        0x19ea96600  (unknown)  __pthread_kill\n"
+        "    @        0x1046b6bf0  (unknown)  absl::lts_20230125::WriteFailureInfo()\n"
+    )
+    verdict = _report(tmp_path, f"{above}\n{dump}").verdict
+    assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict

@@ -17,7 +17,7 @@ class Raised:
 
     how = CauseKind.OWN_EXCEPTION
     child: LogFailure | None = None
-    """How a program crashed that it had started, where it raised because of that."""
+    """How a program crashed that it had started, or a thread of it died, before it raised."""
 
 
 @record

@@ -8,12 +8,11 @@ from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Match, Signature
-from postmortem.facts.threads import of_c_library
+from postmortem.facts.threads import is_ours, is_own, of_c_library
 from postmortem.knowledge.messages import about, briefs
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_LABELS = 3
-LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", ".pyx")
 
 
 def ranks_words(parties: Sequence[Suspect]) -> str:
@@ -54,8 +53,14 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost frame of the user's own code, else the innermost of all."""
     if failure is None or not failure.frames:
         return None
-    own = [f for f in failure.frames if not any(part in f.file for part in LIBRARIES)]
-    return own[-1] if own else failure.frames[-1]
+    own = [f for f in failure.frames if is_users(f.file)]
+    rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
+    return rest[-1]
+
+
+def is_users(file: str) -> bool:
+    """Return whether a frame of a log is of the user's own code."""
+    return is_own(file) and ".pyx" not in file
 
 
 def known_cause(failure: LogFailure | None) -> Signature | None:

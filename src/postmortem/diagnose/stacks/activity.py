@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from postmortem.diagnose.stacks.names import location, shorten
-from postmortem.facts.threads import Frame, Thread
+from postmortem.facts.threads import Frame, Thread, is_ours
 from postmortem.knowledge import threads
 from postmortem.knowledge.frames import C_LIBRARY, NOTHING, FrameKind, frame_kind, python_frame_kind
 from postmortem.knowledge.modules import area_of, short_name
@@ -80,7 +80,8 @@ def activity(thread: Thread, main_tid: int, executable: str | None) -> Activity:
 
 def where(thread: Thread, executable: str | None) -> str:
     """Return the places that say most of a stack, the outermost first."""
-    calls = [f for f in thread.frames if f.kind == "python" and not kind_of(f, executable).noise]
+    python = (f for f in thread.frames if f.kind == "python" and not is_ours(f.file))
+    calls = [f for f in python if not kind_of(f, executable).noise]
     parts = _python_places(calls)
     native = list(_landmarks(thread, executable, before_python=bool(calls)))
     most = 1 if len(parts) > 1 else _LANDMARKS

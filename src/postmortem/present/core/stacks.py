@@ -4,7 +4,7 @@ from postmortem.diagnose.stacks.activity import area, kind_of, role
 from postmortem.diagnose.stacks.frame_identity import call_key
 from postmortem.diagnose.stacks.groups import Group, groups
 from postmortem.diagnose.stacks.names import location, shorten
-from postmortem.facts.threads import Frame, Thread, Trust
+from postmortem.facts.threads import Frame, Thread, Trust, is_ours
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, module_kind, short_name
 from postmortem.patterns import Pattern
 from postmortem.present.core.view import CoreView
@@ -160,6 +160,8 @@ def _lines(
             lines.append(BacktraceLine(function=text, tone=Tone.QUIET))
             continue
         frame = frames[entry]
+        if is_ours(frame.file):
+            continue
         note = kind_of(frame, style.executable).note
         # three frames of raise() in a row do one thing
         repeated = note == said and not style.verbose

@@ -8,7 +8,7 @@ from postmortem.diagnose.stacks.activity import kind_of, role
 from postmortem.diagnose.stacks.groups import groups
 from postmortem.diagnose.stacks.names import location, shorten
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.facts.threads import Frame, Thread
+from postmortem.facts.threads import Frame, Thread, is_ours
 from postmortem.present.async_tasks import greenlet_block, task_block
 from postmortem.present.ranks.stacks import tree_block
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
@@ -32,7 +32,8 @@ def hang_blocks(job: LiveJob, blame: Attribution, *, verbose: bool) -> tuple[Blo
     blocks += _ras(job, verbose=verbose)
     blocks.append(_processes(job, verbose=verbose))
     if verbose:
-        blocks += [block for one in job.processes for block in _everything(one)]
+        told = [one.pid for one in suspects]
+        blocks += [b for one in job.processes for b in _everything(one, told=one.pid in told)]
     return tuple(blocks)
 
 
@@ -155,12 +156,15 @@ def _moved(job: LiveJob, one: LiveProcess) -> str:
     return "yes"
 
 
-def _everything(one: LiveProcess) -> Iterator[Block]:
+def _everything(one: LiveProcess, *, told: bool) -> Iterator[Block]:
+    """Yield all of a process; its main thread's stack only if it was not `told` above."""
     main = one.main_thread
     yield Note(f"{_who(one)}: {one.reading.words}", Tone.QUIET)
     for group in groups(one.threads, one.executable)[:_GROUPS]:
         first = group.threads[0]
         if main is not None and first.tid == main.tid and len(group.threads) == 1:
+            if told:
+                continue
             title = f"main thread of {_who(one)}"
         else:
             title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {_name(first)}"
@@ -174,13 +178,14 @@ def _everything(one: LiveProcess) -> Iterator[Block]:
 
 def _stack(one: LiveProcess, thread: Thread, title: str, *, verbose: bool) -> Backtrace:
     frames = thread.frames
-    shown = list(enumerate(frames))
+    shown = [(i, frame) for i, frame in enumerate(frames) if not is_ours(frame.file)]
+    of_ours = len(frames) - len(shown)
     if not verbose:
         shown = [(i, f) for i, f in shown if not kind_of(f, one.executable).noise or i == 0]
         shown = shown[:_FRAMES]
     lines = [_line(i, frame, one.executable) for i, frame in shown]
-    if len(shown) < len(frames):
-        left = f"… {counted(len(frames) - len(shown), 'more frame')} (-v shows them)"
+    if rest := len(frames) - of_ours - len(shown):
+        left = f"… {counted(rest, 'more frame')} (-v shows them)"
         lines.append(BacktraceLine(function=left, tone=Tone.QUIET))
     if not frames:
         why = f"no frames: {thread.stopped or 'its stack was not read'}"

@@ -81,8 +81,9 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             known = _meaning(failure)
             words = clip(failure.said.words, 200)
             words = f"{known}: {words}" if known else words
-            if isinstance(blame.cause, Raised) and blame.cause.child is not None:
-                words = f"its child crashed: {clip(blame.cause.child.said.words, 120)}; {words}"
+            if isinstance(blame.cause, Raised) and (child := blame.cause.child) is not None:
+                what = "a thread of it died" if child.kind == "thread" else "its child crashed"
+                words = f"{what}: {clip(child.said.words, 120)}; {words}"
             at = at_frame(failure) if placed else ""
             if _nameless(view, blame.first[0]):
                 return f"{words}{at}"

@@ -11,6 +11,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
+from postmortem.present.folding import folded_traceback
 from postmortem.present.ranks.attempts import attempt_rows
 from postmortem.present.ranks.flights import flight_blocks
 from postmortem.present.ranks.jam import jam_blocks
@@ -122,7 +123,7 @@ def _before(view: RankLogsView, failure: LogFailure) -> Iterator[Block]:
 
 
 def _excerpt(failure: LogFailure, title: str, verbose: bool) -> Excerpt:
-    text = failure.text.split("\n")
+    text = folded_traceback(failure.text.split("\n"))
     lines: list[tuple[int | None, str]] = [(None, _cut(line)) for line in text if line.strip(" ^~")]
     if len(lines) > _LINES_SHOWN and not verbose:
         left = len(lines) - _LINES_SHOWN

@@ -10,6 +10,7 @@ from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
+from postmortem.readers.ranklogs.last_words import calm, survived
 from postmortem.readers.ranklogs.mpi_errors import MPI, Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
@@ -18,12 +19,15 @@ from postmortem.readers.ranklogs.native_stacks import (
     rust_frames,
 )
 from postmortem.readers.siginfo import signal_name
+from postmortem.readers.signatures import Signatures
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawRegion
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
+_FOLDERS = Pattern(r"/\S*/([^\s/]+:\d)")
+"""Of a file of source, with the line."""
 _ABORTED_AT = "Aborted at"
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
@@ -35,6 +39,8 @@ _HEAD_OF_GO = 6
 """Lines that a panic may have before the stack of its goroutine."""
 _HEADS = {"py-c-stack", "jvm-frames"}
 """Lines right behind which the stack of an end stands that was told further above."""
+_FEWEST = 2
+"""Words of a line that may say why."""
 _MOST_FRAMES = 200
 _MOST_BETWEEN = 1000
 """Lines between why a process aborts and faulthandler's word on it: stacks of other ranks."""
@@ -126,10 +132,26 @@ def without_echoes(failures: Iterable[LogFailure], known: KnownLines) -> Iterato
             last = replace(last, frames=frames, native=native, text=text)
             continue
         if last is not None:
-            yield last
+            yield _with_line_above(last)
         last = failure
     if last is not None:
-        yield last
+        yield _with_line_above(last)
+
+
+def _with_line_above(failure: LogFailure) -> LogFailure:
+    """Return an abort() of which a handler tells and not why, with the line above it.
+
+    Who calls abort() says why before; what tells of work, or calls itself no error, does not.
+    """
+    said, above = failure.said, failure.before[-1].strip() if failure.before else ""
+    told = said.exception == "SIGABRT" or said.message == "Aborted"
+    if not told or said.message not in ("received", "Aborted") or len(above.split()) < _FEWEST:
+        return failure
+    ids = [match.id for match in Signatures.load("last line").matches([above])[0]]
+    if calm(ids) or survived(ids):
+        return failure
+    above = _FOLDERS.sub(r"\1", above)
+    return replace(failure, said=replace(said, message=f"{said.message}; before it: {above}"))
 
 
 def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:

@@ -55,6 +55,8 @@ _STAMP = Pattern(
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
+"""What a terminal shows of the keys that interrupt a program."""
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
@@ -109,7 +111,8 @@ def _read(
 ) -> LastLines | None:
     if not rows:
         return None
-    if not any(_tells(match) for row in found for match in row):
+    keys = _KEYS.search(rows[-1][1])
+    if not keys and not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows]
         names = [[match.id for match in row] for row in found]
@@ -274,7 +277,8 @@ def _broken(text: str, names: list[str]) -> bool:
 
 def _goes_on(text: str, names: list[str]) -> bool:
     indented = text[:1].isspace() and not calm(names)
-    return indented or "last-more" in names or bool(_PROMPT.search(text))
+    typed = _PROMPT.search(text) or _KEYS.search(text)
+    return indented or "last-more" in names or bool(typed)
 
 
 def _nearest(
@@ -373,9 +377,12 @@ def _done(ids: list[list[str]]) -> int | None:
 def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
+    keys = lines[-1] if _KEYS.search(lines[-1].text) else None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if stopped(names):
+        if stopped(names) or line is keys:
             told = line
+        elif told is keys and done(names, last=True):
+            return None
         elif survived(names):
             break
         elif told is not None and complete(says_why(names)):

@@ -7,7 +7,7 @@ from postmortem.readers.signatures import Signatures
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
-_LEVEL = "last-error-level"
+_LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
@@ -157,7 +157,9 @@ def has_level(ids: Iterable[str]) -> bool:
 
 def calm(ids: Iterable[str]) -> bool:
     """Return whether a line's level says that it is no error."""
-    return any(name.startswith(_CALM) for name in ids)
+    known = list(ids)
+    no_number = _FIELD in known  # a level that a field tells: what stands behind it is no quantity
+    return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in known)
 
 
 def closes(ids: Iterable[str]) -> bool:

@@ -220,6 +220,23 @@ def test_process_waits() -> None:
     assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))
 
 
+def test_rank_at_breakpoint() -> None:
+    ours = "/opt/venv/lib/python3.12/site-packages/postmortem/breakpoints/{}.py"
+
+    def at(rank: int, *parts: str) -> LiveProcess:
+        inner = [Frame("wait", "python", file="/usr/lib/python3.12/threading.py", line=1)]
+        inner += [Frame("f", "python", file=ours.format(part), line=2) for part in parts]
+        return process(rank, (*inner, *ELSEWHERE))
+
+    still = [replace(STILL, label=f"rank {rank}") for rank in range(3)]
+    rows = [at(0, "waiting", "call"), at(1, "session", "call"), at(2, "waiting", "call")]
+    found = diagnosed(job(*rows, motions=tuple(still)))
+    assert found["rank_at_breakpoint"].title.startswith("rank 1 stands at a breakpoint, save")
+    assert "process_waits" not in found
+    assert "rank_at_breakpoint" in diagnosed(job(at(0, "console", "call")))
+    assert "rank_at_breakpoint" not in diagnosed(job(at(0, "call"), motions=tuple(still[:1])))
+
+
 def test_all_ranks_stand_still_in_a_place_that_is_no_collective() -> None:
     rows = [process(rank, ELSEWHERE) for rank in range(4)]
     still = [replace(STILL, label=one.label) for one in rows]

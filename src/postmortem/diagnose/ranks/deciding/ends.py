@@ -23,9 +23,11 @@ from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
+from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
 _STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
+_MOST = 4
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -239,6 +241,10 @@ def unnamed_end(case: Case) -> Attribution | None:
         return Attribution(ProcessEnded(end), evidence=evidence)
     if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
+    alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
+    if alike and end.signal is not None and not case.ranks:  # a script that runs one by one
+        said = tuple((f"{e.file}:{e.line}", f"the shell says: {e.words}") for e in ends[-_MOST:])
+        return Attribution(ProcessEnded(replace(ends[-1], times=len(ends))), evidence=said)
     parties = tuple(
         s.party("it may be that process")
         for s in case.ranks

@@ -11,6 +11,8 @@ from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.facts.rank_logs import LogFailure
 
 _CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
+_RIGHT_ABOVE = 2
+"""Lines: an empty one may stand between."""
 
 
 def first_to_raise(case: Case, own: Sequence[tuple[RankState, LogFailure]]) -> Attribution:
@@ -30,7 +32,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     full = not case.logs.world_size or len(own) + len(others) >= case.logs.world_size
     few = len(own) > 1 and _one_of_many(case, own)
     same = every and full and not _waiting(others) and not few
-    child = _child_of(case, own[0][1])
+    child = _child_of(case, own[0][1]) or _thread_above(*own[0])
     cause: Cause = EveryRankRaised() if same else Raised(child)
     told = ((f"{child.file}:{child.line}", child.said.words),) if child is not None else ()
     sure = sure and not any(f.went_on for _, f in own)
@@ -55,6 +57,16 @@ def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:
     pids = {found["pid"] for f, found in crashes if f in mine}
     reports = [f for f in mine if f.file != failure.file]
     return next(iter(reports or mine), None) if len(pids) == 1 else None
+
+
+def _thread_above(state: RankState, failure: LogFailure) -> LogFailure | None:
+    """Return how a thread of the same process died right above: nothing was written between."""
+    near = (
+        one
+        for one in state.threads
+        if one.file == failure.file and 0 < failure.begin_line - one.line <= _RIGHT_ABOVE
+    )
+    return next(near, None)
 
 
 def _waiting(others: list[RankState]) -> bool:
@@ -100,8 +112,9 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
     if not who or (times == 1 and len(who) > 1):
         who, times = (state,), 1
     parties = tuple(s.party(failure.said.words, failure) for s in who)
-    cause = EveryRankRaised() if len(who) > 1 else Raised()
+    thread = _thread_above(state, failure)
+    cause = EveryRankRaised() if len(who) > 1 else Raised(thread)
     label = state.party(failure.said.words, failure)
-    return Attribution(
-        cause, parties, sure=every, evidence=cited((label,) if len(who) > 1 else parties)
-    )
+    told = ((f"{thread.file}:{thread.line}", thread.said.words),) if thread is not None else ()
+    evidence = (*cited((label,) if len(who) > 1 else parties), *told)
+    return Attribution(cause, parties, sure=every, evidence=evidence)

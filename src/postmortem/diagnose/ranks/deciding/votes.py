@@ -5,11 +5,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.threads import is_own
 from postmortem.records import record
 
 K = TypeVar("K", bound=Hashable)
 
-_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 # Lightning broadcasts in its handler of SIGTERM.
 _OF_SIGNALS = "trainer/connectors/signal_connector.py"
 _DISTRIBUTED = ("torch/distributed/distributed_c10d.py",)
@@ -51,7 +51,7 @@ def call_site(failure: LogFailure) -> str | None:
     """Return where the program waits: its own innermost line, and the collective that it called."""
     if any(f.file.endswith(_OF_SIGNALS) for f in failure.frames):
         return None  # caught in a handler, wherever it was
-    own = [f for f in failure.frames if not any(part in f.file for part in _LIBRARY)]
+    own = [f for f in failure.frames if is_own(f.file)]
     called = [
         f.function
         for f in failure.frames

@@ -48,7 +48,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"
             if ending.core
-            else "ulimit -c unlimited, run again, then: postmortem core CORE",
+            else "ulimit -c unlimited, run again, then: postmortem core",
             f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
         ),
         evidence=tuple(cite_end(*one) for one in found[:3]),

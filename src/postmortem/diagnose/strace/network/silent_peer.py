@@ -63,10 +63,17 @@ def silent_peer(logs: Logs) -> Findings:
         next_steps=(
             f"ss -tnpi : is the connection to {clip(peer, 40)} there, and what waits in its "
             "queues?",
-            "postmortem hang PID of the process at the other end: what does it wait for itself?",
+            _look_at([holder.pid for holder in awaited.holders[:3] if holder.pid is not None]),
         ),
         evidence=cite_waits(waits),
     )
+
+
+def _look_at(pids: list[int]) -> str:
+    if pids:
+        told = " ".join(map(str, pids))
+        return f"while they hang: postmortem hang {told} : what does the other end wait for itself?"
+    return "postmortem hang PID of the process at the other end: what does it wait for itself?"
 
 
 def _in_vain(logs: Logs) -> Findings:

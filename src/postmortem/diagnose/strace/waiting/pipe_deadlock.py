@@ -48,10 +48,15 @@ def pipe_deadlock(logs: Logs) -> Findings:
         confidence=Confidence.LIKELY if writers else Confidence.POSSIBLE,
         next_steps=(
             "in Python: subprocess communicate() in place of wait(), with stdout=PIPE",
-            "ls -l /proc/PID/fd of both while they hang: who holds the other ends?",
+            f"while they hang: ls -l {_descriptors(piped)} ; who holds the other ends?",
         ),
         evidence=cite_waits(tasks),
     )
+
+
+def _descriptors(tasks: list[Task]) -> str:
+    pids = dict.fromkeys(task.pid for task in tasks)
+    return " ".join(f"/proc/{'PID' if pid is None else pid}/fd" for pid in [*pids][:3])
 
 
 def _who(tasks: list[Task]) -> str:

@@ -1,0 +1,46 @@
+"""What the numerics monitor raises is told at the user's line, without frames of ours."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.render import terminal
+
+LIBRARY = "/opt/venv/lib/python3.11/site-packages"
+LOG = f"""\
+Traceback (most recent call last):
+  File "/job/train.py", line 31, in <module>
+    train(net)
+  File "/job/train.py", line 23, in train
+    loss = net(x).abs().mean()
+  File "{LIBRARY}/torch/nn/modules/module.py", line 1778, in _wrapped_call_impl
+    return self._call_impl(*args, **kwargs)
+  File "{LIBRARY}/torch/nn/modules/module.py", line 1843, in inner
+    hook_result = hook(self, args, kwargs, result)
+  File "{{ours}}/postmortem/monitor/hooks.py", line 66, in __call__
+    raise found.with_traceback(None) from None
+  File "{{ours}}/postmortem/monitor/verdict.py", line 204, in _raise
+    raise NumericsError(self._message(found) + beside, found)
+{{name}}: input[0] came into the model (Net) bad from outside: 12 NaN of 12 float32\
+ values in batch 3
+"""
+
+
+@pytest.mark.parametrize("ours", [LIBRARY, "/home/me/checkout/src"])
+@pytest.mark.parametrize(
+    "name", ["postmortem.NumericsError", "postmortem.monitor.errors.NumericsError"]
+)
+def test_the_line_is_the_users(tmp_path: Path, ours: str, name: str) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(LOG.format(ours=ours, name=name))
+    report = analyse([str(path)], RankLogOptions())
+    [place] = report.highlights.places
+    assert (place.file, place.line, place.function) == ("/job/train.py", 23, "train")
+    assert "came into the model (Net) bad from outside" in report.verdict
+    assert any("data of that batch" in step for step in report.diagnoses[0].next_steps)
+    out = io.StringIO()
+    terminal.render(report, out, verbose=True)
+    assert "/postmortem/" not in out.getvalue()
+    assert "… 2 frames in torch" in out.getvalue()
