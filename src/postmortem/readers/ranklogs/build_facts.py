@@ -271,7 +271,6 @@ class FactBuilder:
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows
     ) -> LogFailure:
-        label = self._labels[position]
         until = self._lines_until(position, traceback.line)
         behind = until - traceback.ordinal
         after = behind - kept.count(traceback.ordinal, until)
@@ -285,19 +284,12 @@ class FactBuilder:
             text = group_text(rows, traceback.line) or text
         if region is not None:
             native, below = native_below(region.rows, region.behind(traceback.ordinal))
-        failure = LogFailure(
-            kind=traceback.kind,
-            said=traceback.said,
-            writer=writer,
-            file=label.file.path,
-            line=traceback.line,
-            frames=traceback.frames,
-            causes=traceback.causes,
+        failure = replace(
+            traceback.failure(writer, self._labels[position].file.path),
             parts=tree.leaves() if tree is not None else traceback.parts,
             group=tree,
             native=native,
             text="\n".join([text, *below]),
-            begin_line=traceback.begin,
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
         )
@@ -387,15 +379,7 @@ class FactBuilder:
                 demuxer = Demuxer()
                 demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
                 for traceback in demuxer.finish()[-1:]:
-                    yield LogFailure(
-                        kind="exception",
-                        said=traceback.said,
-                        writer=self._writers.of_rank(rank, path),
-                        file=path,
-                        line=traceback.line,
-                        frames=traceback.frames,
-                        causes=traceback.causes,
-                        text=traceback.text,
-                        begin_line=line,
-                        source="summary",
+                    made = traceback.failure(self._writers.of_rank(rank, path), path)
+                    yield replace(
+                        made, kind="exception", parts=(), begin_line=line, source="summary"
                     )
