@@ -57,8 +57,12 @@ def cut(text: str, most: int) -> str:
 
 def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
-    shown = ", ".join(str(item) for item in items[:most])
-    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+    return ", ".join(str(item) for item in items[:most]) + more(len(items) - most)
+
+
+def more(left: int, form: str = " and {} more") -> str:
+    """Return how many are left out, in a form of words; nothing where none is."""
+    return form.format(f"{left:,}") if left > 0 else ""
 
 
 def without_numbers(text: str) -> str:

@@ -20,6 +20,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.diagnose.tensors.series import Series, series, where_it_began
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
+from postmortem.text import more
 
 _OPTIMIZER = Pattern(r"(?i)(?:^|[._/])(?:optim\w*|exp_avg\w*|momentum\w*|master\w*)(?:$|[._/])")
 # Lightning's ModelCheckpoint and EarlyStopping, torchmetrics' MinMetric and MaxMetric.
@@ -107,7 +108,7 @@ def _is_mask(tensor: ScannedTensor) -> bool:
 
 
 def _names(bad: Sequence[ScannedTensor]) -> str:
-    rest = f" and {len(bad) - 1:,} more" if len(bad) > 1 else ""
+    rest = more(len(bad) - 1)
     return f"{clip(_name(bad[0]), 60)}{rest}"
 
 
