@@ -53,7 +53,7 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
-    ranks = {one.pid: one.rank for one in pids if one.own}
+    ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
     stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
     logs = replace(
         logs,

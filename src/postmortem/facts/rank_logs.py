@@ -187,6 +187,10 @@ _WINDOWS = {
 """What Windows gives as the exit code of a process that it ended."""
 
 
+RUN = "postmortem run"
+"""The launcher whose word is of the ranks, or of the program itself where it has none."""
+
+
 @record
 class LogExit:
     """How a process ended, as its launcher says."""
@@ -248,6 +252,8 @@ class LogExit:
         pid = f"process {self.pid}" if self.pid else "a process"
         if self.rank is None and self.local_rank is not None:
             pid = f"local rank {self.local_rank} ({pid})"
+        if self.launcher == RUN and self.rank is None:
+            pid = f"the program (pid {self.pid})"
         pid = f"the job's launcher ({pid})" if self.of_launcher else pid
         return f"{pid}{there} {how}"
 
@@ -256,7 +262,8 @@ class LogExit:
 class RankPid:
     """A process of a rank, as some line names it."""
 
-    rank: int
+    rank: int | None
+    """None for a child of the one program of a log without ranks."""
     pid: int
     host: str | None
     how: str

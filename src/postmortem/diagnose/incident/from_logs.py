@@ -6,6 +6,7 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
+from postmortem.facts.rank_logs import RUN
 from postmortem.knowledge.messages import Wording
 from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
@@ -89,10 +90,20 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         root = root_of(document)
         if root is None or kind in (None, EventType.STOPPED):
             return None
+        said = str(root["title"])
+        of_one = _of_program(document) if decided == "crash" else {}
+        if of_one:
+            how = {None: EventType.EXITED, "SIGKILL": EventType.KILLED}
+            kind = how.get(of_one["signal"], EventType.CRASHED)
+            signal, code = of_one["signal"], of_one["code"]
+            said = f"killed by {signal}" if signal else f"exited with {code}"
         return Event(
             kind or EventType.FAILED,
-            str(root["title"]),
+            said,
             "logs",
+            pid=of_one.get("pid"),
+            signal=of_one.get("signal"),
+            label=f"the program (pid {of_one['pid']})" if of_one.get("launcher") == RUN else None,
             **told_by(root),
             errnos=tuple(errnos_in_text(" ".join(str(row["what"]) for row in root["evidence"]))),
             belongs=True,
@@ -126,6 +137,12 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         cause=str(top["cause"]) if top is not None else "",
         belongs=True,
     )
+
+
+def _of_program(document: Document) -> Mapping[str, Any]:
+    """Return how the one process without a rank ended that a shell, or a run of ours, names."""
+    ends = (end for end in document.get("exits", ()) if end["rank"] is None and end["pid"])
+    return next((end for end in ends if end["signal"] or end["code"]), {})
 
 
 def _own_pid(document: Document, rank: int | None) -> Mapping[str, Any] | None:

@@ -82,6 +82,7 @@ def of_strace(document: Document) -> Iterator[Event]:
             path=about.get("path"),
             errnos=(errno,) if errno else (),
             signal=about.get("signal"),
+            wrote=tuple(processes.get(pid, {}).get("last_words", ())),
             **told_by(row),
             order=order,
         )
@@ -140,10 +141,11 @@ def of_scan(document: Document) -> Iterator[Event]:
     top = best(document)
     if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
         return  # Inf where it may be meant: masks, a best value so far
+    bad = [t for t in bad if t["nan_count"]] or bad
     names = tuple(str(t["name"]) for t in bad[:_MOST_TENSORS])
     yield Event(
         EventType.NON_FINITE,
-        str(top["title"]),
+        str(document["verdict"]),
         "scan",
         path=str(bad[0]["file"]),
         names=names,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.present.triage.words import VERBS, Document, beside_calm_logs, chain, step_words
 from postmortem.report.model import Confidence
 from postmortem.text import more
@@ -23,7 +24,7 @@ def short_step(event: Event) -> str:
 
 def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
     """Return one sentence: the roots, and in few words what they brought about."""
-    if len(documents) == 1:
+    if len(documents) == 1 and not explained_by_kernel(incident, documents[0]):
         return str(documents[0]["verdict"])
     if not incident.roots:
         return _undecided(documents)
@@ -37,6 +38,14 @@ def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
         said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
     also = more(len(incident.roots) - len(said), "; and {} more")
     return "; and apart from it: ".join(said) + also + beside_calm_logs(incident, documents)
+
+
+def explained_by_kernel(incident: Incident[Event], document: Document) -> bool:
+    """Return whether a line of the kernel explains what the verdict of the logs is about."""
+    roots = [incident.events[root] for root in incident.roots[:1]]
+    first = any(one.order == 0 and one.source == "logs" for one in incident.events)
+    later = any(one.source == "logs" and one.order for one in roots)
+    return first and later and document.get("decided_by") != CauseKind.KERNEL
 
 
 def first_step(incident: Incident[Event], root: int) -> str:

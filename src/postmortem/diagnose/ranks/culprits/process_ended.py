@@ -13,8 +13,11 @@ What to do
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
+from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+
+_LAST_LINES = "read the last lines of its output: it wrote no error that is known"
 
 
 @rule("https://man7.org/linux/man-pages/man7/signal.7.html")
@@ -26,7 +29,10 @@ def process_ended(blame: Attribution) -> Findings:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
-    means = f"The shell says that {end.words}."
+    says = "The shell" if end.launcher == "shell" else end.launcher
+    means = f"{says} says that {end.words}."
+    if end.signal is None:  # no core, and no stack of faulthandler
+        steps = (_LAST_LINES, EXITS)
     if end.launcher == "raylet":
         means = (
             "Ray ends the workers that were started last once the memory of their node is used up "

@@ -21,7 +21,7 @@ from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
+from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 
@@ -229,7 +229,8 @@ def unnamed_end(case: Case) -> Attribution | None:
     ends = [
         e
         for e in case.logs.exits
-        if e.rank is None and e.is_bad and e.pid not in case.logs.stopped_pids
+        if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
+        if not _outlived(case, e)
     ]
     if not ends:
         return None
@@ -239,7 +240,8 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
+    of_one = end.launcher in ("shell", RUN)
+    if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
     if alike and end.signal is not None and not case.ranks:  # a script that runs one by one
@@ -257,6 +259,14 @@ def unnamed_end(case: Case) -> Attribution | None:
     )
 
 
+def _outlived(case: Case, end: LogExit) -> bool:
+    """Return whether the one program of a shell was done after another one had ended so."""
+    if end.launcher != "shell" or end.of_launcher or case.ranks:
+        return False
+    done = (one.done or one.ended for one in case.logs.last_lines)
+    return any(one and one.file == end.file and one.line > end.line for one in done)
+
+
 def _local(end: LogExit) -> Attribution:
     """Return who failed on the host of an agent, which counts its own processes only."""
     label = f"local rank {end.local_rank}"
@@ -272,12 +282,12 @@ def _only_one(case: Case) -> bool:
 
 
 def _of_program(case: Case, end: LogExit) -> Attribution:
-    """Return that the one program of a shell died."""
+    """Return that the one program of a shell, or of a run of ours, died."""
     killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
     memory = killed[0] if killed and end.signal == "SIGKILL" else None
-    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
+    says = end.launcher if end.launcher == RUN else f"the {end.launcher}"
+    evidence = [(f"{end.file}:{end.line}", f"{says} says: {end.words}")]
     if memory is not None:
         evidence.append((memory.where, clip(memory.text, 300)))
-    return Attribution(
-        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
-    )
+    why = memory.text if memory is not None else end.words if end.memory else ""
+    return Attribution(ProcessEnded(end, why), evidence=tuple(evidence))
