@@ -256,7 +256,7 @@ def _of_step(
     what += f"{step.line:,}, was judged"
     what += f"; jobs that failed as well: {', '.join(step.others)}" if step.others else ""
     problems.append(Problem(name, what, "cut the file to see others"))
-    pieces = iter((b"\n" * above, data[step.begin : step.end]))
+    pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
 
 
