@@ -12,11 +12,11 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
 _STAMPED = Pattern(
-    r"^(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?[^\d\s]{0,3}"
+    r"^(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) (?P<rest>.*)$"
 )
-"""Three characters are what a byte order mark becomes that is read in another encoding."""
-_ERROR, _FAILED, _CANCELLED = "ci-error", "ci-failed", "ci-cancelled"
+"""The runner begins each step with a byte order mark, which PowerShell reads in its own way."""
+_ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
 _MOST_NAMED = 3
 
 
@@ -34,8 +34,8 @@ class FailedStep:
     """Empty where no line names it."""
     others: tuple[str, ...] = ()
     """Other jobs that failed, at most a few."""
-    left_out: bool = True
-    """Whether anything but blank lines stands behind it, or another job does."""
+    jobs: int = 1
+    """How many jobs the log is of."""
 
 
 @record
@@ -75,7 +75,7 @@ def failed_step(data: bytes) -> FailedStep | None:
         first.line,
         first.job,
         tuple(others[:_MOST_NAMED]),
-        left_out=bool(data[first.end :].strip()) or len({mark.job for mark in marks}) > 1,
+        len({mark.job for mark in marks}),
     )
 
 

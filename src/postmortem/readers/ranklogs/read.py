@@ -221,7 +221,7 @@ def _of_last_run(
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode()
     step = failed_step(data)
-    if step is not None and step.left_out:
+    if step is not None:
         return _of_step(data, step, opened.name, problems), EarlierRuns()
     run = last_run(data)
     if run is None:
@@ -251,11 +251,11 @@ def _of_step(
 ) -> Callable[[], bytes]:
     """Return the text of a step that failed; the lines above it are left empty."""
     above = data.count(b"\n", 0, step.begin)
-    of_job = f" of the job {step.job}" if step.job else ""
-    what = f"holds the steps of a CI: the one{of_job} that failed first, lines {above + 1:,} to "
-    what += f"{step.line:,}, was judged"
-    what += f"; jobs that failed as well: {', '.join(step.others)}" if step.others else ""
-    problems.append(Problem(name, what, "cut the file to see others"))
+    if step.jobs > 1:
+        what = f"holds {step.jobs:,} jobs of a CI: that which failed first, {step.job}, was judged"
+        what += f", lines {above + 1:,} to {step.line:,}"
+        what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
+        problems.append(Problem(name, what, "cut the file to see others"))
     pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
 
