@@ -50,7 +50,7 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"  # gh run view --log: the job, the step
+    r"^(?:[^\t]{1,200}\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"  # gh run view --log: the job, the step
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
