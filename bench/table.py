@@ -44,27 +44,32 @@ class Case:
     peers: dict[str, str]
 
 
-def cases(folder: Path, size: int) -> Iterator[Case]:
-    """Yield what is measured, each when its file has been made."""
-    yield Case("--help", "--help", {"python": f"{PYTHON} -c pass"})
-    torch_core = core.crash(core.THREADS, folder / "threads-250")
-    if torch_core is not None:
-        words = f"core {torch_core} --engine native --json --exit-zero"
-        yield Case("core, 251 threads", words, {"eu-stack": f"eu-stack --core={torch_core}"})
-    for name, parts in strace.LOGS.items():
-        log = folder / name.split()[0]
-        strace.build(log, parts, size, shorn=name.startswith("halves"))
-        find = f"strace {log} --find {strace.ASK} --exit-zero"
+def cases(folder: Path, size: int, only: str) -> Iterator[Case]:
+    """Yield what is measured, and of it what has a word in its name, when its file is made."""
+    if only in "--help":
+        yield Case("--help", "--help", {"python": f"{PYTHON} -c pass"})
+    name = "core, 251 threads"
+    left = core.crash(core.THREADS, folder / "threads-250") if only in name else None
+    if left is not None:
+        words = f"core {left} --engine native --json --exit-zero"
+        yield Case(name, words, {"eu-stack": f"eu-stack --core={left}"})
+    for kind, parts in strace.LOGS.items():
+        find, whole = f"strace --find, {kind}", f"strace, {kind}"
+        if only not in find and only not in whole:
+            continue
+        log = folder / kind.split()[0]
+        strace.build(log, parts, size, shorn=kind.startswith("halves"))
         searches = {tool: f"{tool} -c {strace.ASK} {log}" for tool in ("grep", "rg")}
-        yield Case(f"strace --find, {name}", find, searches)
-        yield Case(f"strace, {name}", f"strace {log} --exit-zero", searches)
+        if only in find:
+            yield Case(find, f"strace {log} --find {strace.ASK} --exit-zero", searches)
+        if only in whole:
+            yield Case(whole, f"strace {log} --exit-zero", searches)
         log.unlink()
-    log = folder / "ranks"
-    ranklogs.build(log, size)
-    literals = " ".join(f"-e {shlex.quote(word)}" for word in ranklogs.LITERALS)
-    yield Case(
-        "logs, 512 ranks", f"logs {log} --exit-zero", {"grep": f"grep -F -c {literals} {log}"}
-    )
+    name, log = "logs, 512 ranks", folder / "ranks"
+    if only in name:
+        ranklogs.build(log, size)
+        words = " ".join(f"-e {shlex.quote(word)}" for word in ranklogs.LITERALS)
+        yield Case(name, f"logs {log} --exit-zero", {"grep": f"grep -F -c {words} {log}"})
 
 
 def cost(command: str, package: Path | None, out: Path) -> float:
@@ -154,9 +159,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel = unpacked(args.against, folder / "wheel") if args.against else None
-        for case in cases(folder, args.size * 1_000_000):
-            if args.only not in case.name:
-                continue
+        for case in cases(folder, args.size * 1_000_000, args.only):
             found = measured(case, args.rounds, wheel, folder / "out")
             print(row(case.name, found), flush=True)
             rows[case.name] = {tool: round(1000 * min(spent), 1) for tool, spent in found.items()}
