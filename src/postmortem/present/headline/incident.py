@@ -8,6 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.present.triage.words import Document, beside_calm_logs, chain, step_words, verb
 from postmortem.report.model import Confidence
+from postmortem.text import more
 
 _STEPS_IN_VERDICT = 3
 
@@ -35,8 +36,7 @@ def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
         rest = (incident.events[index] for index in steps[1:])
         later = [step for step in rest if _is_told(step, event)]
         said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
-    more = len(incident.roots) - len(said)
-    also = f"; and {more} more" if more > 0 else ""
+    also = more(len(incident.roots) - len(said), "; and {} more")
     return "; and apart from it: ".join(said) + also + beside_calm_logs(incident, documents)
 
 

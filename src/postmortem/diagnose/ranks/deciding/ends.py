@@ -27,7 +27,8 @@ from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended", "ci-time-limit")
+_SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
@@ -40,7 +41,7 @@ _WHY = (
     ("task", Stop.TASK),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending")
+_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending", "ci-time-limit")
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
@@ -222,7 +223,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if not told and not stopped:
         evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
     elif told:
-        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
+        told.sort(key=lambda remark: remark.match(*_SAYS_WHY) is None)  # what says why, first
         evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
     else:
         evidence = tuple(

@@ -20,6 +20,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.diagnose.tensors.series import Series, is_mask, is_meant, series, where_it_began
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
+from postmortem.text import more
 
 _OPTIMIZER = Pattern(r"(?i)(?:^|[._/])(?:optim\w*|exp_avg\w*|momentum\w*|master\w*)(?:$|[._/])")
 _MOST_CITED = 6
@@ -94,7 +95,7 @@ def _steps(state: Sequence[ScannedTensor], order: Series | None) -> tuple[str, .
 
 
 def _names(bad: Sequence[ScannedTensor]) -> str:
-    rest = f" and {len(bad) - 1:,} more" if len(bad) > 1 else ""
+    rest = more(len(bad) - 1)
     return f"{clip(_name(bad[0]), 60)}{rest}"
 
 
