@@ -1,5 +1,6 @@
 """Numbers in words: sizes, counts, ranges."""
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -67,7 +68,12 @@ def more(left: int, form: str = " and {} more") -> str:
 
 def without_numbers(text: str) -> str:
     """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
-    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)
+    return _numbers().sub("#", text)
+
+
+@functools.cache
+def _numbers() -> re.Pattern[str]:
+    return re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 def parse_size(text: str, least: int = 1 << 20) -> int:

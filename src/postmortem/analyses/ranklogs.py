@@ -14,6 +14,7 @@ from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
@@ -60,6 +61,7 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
         stacks=classes(stacks, workers) if stacks else None,
         recorders=tuple(read_recorders(found.recorders, sources, problems)),
         flights=tuple(read_flights(found.flights, sources, problems)),
+        losses=tuple(losses_of_ranks(logs)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)
     return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))

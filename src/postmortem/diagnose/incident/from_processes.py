@@ -115,11 +115,12 @@ def of_hang(document: Document) -> Iterator[Event]:
     hosts = {pid: row["hostname"] for pid, row in processes.items()}
     kind, rows = EventType.STUCK, document.get("stuck", ())
     about = top.get("about") or {}
-    if about.get("pid") in processes and about.get("rank") is not None:  # told without a majority
+    if about.get("pid") in processes:  # told without a majority
         one = processes[about["pid"]]
         slow = top["id"] == "rank_slow"
         kind = EventType.SLOW if slow else EventType.STUCK
-        why = top["evidence"][0]["what"] if slow else top["title"]
+        title = str(top["title"]).removeprefix(f"{one['label']}: ")
+        why = top["evidence"][0]["what"] if slow else title
         rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
         yield Event(

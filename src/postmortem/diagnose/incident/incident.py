@@ -83,11 +83,10 @@ def _without_survived(
 
     A log of errors alone tells nothing of what came after: a recording of the process does.
     """
-    calm = (one for one in documents if one["kind"] == "strace" and one.get("outcome") == "healthy")
-    ended = [
-        row for one in calm for row in one["processes"] if (row["exit"] or {}).get("code") == 0
-    ]
-    lines = [line for row in ended for line in row["last_words"]]
+    calm = (d for d in documents if d["kind"] == "strace" and d.get("outcome") != "failed")
+    rows = (row for one in calm for row in one.get("processes") or ())
+    ended = (row for row in rows if (row.get("exit") or {}).get("code") == 0)
+    lines = [line for row in ended for line in row.get("last_words", ())]
     known = [
         event.source == "logs"
         and event.type is EventType.RAISED
@@ -121,7 +120,8 @@ def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bo
     """
     event = incident.events[root]
     told = [incident.events[one] for one in roots if one != root]
-    if not any(one.source == "logs" and one.belongs for one in told):
+    told = [one for one in told if one.source == "logs" and one.belongs]
+    if not told:
         return False
     if event.source == "logs":
         if any(one.signal or one.pid == event.pid for one in told):  # containers count anew

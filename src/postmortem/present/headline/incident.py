@@ -6,7 +6,7 @@ from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
-from postmortem.present.triage.words import VERBS, Document, beside_calm_logs, chain, step_words
+from postmortem.present.triage.words import Document, beside_calm_logs, chain, step_words, verb
 from postmortem.report.model import Confidence
 from postmortem.text import more
 
@@ -17,7 +17,7 @@ def short_step(event: Event) -> str:
     """Return a later step in few words, for the verdict."""
     if event.type is EventType.LOST_PEER:
         return f"{event.actor} lost it"
-    return f"{event.actor} {VERBS[event.type].removesuffix(':')}" + (
+    return f"{event.actor} {verb(event).removesuffix(':')}" + (
         f" {clip(event.what, 60)}" if event.type is EventType.RAISED else ""
     )
 
@@ -57,7 +57,8 @@ def first_step(incident: Incident[Event], root: int) -> str:
 
 def _is_told(step: Event, root: Event) -> bool:
     """Return whether a step adds to the first one: whom else it hit, or how it ended."""
-    return bool(step.ranks or step.label) and (step.type, step.actor) != (root.type, root.actor)
+    same = (step.type, step.ranks or step.actor) == (root.type, root.ranks or root.actor)
+    return bool(step.ranks or step.label) and not same
 
 
 def _undecided(documents: Sequence[Document]) -> str:

@@ -14,7 +14,7 @@ from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark
 from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.answers import went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.bad_numbers import nan_since
+from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -156,19 +156,19 @@ class FactBuilder:
             if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
-        steps = {
+        runs = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
+        earlier = {
             one.file: LastLine(one.text, one.file, one.line)
             for one in remarks
             if one.match(_FAILED_STEP) is not None
-        }
-        runs = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
-        earlier = {**steps, **runs}
+        } | runs
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
-        rows = [*zip(files, last_lines(tails), strict=True)]
+        bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
+        rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         newest: dict[str, int] = {}
         for file, found in rows:

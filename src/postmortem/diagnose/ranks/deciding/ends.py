@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.causes import (
     MemoryKill,
     MemoryLimit,
     ProcessEnded,
+    SaidMemory,
     StoppedFromOutside,
     UnnamedProcessEnded,
 )
@@ -26,7 +27,8 @@ from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended", "ci-time-limit")
+_SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
@@ -39,18 +41,20 @@ _WHY = (
     ("task", Stop.TASK),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending")
+_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending", "ci-time-limit")
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
     """Return which of those that crashed did so first; `said` is what lines of nobody say."""
     found = _first_by_launcher(found)
-    parties = tuple(s.party(_crash_words(s), next(iter(s.own), None)) for s in found)
+    memory = _killed_for_memory(case, found)
+    also = "; a kill for memory is reported" if isinstance(memory, SaidMemory) else ""
+    parties = tuple(s.party(_crash_words(s) + also, next(iter(s.own), None)) for s in found)
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
-    cause = Crashed(_killed_for_memory(case, found))
-    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
+    told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
+    return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
 
 def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attribution:
@@ -95,7 +99,15 @@ def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
     if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
         return None
     kill = _kill_there(case, {s.rank for s in found})
-    return MaybeMemory(kill) if kill else None
+    if kill is not None:
+        return MaybeMemory(kill)
+    said = _said_memory(case)
+    return SaidMemory(said.text, said.where) if said is not None else None
+
+
+def _said_memory(case: Case) -> Remark | None:
+    """Return the first line in which a scheduler, or the kernel, tells of a kill for memory."""
+    return next((r for r in case.logs.remarks if r.match("oom-said", "oom-slurm")), None)
 
 
 def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
@@ -211,7 +223,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if not told and not stopped:
         evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
     elif told:
-        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
+        told.sort(key=lambda remark: remark.match(*_SAYS_WHY) is None)  # what says why, first
         evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
     else:
         evidence = tuple(
@@ -240,7 +252,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    of_one = end.launcher in ("shell", RUN)
+    of_one = end.launcher in ("shell", RUN) or (end.launcher == "kubernetes" and end.memory)
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
@@ -283,11 +295,9 @@ def _only_one(case: Case) -> bool:
 
 def _of_program(case: Case, end: LogExit) -> Attribution:
     """Return that the one program of a shell, or of a run of ours, died."""
-    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
-    memory = killed[0] if killed and end.signal == "SIGKILL" else None
-    says = end.launcher if end.launcher == RUN else f"the {end.launcher}"
-    evidence = [(f"{end.file}:{end.line}", f"{says} says: {end.words}")]
+    memory = _said_memory(case) if end.signal == "SIGKILL" and not end.memory else None
+    evidence = [(f"{end.file}:{end.line}", f"{end.witness} says: {end.words}")]
     if memory is not None:
         evidence.append((memory.where, clip(memory.text, 300)))
-    why = memory.text if memory is not None else end.words if end.memory else ""
-    return Attribution(ProcessEnded(end, why), evidence=tuple(evidence))
+    said = memory.text if memory is not None else ""
+    return Attribution(ProcessEnded(end, said), evidence=tuple(evidence))

@@ -8,6 +8,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Cause, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
+from postmortem.diagnose.ranks.wordings import about_numbers
 from postmortem.facts.rank_logs import LogFailure
 
 _CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
@@ -36,6 +37,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     cause: Cause = EveryRankRaised() if same else Raised(child)
     told = ((f"{child.file}:{child.line}", child.said.words),) if child is not None else ()
     sure = sure and not any(f.went_on for _, f in own)
+    sure = sure and not (same and about_numbers(f for _, f in own))  # one may have it of another
     return Attribution(cause, parties, sure=sure, evidence=(*cited(parties), *told))
 
 
