@@ -52,7 +52,15 @@ class MaybeMemory:
     kill: KernelEvent
 
 
-MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory
+@record
+class SaidMemory:
+    """The scheduler says of the job that a process was killed for memory, and not which."""
+
+    said: str
+    where: str
+
+
+MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory | SaidMemory
 
 
 @record

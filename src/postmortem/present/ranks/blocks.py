@@ -200,8 +200,7 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         hosts = Counter(w.host for w in ranks if w.host is not None)
         on = f" on {counted(len(hosts), 'host')}" if hosts else ""
         of = f" of {logs.world_size} ({logs.world_source})" if logs.world_size else ""
-        noun = "ranks" if len(ranks) != 1 else "rank"
-        rows.append(("written by", f"{len(ranks)} {noun}{of}{on}"))
+        rows.append(("written by", f"{counted(len(ranks), 'rank')}{of}{on}"))
     ends = Counter(
         f"{'killed by ' + e.signal if e.signal else f'exited with {e.code}'}" for e in logs.exits
     )

@@ -38,6 +38,7 @@ VERBS = {
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",
 }
+_OF_SEVERAL = {"has": "have", "is": "are", "was": "were"}
 _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 """Reports whose clause is a sentence of its own: it names whom it is about where it can."""
 
@@ -48,7 +49,14 @@ def step_words(event: Event) -> str:
     if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
-    return f"{event.actor} {VERBS[event.type]} {what}"
+    return f"{event.actor} {verb(event)} {what}"
+
+
+def verb(event: Event) -> str:
+    """Return what an actor did or suffered, as one or as several."""
+    first, space, rest = VERBS[event.type].partition(" ")
+    several = len(event.ranks) > 1 and not event.role
+    return f"{_OF_SEVERAL.get(first, first) if several else first}{space}{rest}"
 
 
 def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
+from postmortem.readers.ranklogs.last_words import calm, survived
 from postmortem.readers.ranklogs.mpi_errors import MPI, Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
@@ -17,7 +18,6 @@ from postmortem.readers.ranklogs.native_stacks import (
     native_frame,
     rust_frames,
 )
-from postmortem.readers.ranklogs.last_words import calm, survived
 from postmortem.readers.siginfo import signal_name
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record, replace

@@ -167,8 +167,13 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
 
 
 def _heads(data: bytes) -> list[bytes]:
-    """Return lines of the head that say the same in each run, but for numbers."""
+    """Return lines of the head that say the same in each run, but for numbers.
+
+    Where a few lines stand above the first traceback, it and what follows it are of the end.
+    """
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
+    raised = next((i for i, line in enumerate(lines) if TRACEBACK in line), 0)
+    lines = lines[:raised] if raised >= _FEWEST_WORK else lines
     fit = [
         line
         for line in dict.fromkeys(lines)

@@ -8,6 +8,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Cause, ChildKilled, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
+from postmortem.diagnose.ranks.wordings import about_numbers
 from postmortem.facts.rank_logs import LogFailure, Remark
 
 _CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
@@ -38,6 +39,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     cause: Cause = EveryRankRaised() if same else Raised(child)
     cause = cause if kill is None else ChildKilled(kill.text.strip())
     sure = sure and kill is None and not any(f.went_on for _, f in own)
+    sure = sure and not (same and about_numbers(f for _, f in own))  # one may have it of another
     evidence = (*cited(parties), *_told_beside(child, kill))
     return Attribution(cause, parties, sure=sure, evidence=evidence)
 
