@@ -28,7 +28,7 @@ def first_to_raise(case: Case, own: Sequence[tuple[RankState, LogFailure]]) -> A
 
 
 def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: bool) -> Attribution:
-    parties = tuple(s.party(f.said.words, f) for s, f in own)
+    parties = tuple(s.party(f.words, f) for s, f in own)
     others = [s for s in case.ranks if not s.own]
     every = len(own) > 1 and all(s.silent and s.ended_by_launcher for s in others)
     full = not case.logs.world_size or len(own) + len(others) >= case.logs.world_size
