@@ -27,7 +27,14 @@ from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended", "ci-time-limit", "stopped-by-keyboard")
+_STOPS = (
+    *_OF_SLURM,
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+    "ci-time-limit",
+    "stopped-by-keyboard",
+)
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _RIGHT_ABOVE = 2
