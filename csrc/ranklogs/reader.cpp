@@ -238,21 +238,22 @@ std::string_view Reader::without_repeats(std::string_view text, std::string_view
 }
 
 void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
-  // Progress bars write over their line; an error may stand behind one.
-  const auto next = [this](std::string_view rest) {
-    return controls_ ? rest.find('\r') : std::string_view::npos;
+  // Progress bars write over their line; an error may stand behind one, after torch's own
+  // prefix of the same process.
+  const auto without_prefix = [this](std::string_view behind) {
+    const Prefix inner = behind.starts_with('[') ? log_.grammar.parse(behind) : Prefix{};
+    return inner.any() ? behind.substr(inner.size) : behind;
   };
-  for (std::size_t end = next(text);;) {
-    const std::size_t drawn = bar_size(text.substr(0, end));
-    const std::size_t size = drawn ? drawn : end;
-    piece(index, text.substr(0, size));
-    if (size == std::string_view::npos) break;
-    text.remove_prefix(drawn ? drawn : end + 1);
-    end = drawn && end == std::string_view::npos ? end : next(text);
-    if (text.starts_with('[')) {  // torch's own prefix behind the bar of the same process
-      const Prefix inner = log_.grammar.parse(text);
-      if (inner.any()) text.remove_prefix(inner.size);
+  for (bool more = true; more;) {
+    const std::size_t end = controls_ ? text.find('\r') : std::string_view::npos;
+    std::string_view over = text.substr(0, end);
+    more = end != std::string_view::npos;
+    if (more) text = without_prefix(text.substr(end + 1));
+    while (const std::size_t drawn = bar_size(over)) {
+      piece(index, over.substr(0, drawn));
+      over = without_prefix(over.substr(drawn));
     }
+    piece(index, over);
   }
 }
 
