@@ -27,8 +27,14 @@ from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_OF_QUEUES = (*_OF_SLURM, "lsf-ended", "pbs-ended")
-_STOPS = (*_OF_QUEUES, "torchrun-signal", "ci-time-limit", "stopped-by-keyboard")
+_STOPS = (
+    *_OF_SLURM,
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+    "ci-time-limit",
+    "stopped-by-keyboard",
+)
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _RIGHT_ABOVE = 2
@@ -216,7 +222,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
-    others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
+    others = [s for s in case.all if s.about_peers or s.startup]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
     if others and not told and not _interrupted_alone(stopped, others):
         return None
