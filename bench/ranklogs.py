@@ -50,9 +50,9 @@ def build(path: Path, size: int) -> int:
     block = []
     for step in range(40):
         for rank in chance.sample(range(RANKS), RANKS):
-            text = f"INFO trainer step {step} loss {chance.random():.4f} grad_norm "
-            f"{chance.random():.3f}"
-            block.append(f"[node{rank // 8}:{rank % 8}]:[rank{rank}]: {text} tokens/s 11234\n")
+            loss, norm = chance.random(), chance.random()
+            text = f"INFO trainer step {step} loss {loss:.4f} grad_norm {norm:.3f} tokens/s 11234"
+            block.append(f"[node{rank // 8}:{rank % 8}]:[rank{rank}]: {text}\n")
     data = "".join(block).encode()
     with path.open("wb") as out:
         while out.tell() < size:

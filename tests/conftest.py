@@ -1,6 +1,7 @@
 """Fixtures and options that all tests share."""
 
 import difflib
+import os
 import random
 import signal
 import sys
@@ -22,6 +23,9 @@ settings.register_profile(
 )
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile("fixed")
+
+# Inductor compiles in a pool of processes, which import PyTorch each, and compile little here.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 # nohup and a shell's background jobs leave signals ignored, and every program that a test starts
 # would keep it so.

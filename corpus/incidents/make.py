@@ -303,7 +303,14 @@ def main() -> None:
     """Record the incidents that are named, or all."""
     import resource
 
-    from corpus.incidents import beside, joined, peers, silent  # noqa: F401  their cases join CASES
+    from corpus.incidents import (  # their cases join CASES
+        alone,  # noqa: F401
+        beside,  # noqa: F401
+        joined,  # noqa: F401
+        others,  # noqa: F401
+        peers,  # noqa: F401
+        silent,  # noqa: F401
+    )
 
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     runs = HERE / "runs"

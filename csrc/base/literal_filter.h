@@ -81,20 +81,26 @@ void LiteralFilter::scan(std::string_view data, Found&& found) const {
   if (entries_.empty() || data.size() < kWindow) return;
   const std::size_t last = data.size() - kWindow;
   const char* const bytes = data.data();
-  std::size_t at = 0;
-  for (; at + 7 * stride_ <= last; at += 8 * stride_) {
+  const auto any_of_eight = [&](std::size_t from) {
     std::uint64_t any = 0;
     for (std::size_t i = 0; i < 8; ++i) {
-      const std::uint32_t bit = slot(load(bytes + at + i * stride_));
+      const std::uint32_t bit = slot(load(bytes + from + i * stride_));
       any |= marks_[bit / 64] >> (bit % 64);
     }
-    if (!(any & 1)) [[likely]]
+    return (any & 1) != 0;
+  };
+  std::size_t at = 0;
+  for (; at + 7 * stride_ <= last; at += 8 * stride_) {
+    if (!any_of_eight(at)) [[likely]]
       continue;
     for (std::size_t i = 0; i < 8; ++i) {
       const std::size_t place = at + i * stride_;
       if (marked(slot(load(bytes + place)))) confirm(data, place, found);
     }
   }
+  // The rest together with some that were looked at: one text may begin at them, too.
+  if (last >= 7 * stride_ && !any_of_eight(last - 7 * stride_)) [[likely]]
+    return;
   for (; at <= last; at += stride_) {
     if (marked(slot(load(bytes + at)))) confirm(data, at, found);
   }

@@ -1,4 +1,4 @@
-// compile_signatures(), scan_signatures(), scan_signature_lines(), signature_groups().
+// compile_signatures(), scan_signatures(), scan_signature_lines().
 #include "signatures/scanner.h"
 
 #include <pybind11/stl.h>
@@ -76,9 +76,8 @@ py::tuple scan_signatures(const py::capsule& compiled, const py::buffer& data, s
   return py::make_tuple(rows, py::cast(found.counts), found.line_ends);
 }
 
-// With what the named groups hold where `groups` says so.
 py::list scan_signature_lines(const py::capsule& compiled, const py::buffer& data,
-                              const py::buffer& begins, const py::buffer& ends, bool groups) {
+                              const py::buffer& begins, const py::buffer& ends) {
   const signatures::Scanner& all = scanner(compiled);
   const Held held(data);
   const Held first(begins);
@@ -94,27 +93,12 @@ py::list scan_signature_lines(const py::capsule& compiled, const py::buffer& dat
   py::list rows(hits.size());
   for (std::size_t i = 0; i < hits.size(); ++i) {
     const signatures::LineHit& hit = hits[i];
-    if (!groups) {
-      rows[i] = py::make_tuple(hit.line, hit.signature);
-      continue;
-    }
     const auto at = static_cast<std::size_t>(from[hit.line]);
     const auto size = static_cast<std::size_t>(to[hit.line]) - at;
     rows[i] = py::make_tuple(hit.line, hit.signature,
                              named(all, hit.signature, held.text().substr(at, size), hit.captures));
   }
   return rows;
-}
-
-py::object signature_groups(const py::capsule& compiled, std::uint32_t signature,
-                            const py::buffer& line) {
-  const signatures::Scanner& all = scanner(compiled);
-  if (signature >= all.size()) throw py::index_error("no signature of this number");
-  const Held held(line);
-  bool matched = false;
-  const auto captures = all.captures(signature, held.text(), matched);
-  if (!matched) return py::none();
-  return named(all, signature, held.text(), captures);
 }
 
 py::list signature_literals(const py::capsule& compiled) {
@@ -137,9 +121,7 @@ void register_signatures(py::module_& module) {
   module.def("scan_signatures", &scan_signatures, py::arg("compiled"), py::arg("data"),
              py::arg("each"));
   module.def("scan_signature_lines", &scan_signature_lines, py::arg("compiled"), py::arg("data"),
-             py::arg("begins"), py::arg("ends"), py::arg("groups") = false);
-  module.def("signature_groups", &signature_groups, py::arg("compiled"), py::arg("signature"),
-             py::arg("line"));
+             py::arg("begins"), py::arg("ends"));
   module.def("signature_literals", &signature_literals, py::arg("compiled"));
   module.def("texts_in", &texts_in, py::arg("texts"), py::arg("data"));
 }

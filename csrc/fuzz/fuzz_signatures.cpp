@@ -31,11 +31,9 @@ void check(const pm::signatures::Scanner& scanner, std::string_view text) {
     std::string_view line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.size() > 2000) return;  // a long line is looked at in pieces
-    for (std::uint32_t i = 0; i < scanner.size(); ++i) {
-      bool matched = false;
-      scanner.captures(i, line, matched);
-      alone += matched;
-    }
+    const std::int64_t from = 0;
+    const auto to = static_cast<std::int64_t>(line.size());
+    alone += scanner.scan_lines(line, {&from, 1}, {&to, 1}).size();
     begin = end + 1;
   }
   if (alone != hits || found.line_ends + 1 < lines) std::abort();

@@ -1,8 +1,9 @@
 #include "ranklogs/keep_literals.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
+
+#include "base/vector_bytes.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -12,15 +13,6 @@ constexpr std::string_view kNames[] = {"traceback", "fatal", "frames", "launcher
 static_assert(std::size(kNames) == static_cast<std::size_t>(Kind::kCount));
 
 constexpr std::size_t kShortest = 6;  // of the texts of the filter
-
-// No special instructions: each processor that we run on has such vectors.
-typedef unsigned char Bytes __attribute__((vector_size(16)));
-
-Bytes load(const char* from) noexcept {
-  Bytes bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  return bytes;
-}
 
 std::vector<std::string> texts_of(std::span<const KeepLiteral> literals) {
   if (literals.size() > KeepLiterals::kMost) {
@@ -64,18 +56,15 @@ bool KeepLiterals::may_hold_short(std::string_view text) const noexcept {
   if (text.size() <= kStep) return true;
   const std::size_t last = text.size() - kStep - 1;
   Bytes seen{};
-  for (const Short& one : short_) {
-    const Bytes first = load(one.first.data()), second = load(one.second.data());
-    const auto look = [&](std::size_t at) {
-      const char* const from = text.data() + at;
-      seen |= Bytes(load(from) == first) & Bytes(load(from + 1) == second);
-    };
-    for (std::size_t at = 0; at < last; at += kStep) look(at);
-    look(last);
-  }
-  std::uint64_t halves[2];
-  std::memcpy(halves, &seen, sizeof seen);
-  return (halves[0] | halves[1]) != 0;
+  const auto look = [&](std::size_t at) {
+    const Bytes here = load(text.data() + at), next = load(text.data() + at + 1);
+    for (const Short& one : short_) {
+      seen |= Bytes(here == load(one.first.data())) & Bytes(next == load(one.second.data()));
+    }
+  };
+  for (std::size_t at = 0; at < last; at += kStep) look(at);
+  look(last);
+  return any(seen);
 }
 
 Kinds KeepLiterals::find(std::string_view text) const {

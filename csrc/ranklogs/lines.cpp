@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/vector_bytes.h"
+
 namespace pm::ranklogs {
 namespace {
 
@@ -15,6 +17,21 @@ const char* zero_in(const char* begin, const char* end) noexcept {
   if (begin == end) return end;
   const void* const found = std::memchr(begin, 0, static_cast<std::size_t>(end - begin));
   return found ? static_cast<const char*>(found) : end;
+}
+
+// The first byte from `at` that is a control character, as line ends are; npos where there is none.
+std::size_t control_in(std::string_view all, std::size_t at) noexcept {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  constexpr std::size_t kStep = sizeof(Bytes);
+  for (; all.size() - at >= kStep; at += kStep) {
+    const Bytes bytes = load(all.data() + at);
+    const Bytes found = Bytes(bytes < 0x20) | Bytes(bytes == 0x7f);
+    if (!any(found)) continue;
+    while (!is_control(all[at])) ++at;
+    return at;
+  }
+  while (at < all.size() && !is_control(all[at])) ++at;
+  return at < all.size() ? at : std::string_view::npos;
 }
 
 // How often the line that begins at `at` and ends at `end` stands there again right behind itself.
@@ -107,8 +124,8 @@ std::size_t Lines::without_zeros(char* begin, std::size_t size) {
 std::size_t Lines::hand_out(const TakeLines& take) {
   std::array<Line, kMostAtOnce> lines;
   std::size_t count = 0;
-  const auto add = [&](std::string_view text, std::uint64_t times) {
-    lines[count++] = {text, times};
+  const auto add = [&](const Line& line) {
+    lines[count++] = line;
     if (count < lines.size()) return;
     take(lines);
     count = 0;
@@ -116,7 +133,9 @@ std::size_t Lines::hand_out(const TakeLines& take) {
   std::size_t at = 0;
   const std::string_view all(buffer_.data(), size_);
   while (at < size_) {
-    const std::size_t end = all.find('\n', at);
+    std::size_t end = control_in(all, at);
+    const bool clean = end != std::string_view::npos && all[end] == '\n';
+    if (!clean) end = all.find('\n', end);
     if (end == std::string_view::npos) break;
     if (skipping_) {
       skipping_ = false;
@@ -124,14 +143,14 @@ std::size_t Lines::hand_out(const TakeLines& take) {
       continue;
     }
     const std::size_t copies = copies_behind(all, at, end);
-    add(all.substr(at, end - at), copies + 1);
+    add({all.substr(at, end - at), copies + 1, clean});
     at += (copies + 1) * (end + 1 - at);
   }
   const std::size_t left = size_ - at;
   const bool too_long = left >= std::min(kLongestLine, buffer_.size());
   const bool whole = left && (ended_ || too_long);
   if (whole && !skipping_) {
-    add(all.substr(at, ended_ ? std::string_view::npos : kLongestLine), 1);
+    add({all.substr(at, ended_ ? std::string_view::npos : kLongestLine)});
     if (!ended_) ++cut_;
   }
   take(std::span(lines).first(count));

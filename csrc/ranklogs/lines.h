@@ -21,6 +21,7 @@ using PastHole = std::function<std::uint64_t()>;
 struct Line {
   std::string_view text;  // without its end
   std::uint64_t times = 1;
+  bool clean = false;  // surely no control characters in it, tabs and carriage returns counted
 };
 // Some lines that stand behind each other: what they need can be asked for before it is needed.
 using TakeLines = std::function<void(std::span<const Line> lines)>;

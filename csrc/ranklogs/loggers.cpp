@@ -63,7 +63,7 @@ std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept {
 RecordHead record_head(std::string_view text) noexcept {
   constexpr std::size_t kLongestPlace = 120;
   for (const std::string_view level : kLevels) {
-    if (!text.starts_with(level)) continue;
+    if (text.empty() || text[0] != level[0] || !text.starts_with(level)) continue;
     constexpr std::string_view kTime = " dd-dd dd:dd:dd ";
     if (!has_form(text.substr(level.size()), kTime)) return {};
     const std::size_t place = level.size() + kTime.size();

@@ -8,6 +8,18 @@ namespace {
 
 constexpr int kMostStacked = 8;
 
+// Whether a text may begin with a prefix of any form. One that begins with a letter is a name with
+// a colon or the bar of a service behind it, or a day of the week.
+bool may_begin_prefix(std::string_view text) noexcept {
+  if (text.empty() || !is_letter(text[0])) return !text.empty();
+  std::size_t at = 1;
+  while (at < text.size() && is_name(text[at])) ++at;
+  if (at == 3 || at == text.size() || text[at] == ':') return true;
+  if (text[at] != ' ') return false;
+  while (at < text.size() && text[at] == ' ') ++at;
+  return at < text.size() && text[at] == '|';
+}
+
 }  // namespace
 
 Prefix Grammar::parse(std::string_view line) const {
@@ -33,6 +45,7 @@ Prefix Grammar::parse(std::string_view line) const {
 Prefix Grammar::parse_behind(const Prefix& known, std::string_view line) const {
   Prefix found = known;
   std::string_view text = line.substr(known.size);
+  if (!may_begin_prefix(text)) return found;
   take_prefixes(text, found);
   found.size = line.size() - text.size();
   return found;

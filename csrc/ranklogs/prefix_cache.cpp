@@ -17,8 +17,8 @@ std::size_t head_size(std::string_view line) noexcept {
   if (line.starts_with('(')) {
     at = line.find(')');
   } else {
-    at = line.find_first_not_of(' ');
-    if (at != std::string_view::npos) at = line.find(' ', at);
+    while (at < line.size() && line[at] == ' ') ++at;
+    at = line.find(' ', at);
     return at == std::string_view::npos ? 0 : at + 1;
   }
   if (at == std::string_view::npos || at + 1 >= line.size() || line[at + 1] != ' ') return 0;
@@ -27,9 +27,13 @@ std::size_t head_size(std::string_view line) noexcept {
 
 std::size_t slot_of(std::string_view head) noexcept {
   std::uint64_t first = 0, last = 0;
-  const std::size_t size = std::min(head.size(), sizeof first);
-  std::memcpy(&first, head.data(), size);
-  std::memcpy(&last, head.data() + head.size() - size, size);
+  if (head.size() >= sizeof first) {
+    std::memcpy(&first, head.data(), sizeof first);
+    std::memcpy(&last, head.data() + head.size() - sizeof last, sizeof last);
+  } else {
+    std::memcpy(&first, head.data(), head.size());
+    last = first;
+  }
   const std::uint64_t mixed = (first ^ (last * 0x9e3779b97f4a7c15u)) + head.size();
   return (mixed * 0xd6e8feb86659fd93u) >> (64 - kBits);
 }

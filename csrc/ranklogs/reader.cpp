@@ -40,13 +40,6 @@ bool is_sample(std::uint64_t line) noexcept {
   return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
 }
 
-// Ray prints a line of several processes once, and how often it left it out.
-std::string_view without_count(std::string_view text) noexcept {
-  if (!text.ends_with("x across cluster]")) return text;
-  const std::size_t at = text.rfind(" [repeated ");
-  return at == std::string_view::npos ? text : text.substr(0, at);
-}
-
 class Reader {
  public:
   explicit Reader(const Options& options)
@@ -64,8 +57,8 @@ class Reader {
 
  private:
   void expect(std::span<const Line> lines);
-  void copies(std::string_view raw, std::uint64_t times);
-  void line(std::string_view raw);
+  void copies(const Line& of);
+  void line(std::string_view raw, bool clean);
   std::uint32_t writer_of(const Prefix& prefix) { return writers_.of(prefix, log_); }
   std::uint32_t writer_above(std::string_view text);
   void tagged(Prefix prefix, std::string_view text);
@@ -84,7 +77,8 @@ class Reader {
   Log log_;
   Writers writers_;
   std::string clean_, joined_, docker_;
-  char stream_ = 0;  // of the line at hand
+  char stream_ = 0;        // of the line at hand
+  bool controls_ = false;  // it has characters of control, as carriage returns are
   WorkBehind behind_;
   Links links_;
   Sections sections_;
@@ -102,7 +96,7 @@ void Reader::take(std::span<const Line> lines) {
   expect(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     likely_ = expected_[i];
-    copies(lines[i].text, lines[i].times);
+    copies(lines[i]);
   }
 }
 
@@ -129,12 +123,13 @@ void Reader::expect(std::span<const Line> lines) {
 
 // Of the same line again and again only the number changes, once two in a row were nothing special
 // and went to one writer; what is known of a writer's last lines comes from the last of them.
-void Reader::copies(std::string_view raw, std::uint64_t times) {
+void Reader::copies(const Line& of) {
+  std::uint64_t times = of.times;
   unsigned alike = 0;
   for (; times > 0; --times) {
     const std::uint64_t binary = log_.binary_lines, nameless = log_.nameless;
     const std::uint32_t before = piece_of_;
-    line(raw);
+    line(of.text, of.clean);
     alike = pieces_ != 1 || !plain_ ? 0 : piece_of_ == before ? alike + 1 : 1;
     if (alike < 2 || times <= kTail + 1) continue;
     const std::uint64_t passed = times - 1 - kTail;
@@ -148,7 +143,7 @@ void Reader::copies(std::string_view raw, std::uint64_t times) {
   }
 }
 
-void Reader::line(std::string_view raw) {
+void Reader::line(std::string_view raw, bool clean) {
   ++log_.lines;
   pieces_ = 0;
   if (raw.size() > kLongestLine) {
@@ -156,10 +151,13 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
-  if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) raw = docker_;
-  const bool controls = has_controls(raw);
-  if (controls && is_binary(raw)) ++log_.binary_lines;
-  const std::string_view whole = controls ? without_controls(raw, clean_) : raw;
+  if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) {
+    raw = docker_;
+    clean = false;
+  }
+  controls_ = !clean && has_controls(raw);
+  if (controls_ && is_binary(raw)) ++log_.binary_lines;
+  const std::string_view whole = controls_ ? without_controls(raw, clean_) : raw;
   std::string_view text = whole;
   const CachedPrefix* known = likely_;
   if (known == nullptr || !text.starts_with(known->text)) {
@@ -233,17 +231,22 @@ std::string_view Reader::without_repeats(std::string_view text, std::string_view
 }
 
 void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
-  // Progress bars write over their line; an error may stand behind one.
-  for (;;) {
-    const std::size_t end = text.find('\r');
-    const std::size_t drawn = bar_size(text.substr(0, end));
-    piece(index, text.substr(0, drawn ? drawn : end));
-    if (!drawn && end == std::string_view::npos) break;
-    text.remove_prefix(drawn ? drawn : end + 1);
-    if (text.starts_with('[')) {  // torch's own prefix behind the bar of the same process
-      const Prefix inner = log_.grammar.parse(text);
-      if (inner.any()) text.remove_prefix(inner.size);
+  // Progress bars write over their line; an error may stand behind one, after torch's own
+  // prefix of the same process.
+  const auto without_prefix = [this](std::string_view behind) {
+    const Prefix inner = behind.starts_with('[') ? log_.grammar.parse(behind) : Prefix{};
+    return inner.any() ? behind.substr(inner.size) : behind;
+  };
+  for (bool more = true; more;) {
+    const std::size_t end = controls_ ? text.find('\r') : std::string_view::npos;
+    std::string_view over = text.substr(0, end);
+    more = end != std::string_view::npos;
+    if (more) text = without_prefix(text.substr(end + 1));
+    while (const std::size_t drawn = bar_size(over)) {
+      piece(index, over.substr(0, drawn));
+      over = without_prefix(over.substr(drawn));
     }
+    piece(index, over);
   }
 }
 

@@ -171,19 +171,4 @@ std::vector<LineHit> Scanner::scan_lines(std::string_view data,
   return hits;
 }
 
-std::vector<Capture> Scanner::captures(std::uint32_t signature, std::string_view line,
-                                       bool& matched) const {
-  std::vector<Capture> result;
-  Pass pass(*this);
-  pass.enter(0, line.size());
-  matched = false;
-  filter_->scan(line, [&](std::uint32_t text, std::size_t at) {
-    const auto& users = users_[text];
-    if (matched || std::find(users.begin(), users.end(), signature) == users.end()) return;
-    matched = pass.look(line, signature, at);
-    if (matched) result = pass.captures(signature);
-  });
-  return result;
-}
-
 }  // namespace pm::signatures

@@ -58,10 +58,6 @@ class Scanner {
   std::vector<LineHit> scan_lines(std::string_view data, std::span<const std::int64_t> begins,
                                   std::span<const std::int64_t> ends) const;
 
-  // The groups of one signature in one line (those of its first match); `matched` says whether.
-  std::vector<Capture> captures(std::uint32_t signature, std::string_view line,
-                                bool& matched) const;
-
   std::size_t size() const { return signatures_.size(); }
   const std::vector<std::string>& groups(std::uint32_t signature) const {
     return signatures_[signature].groups;

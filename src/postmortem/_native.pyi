@@ -5,7 +5,7 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NotRequired, TypedDict, overload
+from typing import Any, Literal, NotRequired, TypedDict
 
 from _typeshed import WriteableBuffer
 from numpy.typing import NDArray
@@ -695,30 +695,14 @@ def scan_signatures(
     Of a line of over 8 KiB pieces around what the filter found are looked at.
     """
 
-@overload
 def scan_signature_lines(
     compiled: Any, data: bytes | bytearray | memoryview, begins: Any, ends: Any
-) -> list[tuple[int, int]]: ...
-@overload
-def scan_signature_lines(
-    compiled: Any,
-    data: bytes | bytearray | memoryview,
-    begins: Any,
-    ends: Any,
-    groups: Literal[True],
 ) -> list[tuple[int, int, dict[str, str]]]:
-    """Return (line, signature) for the lines ``data[begins[i]:ends[i]]``, in this order.
-
-    With `groups` also what its named groups hold.
+    """Return (line, signature, named groups) for ``data[begins[i]:ends[i]]``, in this order.
 
     `begins` and `ends` are contiguous buffers of 64-bit integers; lines that do not lie in the
     data have no signature.
     """
-
-def signature_groups(
-    compiled: Any, signature: int, line: bytes | bytearray | memoryview
-) -> dict[str, str] | None:
-    """Return the named groups of a signature in a line, None where it does not match."""
 
 def signature_literals(compiled: Any) -> list[list[str]]:
     """Return the texts that are looked for in place of each pattern."""

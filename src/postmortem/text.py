@@ -1,5 +1,6 @@
 """Numbers in words: sizes, counts, ranges."""
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -57,13 +58,22 @@ def cut(text: str, most: int) -> str:
 
 def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
-    shown = ", ".join(str(item) for item in items[:most])
-    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+    return ", ".join(str(item) for item in items[:most]) + more(len(items) - most)
+
+
+def more(left: int, form: str = " and {} more") -> str:
+    """Return how many are left out, in a form of words; nothing where none is."""
+    return form.format(f"{left:,}") if left > 0 else ""
 
 
 def without_numbers(text: str) -> str:
     """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
-    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)
+    return _numbers().sub("#", text)
+
+
+@functools.cache
+def _numbers() -> re.Pattern[str]:
+    return re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 def without_folders(text: str) -> str:

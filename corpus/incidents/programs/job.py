@@ -240,7 +240,8 @@ def main():
     logging.basicConfig(level=logging.INFO, format=form)
     seconds = int(os.environ.get("TIMEOUT", "60"))
     dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
-    LOG.info("rank %d of %d is pid %d", RANK, dist.get_world_size(), os.getpid())
+    if "QUIET" not in os.environ:
+        LOG.info("rank %d of %d is pid %d", RANK, dist.get_world_size(), os.getpid())
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 4)
     if "FLIGHT" in os.environ:

@@ -62,5 +62,5 @@ def report_on(now: Health, before: Health | None = None, inputs: tuple[Source, .
         blocks=doctor_blocks(found),
         body=fill(Doctor, checks=found, snapshot=now, since=before and before.taken, changes=grown),
         problems=now.problems,
-        highlights=doctor_highlights(found),
+        highlights=doctor_highlights(found, first_said=True),
     )

@@ -14,6 +14,7 @@ from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
@@ -53,13 +54,14 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
-    ranks = {one.pid: one.rank for one in pids if one.own}
+    ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
     stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,
         recorders=tuple(read_recorders(found.recorders, sources, problems)),
         flights=tuple(read_flights(found.flights, sources, problems)),
+        losses=tuple(losses_of_ranks(logs)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)
     return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))

@@ -42,7 +42,7 @@ class BatchJob:
     hold_line: int | None = None
     """Where that stands."""
     memory: bool = False
-    """It was held for the memory that it used."""
+    """It was held, stopped or removed for the memory that it used."""
     holds: int = 0
     """How often it was held."""
 

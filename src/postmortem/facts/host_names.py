@@ -4,6 +4,7 @@ import re
 
 from postmortem.errors import Refusal
 from postmortem.facts.rank_sets import intervals
+from postmortem.text import some
 
 MOST = 100_000
 
@@ -78,4 +79,4 @@ def short(names: tuple[str, ...] | list[str], most: int = 6) -> str:
         shown = ranges[:most] + ([f"… {len(ranges) - most} more"] if len(ranges) > most else [])
         inside = ",".join(shown)
         rows.append(f"{before}[{inside}]{after}" if len(numbers) > 1 else before + inside + after)
-    return ", ".join(rows[:most]) + (f" and {len(rows) - most} more" if len(rows) > most else "")
+    return some(rows, most)

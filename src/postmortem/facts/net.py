@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from postmortem.records import record
 
@@ -98,9 +99,9 @@ class Node:
     port: int = 0
     """Where it listens for probes."""
     torch: bool = False
+    """PyTorch is installed."""
     gpu: bool = False
     """NVIDIA's driver is loaded."""
-    """Whether PyTorch is installed."""
 
     @property
     def label(self) -> str:
@@ -126,6 +127,7 @@ class Probe:
     to_address: str
     port: int
     detail: str = ""
+    """What the system said (strerror(3)), or the other end."""
     seconds: float = 0.0
     """Until the connection was made."""
     round_trip: float | None = None
@@ -147,15 +149,30 @@ class Speed:
     round_trip: float
 
 
+class StageName(StrEnum):
+    """What is tried, in this order."""
+
+    MEETING = "meeting"
+    NAMES = "names"
+    PAIRS = "pairs"
+    SPEED = "speed"
+    GLOO = "gloo"
+    NCCL = "nccl"
+
+
 @record
 class Stage:
     """One stage of the check: when it was over, and how."""
 
-    name: str
-    outcome: str
-    """``ok``, ``failed`` or ``skipped``."""
+    name: StageName
+    outcome: Literal["ok", "failed", "skipped"]
     seconds: float
-    detail: str = ""
+    count: int = 0
+    """Nodes that came, tries, speeds that were measured, nodes of an all-reduce."""
+    rounds: int = 0
+    failed: int = 0
+    lacking: tuple[str, ...] = ()
+    """Nodes that lack what it needs: PyTorch, or a driver of NVIDIA."""
 
 
 @record
@@ -178,6 +195,7 @@ class Attempt:
     interface: str | None
     met: Met
     detail: str = ""
+    """What the system said (strerror(3)), or the other end."""
     seconds: float = 0.0
     tries: int = 1
 

@@ -6,7 +6,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines, Watched
+from postmortem.facts.last_lines import LastLine, LastLines, Printed, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
@@ -81,6 +81,13 @@ class GroupPart:
     causes: tuple[ExceptionText, ...] = ()
     """What it was raised from, the first one first."""
     parts: tuple[GroupPart, ...] = ()
+    frames: tuple[LogFrame, ...] = ()
+    """The outermost first."""
+
+    @property
+    def first(self) -> GroupPart:
+        """The first exception below it that is no group; itself where it is none."""
+        return self.parts[0].first if self.parts else self
 
     def leaves(self) -> tuple[ExceptionText, ...]:
         """Return the exceptions below it that are no groups; itself where it is none."""
@@ -151,9 +158,17 @@ class LogFailure:
         return not_compiled or any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
 
     @property
+    def words(self) -> str:
+        """``KeyError: 'k'``; of a group what began it: the first exception that is none itself."""
+        if not self.parts:
+            return self.said.words
+        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
+        return f"{self.parts[0].words}{more} (in an {self.said.exception})"
+
+    @property
     def torn(self) -> bool:
         """Its head is missing: the log begins in the middle of its traceback."""
-        return self.text[:1].isspace()
+        return self.text[:1].isspace() and self.group is None  # a group has a margin
 
     @property
     def caught_in(self) -> str:
@@ -185,6 +200,10 @@ _WINDOWS = {
     0xC0000409: "0xC0000409: abort()",
 }
 """What Windows gives as the exit code of a process that it ended."""
+
+
+RUN = "postmortem run"
+"""The launcher whose word is of the ranks, or of the program itself where it has none."""
 
 
 @record
@@ -234,6 +253,11 @@ class LogExit:
         return f"exited with {self.code}" + (f" ({means})" if means else "")
 
     @property
+    def witness(self) -> str:
+        """Who says how it ended."""
+        return {"shell": "the shell", "kubernetes": "Kubernetes"}.get(self.launcher, self.launcher)
+
+    @property
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
         there = f" on {self.host}" if self.host else ""
@@ -248,6 +272,8 @@ class LogExit:
         pid = f"process {self.pid}" if self.pid else "a process"
         if self.rank is None and self.local_rank is not None:
             pid = f"local rank {self.local_rank} ({pid})"
+        if self.launcher == RUN and self.rank is None:
+            pid = f"the program (pid {self.pid})"
         pid = f"the job's launcher ({pid})" if self.of_launcher else pid
         return f"{pid}{there} {how}"
 
@@ -256,7 +282,8 @@ class LogExit:
 class RankPid:
     """A process of a rank, as some line names it."""
 
-    rank: int
+    rank: int | None
+    """None for a child of the one program of a log without ranks."""
     pid: int
     host: str | None
     how: str
@@ -338,6 +365,8 @@ class RankLogs:
     """Process numbers that any evidence gives the ranks."""
     last_lines: tuple[LastLines, ...] = ()
     """How the last lines of each writer read, in each file of it."""
+    losses: tuple[tuple[int, Printed], ...] = ()
+    """The losses of ranks in lines that name them in their text, where ranks raised for those."""
     watched: tuple[Watched, ...] = ()
     """Errors above what only says that a program failed."""
     without_driver: bool = False

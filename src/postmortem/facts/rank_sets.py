@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from postmortem.text import more
+
 
 def intervals(ranks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Return the ranks as (first, last) pairs, in order."""
@@ -19,4 +21,4 @@ def rank_words(ranks: Iterable[int], *, most: int = 8) -> str:
     found = intervals(ranks)
     words = [str(first) if first == last else f"{first}-{last}" for first, last in found[:most]]
     left = sum(last - first + 1 for first, last in found[most:])
-    return ", ".join(words) + (f" and {left:,} more" if left else "")
+    return ", ".join(words) + more(left)

@@ -96,6 +96,7 @@ WHERE = (
     "last line",  # how the last lines of a log read: too general to look for in all of it
     "run begin",  # where a program says that it starts
     "run sign",  # of which programs a log is
+    "ci step",  # where a runner of CI begins a step, or says how one ended
     "log",  # what programs and launchers print
     "process text",  # what rules read in an exception, in the text of abort(), on standard error
     "error message",  # what an exception says: too general to look for in all of a log

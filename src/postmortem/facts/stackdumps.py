@@ -28,6 +28,8 @@ class StackDump:
     rank: int | None = None
     """Only if the dump itself says so."""
     host: str | None = None
+    goes_on: bool = False
+    """Who took it watched its job for a while, and saw it go on."""
 
     @property
     def main_thread(self) -> Thread | None:
@@ -53,6 +55,7 @@ class RankStack:
     """None where the tool does not tell."""
     is_stopped: bool = False
     """By a signal; a debugger's stops do not count."""
+    goes_on: bool = False
 
 
 class Doing(StrEnum):
@@ -95,11 +98,16 @@ class StackClasses:
 
     items: tuple[StackClass, ...]
     moved: tuple[str, ...] = ()
-    """Ranks that several dumps show in different places: they go on, however slowly."""
+    """Ranks that several dumps show in different places, or who took them saw go on."""
     samples: int = 1
     """Dumps by one tool that there are of every rank."""
     workers: tuple[RankStack, ...] = ()
     """Workers of DataLoaders that are at work on a sample."""
+
+    @property
+    def go_on(self) -> bool:
+        """Whether each rank goes on, however slowly: nobody is stuck."""
+        return all(member.label in self.moved for one in self.items for member in one.members)
 
     def __iter__(self) -> Iterator[StackClass]:
         return iter(self.items)

@@ -23,6 +23,7 @@ from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.walk import Leaf, tensors_in
 from postmortem.monitor.weights import Weights
 from postmortem.records import replace
+from postmortem.text import counted
 
 log = logging.getLogger("postmortem.monitor")
 _MOST_APPLIED = 2
@@ -364,7 +365,7 @@ def _may_be_bad(frame: Frame) -> bool:
 
 
 def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str) -> tuple[str, ...]:
-    said = [f"it {what}, with {others} other bad gradient{'' if others == 1 else 's'}"]
+    said = [f"it {what}, with {counted(others, 'other bad gradient')}"]
     if found.summed:
         said.append(
             "gradients of sharded weights are summed over all ranks before they are seen: the loss "

@@ -18,6 +18,7 @@ from postmortem.facts.net import (
     Probe,
     Speed,
     Stage,
+    StageName,
 )
 from postmortem.net import rounds
 from postmortem.net.attempt import Streams, close
@@ -36,7 +37,6 @@ from postmortem.net.wire import (
     read_line,
 )
 from postmortem.records import replace
-from postmortem.text import counted
 
 FLOOD = 8 << 20
 _MOST_AGAIN = 4096
@@ -87,7 +87,7 @@ class Coordinator:
             if number not in self._nodes:
                 self._lost[number] = Lost(number, None, "never came")
         here = len(self._nodes)
-        self._stage("meeting", began, failed=here < self._at.world, detail=f"{here} came")
+        self._stage(StageName.MEETING, began, count=here, failed=self._at.world - here)
         await self._introduce()
         turns = await self._try_pairs()
         if self._speed and here > 1:
@@ -185,7 +185,7 @@ class Coordinator:
         asked = dict.fromkeys(self._nodes, message)
         for found in (await self._ask_all(asked, "names", 60, tuple[Misnamed, ...])).values():
             self._misnamed += found
-        self._stage("names", began, failed=bool(self._misnamed))
+        self._stage(StageName.NAMES, began, failed=len(self._misnamed))
 
     async def _ask_all(
         self, asked: dict[int, dict[str, object]], stage: str, seconds: float, rows: type[T]
@@ -237,10 +237,8 @@ class Coordinator:
             await self._keep(asked, "pairs", self._at.seconds * 6 * (1 + most / 128) + 20)
             self._say(f"round {turn + 1} of {turns}: {len(self._probes)} tries, {self._bad()} bad")
         await self._try_again()
-        bad = self._bad()
-        tries = counted(len(self._probes), "try", "tries")
-        detail = f"{tries} in {counted(turns, 'round')}"
-        self._stage("pairs", began, failed=bad > 0, detail=f"{detail}, {bad} failed")
+        tries = len(self._probes)
+        self._stage(StageName.PAIRS, began, count=tries, failed=self._bad(), rounds=turns)
         return turns
 
     async def _keep(self, asked: dict[int, dict[str, object]], stage: str, seconds: float) -> None:
@@ -293,18 +291,17 @@ class Coordinator:
             seconds = self._at.seconds * 10
             for found in (await self._ask_all(asked, "speed", seconds, tuple[Speed, ...])).values():
                 self._speeds += found
-        self._stage("speed", began, failed=False, detail=f"{len(self._speeds)} measured")
+        self._stage(StageName.SPEED, began, count=len(self._speeds))
 
     async def _reduce(self) -> None:
         began = time.monotonic()
         here = sorted(self._members)
-        lacking = [number for number in here if not self._nodes[number].torch]
+        lacking = [self._nodes[number].label for number in here if not self._nodes[number].torch]
         if lacking:
-            who = ", ".join(self._nodes[number].label for number in lacking[:3])
-            self._skip("gloo", f"PyTorch is not installed on {who}")
+            self._skip(StageName.GLOO, lacking)
             return
         bare = [self._nodes[number].label for number in here if not self._nodes[number].gpu]
-        for backend in ("gloo",) if bare else ("gloo", "nccl"):
+        for backend in (StageName.GLOO,) if bare else (StageName.GLOO, StageName.NCCL):
             place = Place(backend, self._at.host, _free_port(), tuple(here), 30.0)
             message: dict[str, object] = {"do": "collective", "place": place}
             self._say(f"{backend}: an all-reduce of {len(here)} nodes")
@@ -313,17 +310,19 @@ class Coordinator:
             found = [one for told in answers.values() for one in told]
             self._collectives += found
             bad = len(here) - sum(one.stage == "done" for one in found)
-            self._stage(backend, began, failed=bad > 0, detail=f"all-reduce of {len(here)} nodes")
+            self._stage(backend, began, count=len(here), failed=bad)
             began = time.monotonic()
         if bare:
-            self._skip("nccl", f"no NVIDIA driver on {', '.join(bare[:3])}: NCCL was not run")
+            self._skip(StageName.NCCL, bare)
 
-    def _stage(self, name: str, began: float, *, failed: bool, detail: str = "") -> None:
-        outcome = "failed" if failed else "ok"
-        self._stages.append(Stage(name, outcome, time.monotonic() - began, detail))
+    def _stage(
+        self, name: StageName, began: float, *, count: int = 0, failed: int = 0, rounds: int = 0
+    ) -> None:
+        took = time.monotonic() - began
+        self._stages.append(Stage(name, "failed" if failed else "ok", took, count, rounds, failed))
 
-    def _skip(self, name: str, detail: str) -> None:
-        self._stages.append(Stage(name, "skipped", 0.0, detail))
+    def _skip(self, name: StageName, lacking: list[str]) -> None:
+        self._stages.append(Stage(name, "skipped", 0.0, lacking=tuple(lacking)))
 
 
 def _free_port() -> int:

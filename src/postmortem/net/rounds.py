@@ -9,6 +9,9 @@ What needs a line for itself (throughput) goes in pairs: node i with i xor 2^r i
 
 from collections.abc import Collection
 
+_FEWEST = 4
+"""Tries after which a node is given up."""
+
 
 def how_many(count: int) -> int:
     """Return the number of rounds for so many nodes."""
@@ -29,12 +32,12 @@ def partner(number: int, count: int, turn: int) -> int | None:
     return other if other < count else None
 
 
-def given_up(tried: dict[int, tuple[int, int]], least: int = 4) -> set[int]:
-    """Return the nodes that need no more tries: `least` or more of theirs, and none went well.
+def given_up(tried: dict[int, tuple[int, int]]) -> set[int]:
+    """Return the nodes that need no more tries: four or more of theirs, and none went well.
 
     `tried` has, for each node, how many tries it had part in, and how many of them went well.
     """
-    return {number for number, (count, good) in tried.items() if count >= least and good == 0}
+    return {number for number, (count, good) in tried.items() if count >= _FEWEST and good == 0}
 
 
 def left_to_try(found: Collection[int], gone: Collection[int]) -> list[int]:

@@ -18,7 +18,7 @@ from postmortem.facts.source import Problem, Source
 from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.opening import OpenedCore, Progress, open_core
 from postmortem.records import record, replace
-from postmortem.text import some
+from postmortem.text import counted, some
 
 if TYPE_CHECKING:
     from postmortem.facts.core import CoreFacts
@@ -85,8 +85,8 @@ def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
     found = newest_core(folder)
     remarks = [Problem(str(skipped), f"is newer, but {why}") for skipped, why in found.skipped]
     if found.others:
-        word = "other core lies" if found.others == 1 else "other cores lie"
-        what = f"took the newest, {found.path.name}; {found.others} {word} in the same folder"
+        others = counted(found.others, "other core lies", "other cores lie")
+        what = f"took the newest, {found.path.name}; {others} in the same folder"
         remarks.append(Problem(str(folder), what, "name a file to have another one explained"))
     return found.path, tuple(remarks)
 

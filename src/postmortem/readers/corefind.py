@@ -21,7 +21,7 @@ from postmortem.readers.corepattern import container_kind, destination, file_glo
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
-from postmortem.text import counted, shell_word
+from postmortem.text import counted, more, shell_word
 
 _NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
@@ -163,8 +163,7 @@ def _no_core(folder: Path, files: int, skipped: list[tuple[Path, str]]) -> Evide
     )
     if skipped:
         named = "; ".join(f"{path.name}: {why}" for path, why in skipped[:_MOST_LISTED])
-        more = f"; and {len(skipped) - _MOST_LISTED} more" if len(skipped) > _MOST_LISTED else ""
-        what += f" ({named}{more})"
+        what += f" ({named}{more(len(skipped) - _MOST_LISTED, '; and {} more')})"
     taker = destination(read_core_pattern(), container=container_kind())
     hint = f"on this machine cores go to {taker.words}; `postmortem doctor` says what is missing"
     if not files and not skipped and _has_folders(folder):

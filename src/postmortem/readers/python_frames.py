@@ -167,18 +167,6 @@ class Placement:
     order; where that block stands says nothing."""
 
 
-def merge_python(
-    native: tuple[Frame, ...], python: Sequence[PythonFrame], *, idle: int = 0
-) -> tuple[Frame, ...]:
-    """Return the frames of both stacks in one, innermost first.
-
-    Python frames stand in front of the evaluator frame that runs them; those whose evaluator is
-    not to be seen come in order as one block at the end. `idle` evaluators in front of the first
-    Python frame run none.
-    """
-    return place_python(native, python, idle=idle).frames
-
-
 def place_python(
     native: tuple[Frame, ...],
     python: Sequence[PythonFrame],

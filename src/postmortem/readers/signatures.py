@@ -11,7 +11,7 @@ lines that hold one of their texts, in time bounded by the length of the line.
 from __future__ import annotations
 
 import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
@@ -58,11 +58,6 @@ class Signatures:
         return _load(frozenset(where) or TEXT)
 
     @cached_property
-    def index(self) -> Mapping[str, int]:
-        """Numbers of the signatures, as `find_lines` gives them, by their ids."""
-        return {item.id: number for number, item in enumerate(self.signatures)}
-
-    @cached_property
     def _bare(self) -> tuple[Match, ...]:
         """A match of each signature that captures nothing: one object for all lines."""
         return tuple(Match(item.id, {}) for item in self.signatures)
@@ -77,16 +72,6 @@ class Signatures:
         hits = tuple(self._hit(row, 0, 0) for row in rows)
         lines = line_ends + bool(len(data) and data[-1:] != b"\n")
         return Tally(hits, self._counts(counts), lines)
-
-    def find_lines(
-        self, buffer: Data, begins: array.array[int], ends: array.array[int]
-    ) -> list[tuple[int, int]]:
-        """Return (number of the line, number of the signature) for lines that are cut already.
-
-        Line i is ``buffer[begins[i]:ends[i]]``; both are arrays of 64-bit integers (`array.array`
-        of type "q", or of NumPy). `groups` gives what a pattern holds.
-        """
-        return self._native.scan_signature_lines(self._compiled, buffer, begins, ends)
 
     def matches(self, texts: Iterable[str]) -> list[tuple[Match, ...]]:
         """Return, for each text as a whole, the messages that it holds, in the order of `self`.
@@ -105,26 +90,15 @@ class Signatures:
         found: dict[int, list[Match]] = {}
         data = b"".join(pieces)
         scan = self._native.scan_signature_lines
-        rows = scan(self._compiled, data, begins, ends, groups=True) if data else []
+        rows = scan(self._compiled, data, begins, ends) if data else []
         for line, number, groups in rows:
             match = Match(self.signatures[number].id, groups) if groups else self._bare[number]
             found.setdefault(line, []).append(match)
         return [tuple(found.get(line, ())) for line in range(len(pieces))]
 
-    def groups(self, number: int, line: Data) -> dict[str, str] | None:
-        """Return the named groups of one signature in one line, None where it does not match."""
-        return self._native.signature_groups(self._compiled, number, line)
-
     def literals(self) -> list[list[str]]:
         """Return, for each signature, the texts of which every line of it has one."""
         return self._native.signature_literals(self._compiled)
-
-    def find_file(self, path: str, *, each: int = MOST_HITS) -> tuple[Hit, ...]:
-        """Return the hits in a file, which may be packed; raises EvidenceError if it is unreadable.
-
-        What can be unpacked of a damaged file is searched.
-        """
-        return self.tally_file(path, each=each).hits
 
     def tally_file(self, path: str, *, each: int = MOST_HITS) -> Tally:
         """Return the hits and the counts of a file, as `tally` does of data."""

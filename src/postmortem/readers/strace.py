@@ -19,6 +19,7 @@ from postmortem.readers.strace_sweep import beginning, lines_without
 from postmortem.readers.stracefind import LogGroup, find_logs, is_ltrace, likeness
 from postmortem.readers.stracerows import calls_of
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem._native import RawQuery, RawStrace
@@ -171,7 +172,7 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
         shown = _NO_CHARACTER.sub(r"\\x\1", repr(text))
         yield Problem(where, f"{what}; the first: {shown}" if text else what)
     if raw["cut_lines"]:
-        count = "1 line" if raw["cut_lines"] == 1 else f"{raw['cut_lines']:,} lines"
+        count = counted(raw["cut_lines"], "line")
         yield Problem(group.name, f"{count} over 32 MiB read in part: what is behind is not known")
     if raw["forgotten"]:
         what = (

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -30,6 +31,8 @@ from postmortem.run.raises import Raise, read_raises
 from postmortem.text import size
 
 _LARGEST_TEXT = 64 << 20
+_HOLE = re.compile(rb"\0{8,}")
+"""As the reader of such logs takes it; its zeros would be masked, and kept, byte for byte."""
 _LARGEST_COPY = 16 << 30
 _TOGETHER_SECONDS = 10.0
 """Exceptions of processes without ranks that lie closer together came of one another."""
@@ -213,11 +216,12 @@ def _ending(one: Process, facts: RunFacts) -> str:
 
 
 def _tail(path: Path) -> str:
-    """Return the end of a text file, which may be larger than anybody reads."""
+    """Return the end of a text file, which may be larger than anybody reads, without its holes."""
     try:
         with open_regular(path) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _LARGEST_TEXT))
-            return stream.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
+            text = stream.read(_LARGEST_TEXT)
+        return _HOLE.sub(b"", text).decode("utf-8", "surrogateescape")
     except OSError as error:
         return f"cannot be read: {error.strerror}\n"
 

@@ -58,7 +58,8 @@ def test_all_that_is_read_has_a_meaning(tmp_path: Path) -> None:
     assert {row.name for row in found.readings} <= meanings().keys()
     assert {check.status for check in health_checks(found, ())} == {"ok"}
     report = report_on(found)
-    assert (report.failed, report.verdict) == (False, "no fault among 19 readings")
+    assert not report.failed
+    assert len(found.readings) == 19
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What the card of a check of the network shows where nothing is wrong."""
 
-from postmortem.facts.net import Attempt, Lookup, Met, NetCheck, Stage, Target
+from postmortem.facts.net import Attempt, Lookup, Met, NetCheck, Stage, StageName, Target
 from postmortem.present.net.card import net_highlights
 
 
@@ -11,6 +11,12 @@ def test_the_tries_of_one_port() -> None:
 
 
 def test_the_stages_of_a_job() -> None:
-    stages = (Stage("names", "ok", 0.1), Stage("speed", "skipped", 0.0, "not asked for"))
+    stages = (
+        Stage(StageName.NAMES, "ok", 0.1),
+        Stage(StageName.PAIRS, "failed", 0.4, 12, 2, 1),
+        Stage(StageName.GLOO, "skipped", 0.0, lacking=("node 3 (h3)",)),
+    )
     shown = net_highlights(NetCheck(4, (), stages=stages))
-    assert shown.rows == (("names", "ok"), ("speed", "skipped: not asked for"))
+    assert [row[0] for row in shown.rows] == ["names", "pairs", "gloo"]
+    assert shown.rows[0][1] == "ok"
+    assert "node 3 (h3)" in shown.rows[2][1]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from postmortem.facts.python_stacks import PythonFrame
 from postmortem.facts.threads import Frame, Trust
-from postmortem.readers.python_frames import merge_python, place_python
+from postmortem.readers.python_frames import place_python
 
 EVAL = "_PyEval_EvalFrameDefault"
 
@@ -24,10 +24,10 @@ def names(frames: tuple[Frame, ...]) -> list[str]:
 
 
 def test_each_run_stands_before_its_evaluator() -> None:
-    merged = merge_python(
+    merged = place_python(
         native("memcpy", EVAL, "_PyFunction_Vectorcall", "list_sort", EVAL, "main"),
         python(("string_at", 0), ("crash", 1), ("key", 0), ("<module>", 1)),
-    )
+    ).frames
     assert names(merged) == [
         "memcpy",
         "string_at",
@@ -45,7 +45,7 @@ def test_each_run_stands_before_its_evaluator() -> None:
 
 def test_a_python_frame_keeps_what_is_known_of_it() -> None:
     row = PythonFrame("Loader.read", "data.py", 12, 1, (("n", "3"),))
-    (frame, _) = merge_python(native(EVAL), [row])
+    (frame, _) = place_python(native(EVAL), [row]).frames
     assert frame == Frame(
         "Loader.read",
         kind="python",
@@ -99,12 +99,12 @@ def test_the_tail_calling_evaluator_is_one_call() -> None:
 
 def test_evaluators_without_frames() -> None:
     # A destructor runs while the frame of an entry function is left (3.12 and later).
-    merged = merge_python(
+    merged = place_python(
         native("free", EVAL, "dealloc", EVAL, "subtype_dealloc", EVAL, "main"),
         python(("__del__", 2), ("<module>", 1)),
-    )
+    ).frames
     assert names(merged)[1:6] == ["__del__", EVAL, "dealloc", EVAL, "subtype_dealloc"]
-    idle = merge_python(native("free", EVAL, "x", EVAL), python(("<module>", 1)), idle=1)
+    idle = place_python(native("free", EVAL, "x", EVAL), python(("<module>", 1)), idle=1).frames
     assert names(idle) == ["free", EVAL, "x", "<module>", EVAL]
 
 
@@ -186,7 +186,7 @@ def test_a_greenlet_stands_above_those_that_it_was_switched_to_from() -> None:
 
 def test_inlined_frames_are_not_calls() -> None:
     frames = (Frame(EVAL, pc=1, inlined=True), *native(EVAL, "main"))
-    assert names(merge_python(frames, python(("step", 1)))) == [EVAL, "step", EVAL, "main"]
+    assert names(place_python(frames, python(("step", 1))).frames) == [EVAL, "step", EVAL, "main"]
 
 
 @given(

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.signature import Signature
+from postmortem.facts.signature import Hit, Signature
 from postmortem.readers import signatures as reader
 from postmortem.readers.signatures import Signatures
+
+
+def hits(signatures: Signatures, path: Path) -> tuple[Hit, ...]:
+    return signatures.tally_file(str(path)).hits
 
 
 def known(**patterns: str) -> Signatures:
@@ -134,12 +138,11 @@ def test_lines_that_are_cut_already() -> None:
     data = b"0: closed by a\n1: nothing\n2: closed by b some other text\n"
     begins = array.array("q", [3, 18, 26, 26, 0, -1, 10])
     ends = array.array("q", [14, 25, 56, 37, 6, 5, 10_000])
-    found = signatures.find_lines(data, begins, ends)
-    assert found == [(0, 0), (2, 0), (2, 1)]
-    assert signatures.groups(0, data[26:56]) == {"who": "b"}
-    assert signatures.groups(1, data[3:14]) is None
+    compiled = _native.compile_signatures([one.pattern or "" for one in signatures.signatures])
+    found = _native.scan_signature_lines(compiled, data, begins, ends)
+    assert found == [(0, 0, {"who": "a"}), (2, 0, {"who": "b"}), (2, 1, {})]
     with pytest.raises(ValueError, match="as many ends as begins"):
-        signatures.find_lines(data, begins, ends[:2])
+        _native.scan_signature_lines(compiled, data, begins, ends[:2])
 
 
 def test_lines_of_every_ending() -> None:
@@ -197,10 +200,10 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain.write_bytes(data)
     packed.write_bytes(gzip.compress(data))
     signatures = known(known="known text")
-    assert signatures.find_file(str(plain)) == signatures.find_file(str(packed))
-    assert [hit.line_number for hit in signatures.find_file(str(plain))] == [2]
+    assert hits(signatures, plain) == hits(signatures, packed)
+    assert [hit.line_number for hit in hits(signatures, plain)] == [2]
     with pytest.raises(EvidenceError, match="cannot be read: No such file"):
-        signatures.find_file(str(tmp_path / "missing"))
+        hits(signatures, tmp_path / "missing")
     (tmp_path / "empty").touch()
     assert signatures.tally_file(str(tmp_path / "empty")).lines == 0
 

@@ -1,11 +1,14 @@
 """Ends that no line of the process itself tells, and failures that were not why it ended."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.report.model import Confidence, Report, Role
+
+Golden = Callable[[str, str], None]
 
 EXEC = 'execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n'
 FORK = "clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 8\n"
@@ -25,25 +28,23 @@ def child(code: str, status: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("signal", "said"),
+    ("signal", "told"),
     [
-        (child("CLD_EXITED", "3"), "exit code 3"),
-        (child("CLD_KILLED", "SIGKILL"), None),
-        (child("CLD_STOPPED", "SIGSTOP"), None),
+        (child("CLD_EXITED", "3"), True),
+        (child("CLD_KILLED", "SIGKILL"), False),
+        (child("CLD_STOPPED", "SIGSTOP"), False),
     ],
 )
 def test_a_child_without_lines_ended_as_its_parent_was_told(
-    signal: str, said: str | None, tmp_path: Path
+    signal: str, told: bool, tmp_path: Path
 ) -> None:
     made = report(tmp_path, f"{EXEC}{FORK}{signal}exit_group(3) = ?\n+++ exited with 3 +++\n")
-    first = [d for d in made.diagnoses if d.id == "first_to_fail"]
-    assert [said in d.title for d in first if said] == ([True] if said else [])
+    assert ("first_to_fail" in [d.id for d in made.diagnoses]) == told
 
 
-def test_who_has_no_lines_is_not_said_to_run_on(tmp_path: Path) -> None:
+def test_who_has_no_lines_is_not_said_to_run_on(tmp_path: Path, golden: Golden) -> None:
     made = report(tmp_path, f"{EXEC}{FORK}exit_group(0) = ?\n+++ exited with 0 +++\n")
-    assert "had not ended" not in made.verdict
-    assert "1 child is not in it" in made.verdict
+    golden("child_without_lines.txt", f"{made.verdict}\n")
 
 
 @pytest.mark.parametrize("pid", ["", "7 "])
@@ -55,7 +56,6 @@ def test_the_kernel_sends_sigpipe_in_the_writers_name(pid: str, tmp_path: Path) 
     made = report(tmp_path, text)
     (best,) = made.diagnoses
     assert (best.id, best.about.pid, best.about.signal) == ("ended_by_signal", 7, "SIGPIPE")
-    assert "not in the log" not in made.verdict
 
 
 def test_threads_that_end_together_are_one_process(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_kills_a_thread_kills_its_process(tmp_path: Path) -> None:
 def test_words_written_letter_by_letter(tmp_path: Path) -> None:
     said = "".join(f'write(2, "{letter}", 1) = 1\n' for letter in "no route to host")
     made = report(tmp_path, f'{EXEC}{said}write(2, "\\n", 1) = 1\n+++ exited with 6 +++\n')
-    assert "it said: no route to host" in made.verdict
+    assert "no route to host" in made.verdict
 
 
 # What CUDA asks for at each start, as a user who is not root, and gets on without.

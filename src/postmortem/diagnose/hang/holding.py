@@ -12,7 +12,7 @@ from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.stackdumps import Doing, StackClasses
 from postmortem.facts.threads import Threads
 from postmortem.records import replace
-from postmortem.report.model import Diagnosis, Evidence, Role
+from postmortem.report.model import Diagnosis, Evidence, Role, Subject
 
 WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 
@@ -52,6 +52,7 @@ def deadlocks(job: LiveJob, blame: Attribution) -> Iterator[Diagnosis]:
             yield replace(
                 found,
                 title=f"{one.label}: {found.title}",
+                about=Subject(pid=one.pid, rank=one.rank),
                 role=role,
                 evidence=tuple(
                     Evidence(f"{one.label} {row.where}", row.what) for row in found.evidence

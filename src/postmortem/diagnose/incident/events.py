@@ -1,10 +1,15 @@
 """What happened, and to whom: the events that all kinds of evidence tell of."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from postmortem.facts.rank_sets import rank_words
 from postmortem.records import record
 from postmortem.report.model import Confidence, Evidence
+
+_CUT = "…"
+_LEAST_SAID = 24
+"""Characters of a line that no other process is taken to have written: a type and more."""
 
 
 class EventType(StrEnum):
@@ -69,6 +74,8 @@ class Event:
     errnos: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     """Of tensors or modules."""
+    wrote: tuple[str, ...] = ()
+    """The last lines that its process wrote to standard error, cut where the recording cut them."""
     says: str = ""
     """What the process hears of it, where that is known: CUDA's words for an exception of a GPU."""
     breaks: str = ""
@@ -98,3 +105,9 @@ class Event:
         if pid:
             return f"{self.role} ({pid})" if self.role else pid
         return self.host or "the job"
+
+
+def wrote(lines: Iterable[str], said: str) -> bool:
+    """Return whether one of the lines that a process wrote is what is said, as far as recorded."""
+    known = (line.strip().removesuffix(_CUT) for line in lines)
+    return any(len(line) >= _LEAST_SAID and said.startswith(line) for line in known)

@@ -8,7 +8,7 @@ need not have to do with each other.
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
 
-from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.events import Event, EventType, wrote
 from postmortem.knowledge.messages import Wording
 from postmortem.records import record
 from postmortem.report.model import Confidence
@@ -46,11 +46,17 @@ class Explains(Generic[E]):
 
 
 def same_process(cause: Event, effect: Event) -> Confidence | None:
-    """Both name the process; or both the one rank, and neither is a child of it."""
+    """Both name the process, or the one rank, and neither is a child of it; or one wrote the other.
+
+    What a process wrote names it where the log of its words has no number of a process.
+    """
     if cause.pid is not None and effect.pid is not None:
         return Confidence.CERTAIN if cause.pid == effect.pid and _one_host(cause, effect) else None
     if cause.role or effect.role or not _one_host(cause, effect):
         return None
+    if not (cause.ranks and effect.ranks):
+        known = wrote(cause.wrote, effect.what) or wrote(effect.wrote, cause.what)
+        return Confidence.LIKELY if known else None
     one = len(cause.ranks) == len(effect.ranks) == 1
     return Confidence.LIKELY if one and cause.ranks == effect.ranks else None
 
@@ -127,6 +133,8 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
 def same_tensor(cause: Event, effect: Event) -> Confidence | None:
     """Both tell of bad numbers, and not of other tensors or modules than each other."""
     if cause.source == effect.source:
+        return None
+    if effect.source == "scan" and not cause.names:  # that a loss is nan is no reason for weights
         return None
     if cause.names and effect.names:
         if any(a == b or a.startswith(f"{b}.") for a in cause.names for b in effect.names):
@@ -220,6 +228,7 @@ _CAUSES = frozenset(EventType) - frozenset(
 TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
+    Explains("watchdog-ends-process", frozenset({EventType.WATCHDOG}), _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
     Explains("call-refused", REFUSALS | {EventType.COULD_NOT_START}, _ENDS, refused_call),
     Explains(

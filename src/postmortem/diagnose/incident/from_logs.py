@@ -6,6 +6,7 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
+from postmortem.facts.rank_logs import RUN
 from postmortem.knowledge.messages import Wording
 from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
@@ -45,6 +46,9 @@ _KERNEL_TYPES = {
     "network file system": EventType.STORAGE,
     "blocked": EventType.STUCK,
 }
+
+
+_KINDS_OF_END = {None: EventType.EXITED, "SIGKILL": EventType.KILLED}
 
 
 def of_logs(document: Document) -> Iterator[Event]:
@@ -89,20 +93,13 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         root = root_of(document)
         if root is None or kind in (None, EventType.STOPPED):
             return None
-        return Event(
-            kind or EventType.FAILED,
-            str(root["title"]),
-            "logs",
-            **told_by(root),
-            errnos=tuple(errnos_in_text(" ".join(str(row["what"]) for row in root["evidence"]))),
-            belongs=True,
-        )
+        return _of_nobody(document, root, kind)
     apart = {row["rank"] for row in document.get("also_failed", ())}
     ranks = tuple(int(rank) for rank in found["ranks"] if rank not in apart)
     rank = found["rank"]
     end = next((e for e in document.get("exits", ()) if e["rank"] in ranks), None)
     signal = end["signal"] if end is not None else None
-    own = _own_pid(document, rank)
+    own = _own_pid(document, rank) if ranks else _of_run(document)
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
@@ -115,7 +112,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         "logs",
         ranks=ranks,
         host=found["host"] or (own["host"] if own else None),
-        pid=int(java[1]) if java else own["pid"] if own and len(ranks) == 1 else None,
+        pid=int(java[1]) if java else own["pid"] if own and len(ranks) < 2 else None,
         label=None if ranks else str(found["label"]),
         children=_lost_by(document, rank),
         signal=signal if kind is not EventType.RAISED else None,
@@ -126,6 +123,43 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         cause=str(top["cause"]) if top is not None else "",
         belongs=True,
     )
+
+
+def _of_nobody(document: Document, root: Mapping[str, Any], kind: EventType | None) -> Event:
+    """Return what the logs tell without a rank: how the one program ended, if one is named."""
+    what = str(root["title"])
+    end = _of_program(document) if kind is EventType.CRASHED else {}
+    signal, code, pid = end.get("signal"), end.get("code"), end.get("pid")
+    if end:
+        kind = _KINDS_OF_END.get(signal, EventType.CRASHED)
+        kind = EventType.KILLED_FOR_MEMORY if end["memory"] else kind
+    if pid:
+        what = f"killed by {signal}" if signal else f"exited with {code}"
+        what += ", its memory was used up" if end["memory"] else ""
+    return Event(
+        kind or EventType.FAILED,
+        what,
+        "logs",
+        pid=pid,
+        signal=signal,
+        host=end.get("host"),
+        label=f"the program (pid {pid})" if end.get("launcher") == RUN else None,
+        **told_by(root),
+        errnos=tuple(errnos_in_text(" ".join(str(row["what"]) for row in root["evidence"]))),
+        belongs=True,
+    )
+
+
+def _of_program(document: Document) -> Mapping[str, Any]:
+    """Return how the one process without a rank ended that a shell, or a run of ours, names."""
+    ends = (end for end in document.get("exits", ()) if end["rank"] is None)
+    return next((end for end in ends if end["signal"] or end["code"]), {})
+
+
+def _of_run(document: Document) -> Mapping[str, Any] | None:
+    """Return how the program of a run of ours ended, whose lines do not name it."""
+    end = _of_program(document)
+    return end if end.get("launcher") == RUN else None
 
 
 def _own_pid(document: Document, rank: int | None) -> Mapping[str, Any] | None:

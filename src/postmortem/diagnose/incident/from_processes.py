@@ -82,6 +82,7 @@ def of_strace(document: Document) -> Iterator[Event]:
             path=about.get("path"),
             errnos=(errno,) if errno else (),
             signal=about.get("signal"),
+            wrote=tuple(processes.get(pid, {}).get("last_words", ())),
             **told_by(row),
             order=order,
         )
@@ -114,11 +115,12 @@ def of_hang(document: Document) -> Iterator[Event]:
     hosts = {pid: row["hostname"] for pid, row in processes.items()}
     kind, rows = EventType.STUCK, document.get("stuck", ())
     about = top.get("about") or {}
-    if about.get("pid") in processes and about.get("rank") is not None:  # told without a majority
+    if about.get("pid") in processes:  # told without a majority
         one = processes[about["pid"]]
         slow = top["id"] == "rank_slow"
         kind = EventType.SLOW if slow else EventType.STUCK
-        why = top["evidence"][0]["what"] if slow else top["title"]
+        title = str(top["title"]).removeprefix(f"{one['label']}: ")
+        why = top["evidence"][0]["what"] if slow else title
         rows = [{**one, "rank": about["rank"], "why": why}]
     for order, row in enumerate(rows):
         yield Event(
@@ -140,10 +142,11 @@ def of_scan(document: Document) -> Iterator[Event]:
     top = best(document)
     if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
         return  # Inf where it may be meant: masks, a best value so far
+    bad = [t for t in bad if t["nan_count"]] or bad
     names = tuple(str(t["name"]) for t in bad[:_MOST_TENSORS])
     yield Event(
         EventType.NON_FINITE,
-        str(top["title"]),
+        str(document["verdict"]),
         "scan",
         path=str(bad[0]["file"]),
         names=names,

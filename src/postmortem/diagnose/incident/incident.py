@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
-from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
+from postmortem.diagnose.incident.events import EFFECTS, Event, EventType, wrote
 from postmortem.diagnose.incident.explains import REFUSALS, TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_machine import of_doctor
@@ -33,6 +33,9 @@ _OF_KIND = {
 }
 
 
+_ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
+
+
 @record
 class Judged:
     """The incident, and what of the evidence is of another job or joined with nothing."""
@@ -42,8 +45,8 @@ class Judged:
     """For each event the index of its report."""
     foreign: Mapping[int, str]
     """Index of a report to why it is of another job."""
-    apart: tuple[int, ...]
-    """Indices of reports that nothing joins with the job."""
+    apart: Mapping[int, str]
+    """Index of a report to why it tells nothing of the job's failure."""
 
 
 def judge(documents: Sequence[Document]) -> Judged:
@@ -61,15 +64,39 @@ def judge(documents: Sequence[Document]) -> Judged:
                 continue
             events.append(event)
             origin.append(index)
-    events, origin = _one_by_one(events, origin)
+    events, origin, apart = _without_survived(*_one_by_one(events, origin), documents)
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked, documents))
-    apart = {origin[index] for index in alone}
-    apart -= {origin[index] for index in range(len(events)) if index not in alone}
+    joined = {origin[index] for index in range(len(events)) if index not in alone}
+    apart |= {origin[index]: "nothing links it to the rest" for index in alone}
+    apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
     roots = tuple(index for index in incident.roots if index not in alone)
-    roots = tuple(i for i in roots if not _survived(incident, i, roots)) or roots
-    return Judged(replace(incident, roots=roots), tuple(origin), foreign, tuple(sorted(apart)))
+    roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
+    return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
+
+
+def _without_survived(
+    events: list[Event], origin: list[int], documents: Sequence[Document]
+) -> tuple[list[Event], list[int], dict[int, str]]:
+    """Return the events without errors that their process wrote, and then ended with 0.
+
+    A log of errors alone tells nothing of what came after: a recording of the process does.
+    """
+    calm = (d for d in documents if d["kind"] == "strace" and d.get("outcome") != "failed")
+    rows = (row for one in calm for row in one.get("processes") or ())
+    ended = (row for row in rows if (row.get("exit") or {}).get("code") == 0)
+    lines = [line for row in ended for line in row.get("last_words", ())]
+    known = [
+        event.source == "logs"
+        and event.type is EventType.RAISED
+        and not event.ranks
+        and wrote(lines, event.what)
+        for event in events
+    ]
+    apart = {origin[i]: "who wrote its error ended with 0" for i, gone in enumerate(known) if gone}
+    kept = [i for i, gone in enumerate(known) if not gone]
+    return [events[i] for i in kept], [origin[i] for i in kept], apart
 
 
 def _one_by_one(events: list[Event], origin: list[int]) -> tuple[list[Event], list[int]]:
@@ -85,17 +112,27 @@ def _one_by_one(events: list[Event], origin: list[int]) -> tuple[list[Event], li
     return [event for event, _ in found], [index for _, index in found]
 
 
-def _survived(incident: Incident[Event], root: int, roots: Sequence[int]) -> bool:
+def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bool:
     """Return whether a root broke nothing of the job, whose logs tell what did.
 
-    That is a child that died, or a call that failed, of a rank that only lost its peers later.
+    That is a child that died, a call that failed, or a core, of a rank that only lost its peers
+    later; and a process that the kernel ended, which nothing joins with the job.
     """
     event = incident.events[root]
-    if not any(incident.events[one].source == "logs" for one in roots if one != root):
+    told = [incident.events[one] for one in roots if one != root]
+    told = [one for one in told if one.source == "logs" and one.belongs]
+    if not told:
         return False
-    if not event.role and event.type not in REFUSALS:
+    if event.source == "logs":
+        if any(one.signal or one.pid == event.pid for one in told):  # containers count anew
+            return False
+        return event.type in _ENDED_BY_KERNEL and event.belongs is None and not event.ranks
+    logs = [e for e in incident.events if e.source == "logs"]
+    lost = {rank for e in logs if e.type is EventType.LOST_PEER for rank in e.ranks}
+    crashed = event.type is EventType.CRASHED and lost.issuperset(event.ranks)
+    if not (event.role or event.type in REFUSALS or crashed):
         return False
-    ended = (e for e in incident.events if e.source == "logs" and e.type not in EFFECTS)
+    ended = (e for e in logs if e.type not in EFFECTS)
     return bool(event.ranks) and not any(set(event.ranks) & set(one.ranks) for one in ended)
 
 

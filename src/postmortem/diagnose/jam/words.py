@@ -24,7 +24,7 @@ from postmortem.diagnose.names import clip
 from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.threads import Frame
-from postmortem.text import counted
+from postmortem.text import counted, more
 
 _LONGEST_CALL = 120
 _KINDS_NAMED = 3
@@ -168,5 +168,4 @@ def _what(culprits: Sequence[Culprit]) -> str:
         f"{ranks_and([one.rank for one in alike])} {words}"
         for words, alike in list(by_words.items())[:_KINDS_NAMED]
     ]
-    left = len(by_words) - len(told)
-    return "; ".join(told) + (f"; and {left} more" if left else "")
+    return "; ".join(told) + more(len(by_words) - len(told), "; and {} more")

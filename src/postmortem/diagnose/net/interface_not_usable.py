@@ -13,7 +13,7 @@ What to do
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Choice, NetCheck, Node
-from postmortem.text import shell_word
+from postmortem.text import more, shell_word
 
 _WHY = {
     "absent": "there is no such interface",
@@ -33,10 +33,10 @@ def interface_not_usable(seen: NetCheck) -> Findings:
         node, one = found[0]
         assert one.fault is not None
         why = _WHY.get(one.fault, one.fault)
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        others = more(len(found) - 1)
         yield Finding(
-            title=f"{_named(one)} on {node.label}{more}: {why}",
-            cause=f"{one.library} on {node.label}{more} is told to use {_named(one)}, but {why}.",
+            title=f"{_named(one)} on {node.label}{others}: {why}",
+            cause=f"{one.library} on {node.label}{others} is told to use {_named(one)}, but {why}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
                 f"export {one.variable}={shell_word(usable(node))}   if it leads to the others",

@@ -13,7 +13,7 @@ What to do
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Met, NetCheck
-from postmortem.text import shell_word
+from postmortem.text import more, shell_word
 
 
 @rule("https://docs.pytorch.org/docs/stable/distributed.html")
@@ -27,12 +27,12 @@ def own_name_is_loopback(seen: NetCheck) -> Findings:
         return
     node, one = found[0]
     failed = any(_tried(seen, other.number) for other, _ in found)
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    others = more(len(found) - 1)
     own = node.own
     is_what = ", ".join(own.addresses[:3]) if own.addresses else f"nothing ({own.error})"
     yield Finding(
-        title=f"gloo on {node.label}{more} listens at the loopback: its own name is {is_what}",
-        cause=f"{own.name} is {is_what} on {node.label}{more} "
+        title=f"gloo on {node.label}{others} listens at the loopback: its own name is {is_what}",
+        cause=f"{own.name} is {is_what} on {node.label}{others} "
         f"({own.source or 'by its resolver'}), and GLOO_SOCKET_IFNAME is not set: gloo takes "
         f"{one.address}, where no other node reaches it.",
         confidence=Confidence.CERTAIN if failed else Confidence.LIKELY,

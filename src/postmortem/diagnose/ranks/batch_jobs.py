@@ -40,6 +40,7 @@ def fate(job: BatchJob, count: int = 1) -> str:
         said = "is held" if one else "are held"
     elif job.open:
         said = "has not ended" if one else "have not ended"
+        said += (", though it was stopped" if one else ", though stopped") if job.memory else ""
     else:
         said = f"{'was' if one else 'were'} {job.how}"
     return said + (" for memory" if job.memory else "")

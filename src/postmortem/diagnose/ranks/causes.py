@@ -28,6 +28,14 @@ class EveryRankRaised:
 
 
 @record
+class ChildKilled:
+    """A process that it had started is gone, and a kill for memory is told of."""
+
+    how = CauseKind.CRASH
+    said: str
+
+
+@record
 class HostMemory:
     """The kernel killed that very process because its host ran out of memory."""
 
@@ -44,7 +52,15 @@ class MaybeMemory:
     kill: KernelEvent
 
 
-MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory
+@record
+class SaidMemory:
+    """The scheduler says of the job that a process was killed for memory, and not which."""
+
+    said: str
+    where: str
+
+
+MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory | SaidMemory
 
 
 @record
@@ -289,6 +305,7 @@ class NothingFailed:
 Cause: TypeAlias = (
     Raised
     | EveryRankRaised
+    | ChildKilled
     | Crashed
     | ExitedSilently
     | ThreadDied

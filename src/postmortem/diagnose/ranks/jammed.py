@@ -15,6 +15,7 @@ from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, torchrun_words
 from postmortem.diagnose.rule import Finding
 from postmortem.facts.confidence import Confidence, weakest
+from postmortem.text import more
 
 _MOST_TOLD = 8
 
@@ -31,11 +32,11 @@ def jam_finding(
         return
     who = ranks_and([one.rank for one in mine])
     words = list(dict.fromkeys(short_words(one) for one in mine))
-    what = words[0] + (f", and {len(words) - 1} more alike" if len(words) > 1 else "")
+    what = words[0] + more(len(words) - 1, ", and {} more alike")
     rows = [_sentence(one) for one in mine[:_MOST_TOLD]]
     left = len(mine) - len(rows)
     told = ". ".join(row[0].upper() + row[1:] for row in rows)
-    told += f", and {left} more alike" if left else ""
+    told += more(left, ", and {} more alike")
     conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Confidence.POSSIBLE for one in mine)
     doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
     yield Finding(

@@ -11,6 +11,7 @@ from postmortem.facts.signature import Match, Signature
 from postmortem.facts.threads import is_ours, is_own, of_c_library
 from postmortem.knowledge.messages import about, briefs
 from postmortem.report.model import Confidence, Evidence
+from postmortem.text import some
 
 _MOST_LABELS = 3
 
@@ -22,8 +23,7 @@ def ranks_words(parties: Sequence[Suspect]) -> str:
     ranks = sorted(p.rank for p in parties if p.rank is not None)
     if len(ranks) != len(parties):
         shown = len(parties) if len(parties) <= _MOST_LABELS else _MOST_LABELS - 1
-        more = f" and {len(parties) - shown} more" if shown < len(parties) else ""
-        return ", ".join(p.label for p in parties[:shown]) + more
+        return some([p.label for p in parties], shown)
     return f"ranks {rank_words(ranks)}"
 
 
@@ -53,6 +53,10 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost frame of the user's own code, else the innermost of all."""
     if failure is None or not failure.frames:
         return None
+    if failure.group is not None:
+        inside = [f for f in failure.group.first.frames if is_users(f.file)]
+        if inside:
+            return inside[-1]
     own = [f for f in failure.frames if is_users(f.file)]
     rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
     return rest[-1]

@@ -6,7 +6,9 @@ from enum import StrEnum
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import briefs
+from postmortem.knowledge.messages import Wording, briefs
+
+_NOT_FINITE = Wording("numbers-not-finite")
 
 
 class ErrorRole(StrEnum):
@@ -96,3 +98,8 @@ _STARTUP = (
 
 MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal")
 """Messages with which MPI ends a rank, and with it the job."""
+
+
+def about_numbers(failures: Iterable[LogFailure | None]) -> bool:
+    """Return whether all of them are about NaN, infinities or the loss scale."""
+    return all(one is not None and _NOT_FINITE.search(one.said.words) for one in failures)

@@ -101,7 +101,11 @@ def classes(stacks: Iterable[RankStack], workers: Iterable[RankStack] = ()) -> S
     return StackClasses(
         items=tuple(found),
         moved=tuple(
-            dict.fromkeys(label for (label, *_), places in seen.items() if len(set(places)) > 1)
+            dict.fromkeys(
+                label
+                for (label, *_), places in seen.items()
+                if len(set(places)) > 1 or last[label][0].goes_on
+            )
         ),
         samples=_samples(seen),
         workers=tuple(workers),

@@ -9,7 +9,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Match, Target
 from postmortem.knowledge.lookup import load_table
 from postmortem.report.model import Evidence, Subject
-from postmortem.text import shell_word
+from postmortem.text import counted, shell_word
 
 TEXT_LIMIT = 200
 _SHOWN = 3
@@ -76,9 +76,7 @@ def folder_of(target: Target) -> str:
 def many(groups: Iterable[FailedCalls]) -> str:
     """Return how many other files failed in the same way, in words."""
     others = sum(1 for _ in groups)
-    if others == 0:
-        return ""
-    return " and 1 other file" if others == 1 else f" and {others} other files"
+    return f" and {counted(others, 'other file')}" if others else ""
 
 
 def in_shared_memory(target: Target) -> bool:
@@ -89,14 +87,14 @@ def in_shared_memory(target: Target) -> bool:
 def times(logs: Logs, group: FailedCalls) -> str:
     """Return how many calls failed so, in words: ``2 write calls``."""
     path = group.target.path
-    counted = sum(
+    failed = sum(
         row.count - row.injected
         for syscall in group.syscalls
         for row in logs.errors(group.errno, syscall)
         if row.path == path
     )
-    count = max(len(group.matches), counted)
-    return f"{count:,} {'/'.join(group.syscalls[:3])} {'call' if count == 1 else 'calls'}"
+    count = max(len(group.matches), failed)
+    return counted(count, f"{'/'.join(group.syscalls[:3])} call")
 
 
 def shortened(words: str, most: int) -> str:

@@ -14,6 +14,7 @@ _SOCKET_CALLS = frozenset({
 })  # fmt: skip
 _PIPE_CALLS = frozenset({"read", "readv", "write", "writev", "splice", "poll", "ppoll"})
 _FUTEX_WAITS = ("FUTEX_WAIT", "FUTEX_LOCK_PI")
+_MOST_CITED = 4
 
 
 def is_private_futex(task: Task) -> bool:
@@ -76,10 +77,10 @@ def said_to_wait(task: Task) -> str:
     return f"{who(task.pid)} was in {task.blocked.syscall}"
 
 
-def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
+def cite_waits(tasks: Sequence[Task]) -> tuple[Evidence, ...]:
     """Return the lines on which calls began that never ended."""
     waits = [(task.pid, task.blocked) for task in tasks if task.blocked is not None]
     return tuple(
         Evidence(where(blocked), clip(f"{who(pid)} {blocked.text}", 200))
-        for pid, blocked in waits[:most]
+        for pid, blocked in waits[:_MOST_CITED]
     )

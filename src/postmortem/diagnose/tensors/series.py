@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from postmortem import thresholds
-from postmortem.facts.tensors import Tensors
+from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
 _NUMBER = Pattern(r"\d+")
+# Lightning's ModelCheckpoint and EarlyStopping, torchmetrics' MinMetric and MaxMetric.
+_UNMEASURED = Pattern(
+    r"(?i)(?:^|[._/])(?:callbacks?|kth_value|best\w*|\w*_score|m(?:in|ax)_val\w*)\b"
+)
 
 
 @record
@@ -25,11 +29,10 @@ class Series:
 def series(tensors: Tensors) -> Series | None:
     """Return the series that the files are; None for one file, for shards and for other models."""
     names: dict[str, set[str]] = {}
-    bad: set[str] = set()
     for tensor in tensors:
         names.setdefault(tensor.file, set()).add(tensor.name)
-        if tensor.bad_count:
-            bad.add(tensor.file)
+    # A mask is the same in each of them.
+    bad = {one.file for one in tensors.bad if not is_meant(one)} or {t.file for t in tensors.bad}
     if len(names) < 2 or not _of_one_model(list(names.values())):
         return None
     files = _in_order(list(names))
@@ -41,6 +44,17 @@ def series(tensors: Tensors) -> Series | None:
     place = files.index(first)
     later = next((file for file in files[place + 1 :] if file not in bad), None)
     return Series(files, files[place - 1] if place else None, first, later)
+
+
+def is_meant(tensor: ScannedTensor) -> bool:
+    """Return whether Inf may be there on purpose: in a mask, or before anything was measured."""
+    unmeasured = tensor.numel == 1 and _UNMEASURED.search(tensor.name) is not None
+    return not tensor.nan_count and (is_mask(tensor) or unmeasured)
+
+
+def is_mask(tensor: ScannedTensor) -> bool:
+    """Return whether a tensor is a mask by its name."""
+    return any(word in tensor.name.lower() for word in ("mask", "attn_bias", "causal"))
 
 
 def where_it_began(tensors: Tensors, found: Series | None) -> Tensors:

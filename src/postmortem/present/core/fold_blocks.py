@@ -14,7 +14,7 @@ from postmortem.report.card import Highlights
 from postmortem.report.contract import fill
 from postmortem.report.contract.cores import Cores, Crash
 from postmortem.report.model import Report, ordered
-from postmortem.text import counted, some
+from postmortem.text import counted, more, some
 
 _MOST_FOLDS = 12
 _MOST_NAMED = 6
@@ -130,9 +130,9 @@ def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 def no_core(named: Sequence[Path], problems: Sequence[Problem]) -> EvidenceError:
     """Return what is wrong where no core could be read."""
     told = "; ".join(f"{problem.where}: {problem.what}" for problem in problems[:3])
-    more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
+    told += more(len(problems) - 3, "; and {} more")
     hint = next((problem.remedy for problem in problems if problem.remedy), None)
-    what = f"no core could be read ({told}{more})" if told else "there is no core"
+    what = f"no core could be read ({told})" if told else "there is no core"
     return EvidenceError(", ".join(map(str, named[:3])), what, hint=hint)
 
 

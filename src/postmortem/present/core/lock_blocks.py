@@ -6,7 +6,7 @@ from postmortem.diagnose.stacks.activity import activity
 from postmortem.facts.threads import Thread, Wait
 from postmortem.present.core.view import CoreView
 from postmortem.report.blocks import KeyValues
-from postmortem.text import counted
+from postmortem.text import counted, some
 
 _MOST_LOCKS = 10
 _MOST_WAITERS = 4
@@ -61,9 +61,7 @@ def _label(wait: Wait) -> str:
 
 def _told(same: Sequence[Thread], by_tid: Mapping[int, Thread], view: CoreView) -> str:
     wait = _wait(same[0])
-    named = ", ".join(_name(thread) for thread in same[:_MOST_WAITERS])
-    if len(same) > _MOST_WAITERS:
-        named += f" and {len(same) - _MOST_WAITERS:,} more"
+    named = some([_name(thread) for thread in same], _MOST_WAITERS)
     verb = "waits" if len(same) == 1 else "wait"
     limit = " (with a time-out)" if all(_wait(thread).timed for thread in same) else ""
     if wait.kind == "join" and wait.holder is not None:

@@ -7,14 +7,17 @@ from postmortem.report.card import Highlights
 _BAD = ("failed", "missing", "warning")
 
 
-def doctor_highlights(found: tuple[Check, ...]) -> Highlights:
-    """Return what is missing, the worst first, and how to get it."""
+def doctor_highlights(found: tuple[Check, ...], *, first_said: bool = False) -> Highlights:
+    """Return what is missing, the worst first, and how to get it.
+
+    Of the first it is told why it matters where the verdict has said what was found.
+    """
     lacking = [c for status in _BAD for c in found if c.status == status]
     steps = (check.fix for check in lacking if check.fix)
-    return Highlights(
-        rows=tuple((check.name, check.found) for check in lacking),
-        steps=tuple(dict.fromkeys(steps)),
-    )
+    rows = [(check.name, check.found) for check in lacking]
+    if first_said and rows:
+        rows[0] = ("why", lacking[0].why)
+    return Highlights(rows=tuple(rows), steps=tuple(dict.fromkeys(steps)))
 
 
 def doctor_blocks(found: tuple[Check, ...]) -> tuple[Block, ...]:

@@ -14,7 +14,7 @@ from postmortem.report.blocks import (
     Table,
     Tone,
 )
-from postmortem.text import counted, size
+from postmortem.text import counted, more, size
 
 _SHOWN = 8
 _SHOWN_VERBOSE = 64
@@ -145,8 +145,8 @@ def _stands(core: GpuCore, most: int) -> Table:
         blocks = f"{one.blocks} from {first}" if one.blocks > 1 else first
         cells = (str(one.warps), str(one.threads), blocks, name, where + remark)
         rows.append(cells)
-    more = len(core.stands) + core.stands_left_out - len(rows)
-    title = "where the warps stood" + (f" (and {more} more places)" if more else "")
+    left = len(core.stands) + core.stands_left_out - len(rows)
+    title = "where the warps stood" + more(left, " (and {} more places)")
     columns = ("warps", "threads", "blocks", "kernel", "where")
     return Table(columns, tuple(rows), title=title, right_aligned=(0, 1))
 
@@ -159,8 +159,8 @@ def _queues(core: GpuCore, most: int) -> Table:
         )
         for one in core.queues[:most]
     )
-    more = len(core.queues) - len(rows)
-    title = "queues" + (f" (and {more} more)" if more else "")
+    left = len(core.queues) - len(rows)
+    title = "queues" + more(left, " (and {} more)")
     return Table(("queue", "GPU", "saved waves", "noted"), rows, title=title, right_aligned=(0, 1))
 
 

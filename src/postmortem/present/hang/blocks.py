@@ -12,7 +12,7 @@ from postmortem.facts.threads import Frame, Thread, is_ours
 from postmortem.present.async_tasks import greenlet_block, task_block
 from postmortem.present.ranks.stacks import tree_block
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
-from postmortem.text import counted
+from postmortem.text import counted, more
 
 _FRAMES = 16
 _ROWS = 16
@@ -141,7 +141,7 @@ def _processes(job: LiveJob, *, verbose: bool) -> Table:
         motion = _moved(job, one)
         rows.append((one.label, str(one.pid), one.state, motion, place or "?", does))
     left = len(job.processes) - len(shown)
-    title = "processes" + (f", {left} more with -v" if left else "")
+    title = "processes" + more(left, ", {} more with -v")
     return Table(("who", "pid", "state", "moves", "at", "does"), tuple(rows), title)
 
 
@@ -172,8 +172,8 @@ def _everything(one: LiveProcess, *, told: bool) -> Iterator[Block]:
     rows = tuple((str(d.fd), d.inside) for d in one.descriptors)
     if rows:
         left = len(rows) - _DESCRIPTORS
-        more = f", {left} more in the JSON" if left > 0 else ""
-        yield Table(("fd", "what"), rows[:_DESCRIPTORS], f"open files of {_who(one)}{more}")
+        others = more(left, ", {} more in the JSON")
+        yield Table(("fd", "what"), rows[:_DESCRIPTORS], f"open files of {_who(one)}{others}")
 
 
 def _stack(one: LiveProcess, thread: Thread, title: str, *, verbose: bool) -> Backtrace:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from postmortem.diagnose.machine.check import Check
 from postmortem.facts.health import Health
-from postmortem.text import counted
+from postmortem.text import counted, more
 
 
 def headline(now: Health, found: Sequence[Check], before: Health | None) -> str:
@@ -21,5 +21,5 @@ def headline(now: Health, found: Sequence[Check], before: Health | None) -> str:
         unread = f"; {counted(len(now.problems), 'source')} not read" if now.problems else ""
         return f"no fault among {looked}{unread}"
     worst = bad[0]
-    more = f"; {len(bad) - 1} more" if len(bad) > 1 else ""
-    return f"{worst.name}: {worst.found}{more}{since}"
+    others = more(len(bad) - 1, "; {} more")
+    return f"{worst.name}: {worst.found}{others}{since}"

@@ -18,6 +18,7 @@ from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.ended import how_it_ended, survived
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.model import Diagnosis, Role
+from postmortem.text import more
 
 
 def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True) -> str:
@@ -50,8 +51,8 @@ def _also_said(blame: Attribution) -> str:
     if not blame.also:
         return ""
     first = blame.also[0]
-    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
-    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
+    others = more(len(blame.also) - 1, " (and {} more)")
+    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{others}"
 
 
 def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> str:
@@ -79,7 +80,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             known = _meaning(failure)
-            words = clip(failure.said.words, 200)
+            words = clip(failure.words, 200)
             words = f"{known}: {words}" if known else words
             if isinstance(blame.cause, Raised) and (child := blame.cause.child) is not None:
                 what = "a thread of it died" if child.kind == "thread" else "its child crashed"

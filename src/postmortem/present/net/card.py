@@ -1,12 +1,14 @@
 """What a check of the network puts on its card where nothing is wrong: what was looked at."""
 
 from collections.abc import Iterator
+from typing import assert_never
 
-from postmortem.facts.net import Met, NetCheck, Node
+from postmortem.facts.net import Met, NetCheck, Node, Stage, StageName
 from postmortem.report.card import Highlights
 from postmortem.text import counted
 
 _MOST_ROWS = 4
+_MOST_LACKING = 3
 
 
 def net_highlights(seen: NetCheck) -> Highlights:
@@ -24,7 +26,10 @@ def net_highlights(seen: NetCheck) -> Highlights:
             ),
         )
     return Highlights(
-        rows=tuple((one.name, _stage(one.outcome, one.detail)) for one in seen.stages)
+        rows=tuple(
+            (str(one.name), ": ".join(filter(None, (one.outcome, stage_words(one)))))
+            for one in seen.stages
+        )
     )
 
 
@@ -32,8 +37,27 @@ def _met(met: Met, seconds: float) -> str:
     return f"{met}, {seconds * 1e3:.1f} ms" if met is Met.OK else str(met)
 
 
-def _stage(outcome: str, detail: str) -> str:
-    return f"{outcome}: {detail}" if detail else outcome
+def stage_words(one: Stage) -> str:
+    """Return how much was done in a stage, or why nothing was."""
+    without = ", ".join(one.lacking[:_MOST_LACKING])
+    match one.name:
+        case StageName.MEETING:
+            return f"{one.count} came"
+        case StageName.NAMES:
+            return ""
+        case StageName.PAIRS:
+            tries = counted(one.count, "try", "tries")
+            return f"{tries} in {counted(one.rounds, 'round')}, {one.failed} failed"
+        case StageName.SPEED:
+            return f"{one.count} measured"
+        case StageName.GLOO if without:
+            return f"PyTorch is not installed on {without}"
+        case StageName.NCCL if without:
+            return f"no NVIDIA driver on {without}: NCCL was not run"
+        case StageName.GLOO | StageName.NCCL:
+            return f"all-reduce of {counted(one.count, 'node')}"
+        case never:
+            assert_never(never)
 
 
 def _of_node(node: Node) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 import statistics
 
-from postmortem.facts.net import Met, NetCheck, Node, Stage, Target
+from postmortem.facts.net import Met, NetCheck, Node, Target
+from postmortem.present.net.card import stage_words
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.contract import fill
-from postmortem.report.contract.net import Net, Probes
+from postmortem.report.contract.net import Net, Probes, Stage
 from postmortem.text import counted, size, some
 
 _MOST_ROWS = 40
@@ -15,9 +16,10 @@ def blocks(seen: NetCheck, notes: tuple[str, ...]) -> tuple[Block, ...]:
     """Return what is shown beside the diagnoses."""
     found: list[Block] = []
     rows = [
-        (one.name, one.outcome, f"{one.seconds:.2f} s", one.detail)
-        for one in (*seen.stages, *_collective_stages(seen))
+        (str(one.name), str(one.outcome), f"{one.seconds:.2f} s", stage_words(one))
+        for one in seen.stages
     ]
+    rows += _collective_stages(seen)
     if rows:
         found.append(Table(("stage", "", "took", ""), tuple(rows), title="stages"))
     if seen.target is not None:
@@ -47,7 +49,7 @@ def blocks(seen: NetCheck, notes: tuple[str, ...]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _collective_stages(seen: NetCheck) -> list[Stage]:
+def _collective_stages(seen: NetCheck) -> list[tuple[str, str, str, str]]:
     """Return the stages within the all-reduce, each with the slowest node's time."""
     names = ("import", "store", "group", "all_reduce")
     rows = []
@@ -55,7 +57,7 @@ def _collective_stages(seen: NetCheck) -> list[Stage]:
     for index, name in enumerate(names):
         times = [one.seconds[index] for one in done if len(one.seconds) > index]
         if times:
-            rows.append(Stage(f"  {name}", "ok", max(times), "slowest node"))
+            rows.append((f"  {name}", "ok", f"{max(times):.2f} s", "slowest node"))
     return rows
 
 
@@ -126,4 +128,5 @@ def body(seen: NetCheck) -> dict[str, object]:
     again = tuple(one for one in seen.probes if one.first_try is not None and one.met is Met.OK)
     failed = tuple(one for one in seen.probes if one.met is not Met.OK)
     probes = fill(Probes, tried=len(seen.probes), failed=failed, second_try=again)
-    return fill(Net, seen, world_size=seen.world, probes=probes)
+    stages = [fill(Stage, one, detail=stage_words(one)) for one in seen.stages]
+    return fill(Net, seen, world_size=seen.world, stages=stages, probes=probes)

@@ -136,7 +136,7 @@ def _excerpt(failure: LogFailure, title: str, verbose: bool) -> Excerpt:
 def _others(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     shown = [same for same in view.tracebacks if same.failure is not view.first]
     rows = [
-        (str(same.count), _whose(view, same), _cut(same.failure.said.words))
+        (str(same.count), _whose(view, same), _cut(same.failure.words))
         for same in shown[: None if verbose else _GROUPS_SHOWN]
     ]
     if rows:
@@ -200,8 +200,7 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         hosts = Counter(w.host for w in ranks if w.host is not None)
         on = f" on {counted(len(hosts), 'host')}" if hosts else ""
         of = f" of {logs.world_size} ({logs.world_source})" if logs.world_size else ""
-        noun = "ranks" if len(ranks) != 1 else "rank"
-        rows.append(("written by", f"{len(ranks)} {noun}{of}{on}"))
+        rows.append(("written by", f"{counted(len(ranks), 'rank')}{of}{on}"))
     ends = Counter(
         f"{'killed by ' + e.signal if e.signal else f'exited with {e.code}'}" for e in logs.exits
     )

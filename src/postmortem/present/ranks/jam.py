@@ -24,6 +24,7 @@ from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.blocks import Block, Note, Table, Tone
 from postmortem.report.contract import fill
 from postmortem.report.contract import logs as shapes
+from postmortem.text import counted
 
 _ROWS_SHOWN = 12
 _KINDS: dict[type, str] = {
@@ -57,8 +58,7 @@ def jam_blocks(view: RankLogsView, *, verbose: bool) -> Iterator[Block]:
     if jam.culprits:
         yield Note(share_words(jam), Tone.QUIET)
     if jam.unseen:
-        noun = "rank" if jam.unseen == 1 else "ranks"
-        yield Note(f"there is no dump of {jam.unseen:,} {noun}", Tone.QUIET)
+        yield Note(f"there is no dump of {counted(jam.unseen, 'rank')}", Tone.QUIET)
 
 
 def jam_body(view: RankLogsView) -> dict[str, object]:

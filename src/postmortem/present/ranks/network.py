@@ -4,7 +4,7 @@ from postmortem.facts.nccl import HostPair, Nccl, Trail
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.contract import fill
 from postmortem.report.contract import logs as shapes
-from postmortem.text import counted
+from postmortem.text import counted, some
 
 _MOST_WARNINGS = 5
 _HOSTS_SHOWN = 6
@@ -28,7 +28,7 @@ def network_rows(nccl: Nccl | None) -> list[tuple[str, str]]:
         return []
     rows = [("NCCL", ", ".join(nccl.versions))] if nccl.versions else []
     for name, hosts in nccl.networks:
-        rows.append(("network", f"{name} on {_hosts(hosts)}"))
+        rows.append(("network", f"{name} on {some(hosts, _HOSTS_SHOWN)}"))
     rows += _transports(nccl)
     for text, count in nccl.warnings[:_MOST_WARNINGS]:
         rows.append(("NCCL WARN", text if count == 1 else f"{text} ({count} times)"))
@@ -47,7 +47,7 @@ def _transports(nccl: Nccl) -> list[tuple[str, str]]:
         else:
             between.setdefault(pair.how, []).append(pair)
     rows = [
-        ("transport", f"{how} within {_hosts(tuple(sorted(hosts)))}")
+        ("transport", f"{how} within {some(sorted(hosts), _HOSTS_SHOWN)}")
         for how, hosts in sorted(within.items())
     ]
     for how, pairs in sorted(between.items(), key=lambda item: len(item[1])):
@@ -62,11 +62,6 @@ def _trail(trail: Trail) -> str:
     steps = " <- ".join(trail.steps[:_STEPS_SHOWN])
     more = " <- …" if len(trail.steps) > _STEPS_SHOWN else ""
     return f"{trail.host}: result {code} from {steps}{more}"
-
-
-def _hosts(hosts: tuple[str, ...]) -> str:
-    more = "" if len(hosts) <= _HOSTS_SHOWN else f" and {len(hosts) - _HOSTS_SHOWN} more"
-    return ", ".join(hosts[:_HOSTS_SHOWN]) + more
 
 
 def nccl_body(logs: RankLogs) -> dict[str, object] | None:

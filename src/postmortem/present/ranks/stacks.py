@@ -14,6 +14,7 @@ from postmortem.present.numerics.body import flight_row
 from postmortem.report.blocks import Block, Excerpt
 from postmortem.report.contract import fill
 from postmortem.report.contract import logs as shapes
+from postmortem.text import more
 
 _FRAMES_SHOWN = 14
 _LINES_SHOWN = 24
@@ -80,7 +81,7 @@ def _whole(one: StackClass, verbose: bool) -> Excerpt:
     rows = [(None, f"{i:2}  {_words(frame)}") for i, frame in enumerate(shown)]
     if len(frames) > len(shown):
         rows.append((None, f"… {len(frames) - len(shown)} more frames (-v shows them)"))
-    others = f" and {len(one.members) - 1} more" if len(one.members) > 1 else ""
+    others = more(len(one.members) - 1)
     return Excerpt(f"stack of {one.members[0].label}{others}, {one.doing.value}", tuple(rows))
 
 

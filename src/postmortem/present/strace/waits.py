@@ -12,6 +12,7 @@ from postmortem.text import counted, some
 
 _SLEEP = Pattern(r"\{(?:tv_sec=)?(?P<seconds>\d{1,12}), (?:tv_nsec=)?(?P<rest>\d{1,9})\}")
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "restart_syscall"})
+_MOST_CALLS = 4
 
 
 @record
@@ -226,7 +227,7 @@ def _doing(task: Task) -> str:
     return ", which was running"
 
 
-def time_by_call(tasks: Iterable[Task], most: int = 4) -> Iterator[tuple[Task, str, float]]:
+def time_by_call(tasks: Iterable[Task]) -> Iterator[tuple[Task, str, float]]:
     """Yield tasks with what they spent their time in, those with the most first."""
     rows = []
     for task in tasks:
@@ -236,7 +237,7 @@ def time_by_call(tasks: Iterable[Task], most: int = 4) -> Iterator[tuple[Task, s
     for seconds, task in sorted(rows, key=lambda row: -row[0]):
         parts = [
             f"{call.name} {call.seconds:.3f} s ({counted(call.calls, 'call')})"
-            for call in task.calls[:most]
+            for call in task.calls[:_MOST_CALLS]
             if call.seconds >= 0.01 * seconds
         ]
         yield task, ", ".join(parts), seconds

@@ -6,7 +6,7 @@ from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.incident.runs import Runs
 from postmortem.present.card import last_part
-from postmortem.present.headline.incident import first_step
+from postmortem.present.headline.incident import explained_by_kernel, first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
 from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
 from postmortem.report.card import Highlights
@@ -20,12 +20,13 @@ def triage_highlights(
     incident: Incident[Event], documents: Sequence[Document], runs: Runs
 ) -> Highlights:
     """Return the steps of the chain, and whether to start the job again."""
-    alone = str(documents[0]["verdict"]) if len(documents) == 1 else ""
+    whole = len(documents) == 1 and not explained_by_kernel(incident, documents[0])
+    alone = str(documents[0]["verdict"]) if whole else ""
     rows = [*_chain(incident, alone), *_candidates(incident, documents), *card_rows(runs)]
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
-    if not incident.roots or len(documents) == 1:
+    if not incident.roots or whole:
         return Highlights(rows=tuple(rows))
     first = first_step(incident, incident.roots[0])
     several = [incident.events[root].next_steps[:1] for root in incident.roots[:_MOST_ROOTS]]

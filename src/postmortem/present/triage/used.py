@@ -40,9 +40,9 @@ def used(
     for index, why in judged.foreign.items():
         for path in read[index].reading.paths:
             rows[path] = replace(rows[path], belongs=False, used=False, why=why)
-    for index in judged.apart:
+    for index, why in judged.apart.items():
         for path in read[index].reading.paths:
-            rows[path] = replace(rows[path], why="nothing links it to the rest")
+            rows[path] = replace(rows[path], why=why)
     return rows
 
 

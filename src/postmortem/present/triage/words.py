@@ -38,6 +38,7 @@ VERBS = {
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",
 }
+_OF_SEVERAL = {"has": "have", "is": "are", "was": "were"}
 _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 """Reports whose clause is a sentence of its own: it names whom it is about where it can."""
 
@@ -48,7 +49,14 @@ def step_words(event: Event) -> str:
     if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
-    return f"{event.actor} {VERBS[event.type]} {what}"
+    return f"{event.actor} {verb(event)} {what}"
+
+
+def verb(event: Event) -> str:
+    """Return what an actor did or suffered, as one or as several."""
+    first, space, rest = VERBS[event.type].partition(" ")
+    several = len(event.ranks) > 1 and not event.role
+    return f"{_OF_SEVERAL.get(first, first) if several else first}{space}{rest}"
 
 
 def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
@@ -74,8 +82,11 @@ def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
 def beside_calm_logs(incident: Incident[Event], documents: Sequence[Document]) -> str:
     """Return what ends the verdict where logs tell of no failure, and nothing is of their job."""
     apart = all(incident.events[root].belongs is None for root in incident.roots)
-    calm = any(one["kind"] == "logs" and one.get("outcome") != "failed" for one in documents)
-    return "; the logs tell of no failure, and nothing links the two" if apart and calm else ""
+    calm = [one for one in documents if one["kind"] == "logs" and one.get("outcome") != "failed"]
+    if not (apart and calm):
+        return ""
+    said = "tell of no failure" if any(one.get("done", True) for one in calm) else "only stop"
+    return f"; the logs {said}, and nothing links the two"
 
 
 _AGAIN = frozenset(

@@ -6,15 +6,17 @@ from postmortem.facts.watch import Watched, Watching
 from postmortem.text import size
 
 _BARS = "▁▂▃▄▅▆▇█"
+_BAR = 16
+"""Values that are drawn."""
 COLUMNS = (*"process own shared rss pss locked gpu fds threads".split(), "over time", "")
 
 
-def sparkline(values: Sequence[float], width: int = 16) -> str:
+def sparkline(values: Sequence[float]) -> str:
     """Return values as bars from the least to the largest of them."""
     if not values:
         return ""
     count = len(values)
-    picked = [values[min(count - 1, i * count // width)] for i in range(min(width, count))]
+    picked = [values[min(count - 1, i * count // _BAR)] for i in range(min(_BAR, count))]
     picked[-1] = values[-1]
     low, high = min(picked), max(picked)
     if high - low < max(1.0, 0.01 * high):

@@ -25,6 +25,7 @@ from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.window import Window
 from postmortem.readers.regular import open_regular
 from postmortem.records import record, replace
+from postmortem.text import some
 
 METADATA = ".metadata"
 SUFFIX = ".distcp"
@@ -218,6 +219,5 @@ def missing(metadata: str) -> Iterator[Problem]:
             yield Problem(error.where, error.what, _NEVER_FINISHED)
         return
     if lost:
-        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        what = f"names {len(lost)} shards that are not there: {', '.join(lost[:3])}{more}"
+        what = f"names {len(lost)} shards that are not there: {some(lost, 3)}"
         yield Problem(metadata, what, "copy the checkpoint again: each rank writes shards")

@@ -7,6 +7,7 @@ from pathlib import Path
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.regular import read_regular
+from postmortem.text import some
 
 SUFFIX = ".index.json"
 _MOST_BYTES = 256 << 20
@@ -31,7 +32,7 @@ def missing_shards(index: str) -> Iterator[Problem]:
     if missing:
         is_one = len(missing) == 1
         words = "a file that is not there" if is_one else f"{len(missing)} files that are not there"
-        what = f"names {words}: {_first(missing)}"
+        what = f"names {words}: {some(missing, 3)}"
         yield Problem(index, what, "the checkpoint is not whole: copy or write it again")
 
 
@@ -58,15 +59,10 @@ def _missing_tensors(
         if there is not None and name not in there:
             lost.setdefault(file, []).append(name)
     for file, names in sorted(lost.items()):
-        what = f"says that {_first(names)} stand in {file}, where they do not"
+        what = f"says that {some(names, 3)} stand in {file}, where they do not"
         if len(names) == 1:
             what = f"says that {names[0]} stands in {file}, where it does not"
         yield Problem(index, what, "index and shards are not of one save: copy both again")
-
-
-def _first(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
 
 
 def _weight_map(index: str) -> dict[str, str]:

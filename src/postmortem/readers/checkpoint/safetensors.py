@@ -12,7 +12,7 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import TensorPlace
 from postmortem.readers.checkpoint.layout import Layout, NotScanned, sizes
-from postmortem.text import cut
+from postmortem.text import cut, some
 
 _MOST_HEADER_BYTES = 100_000_000
 """The limit of the reference implementation."""
@@ -111,10 +111,8 @@ def _tell_cut(layout: Layout, cut: list[tuple[int, str]], size: int, name: str) 
             layout.damage(f"{name}: {key}", what, remedy)
         return
     cut.sort()
-    names = ", ".join(key for _, key in cut[:3])
-    what = (
-        f"the data of {len(cut):,} tensors do not lie in it ({names} and {len(cut) - 3:,} more): "
-    )
+    names = some([key for _, key in cut], 3)
+    what = f"the data of {len(cut):,} tensors do not lie in it ({names}): "
     layout.damage(name, f"{what}it should end at byte {cut[-1][0]:,}, but has {size:,}", remedy)
 
 

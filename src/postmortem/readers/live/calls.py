@@ -14,6 +14,7 @@ from postmortem.facts.live import Descriptor, SystemCall
 from postmortem.readers.files import answer_within
 from postmortem.readers.live.descriptors import epoll_targets, lock_holders
 from postmortem.records import replace
+from postmortem.text import more
 
 _FIRST_DESCRIPTOR = {
     "read": "read from", "pread64": "read from", "readv": "read from", "preadv": "read from",
@@ -142,12 +143,11 @@ def _wait_words(
 ) -> str:
     if not numbers:
         return f"sleeps (in {name})" if not name.startswith("epoll_") else f"waits in {name}"
-    shown = "; ".join(map(of, numbers[:_SHOWN]))
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    shown = "; ".join(map(of, numbers[:_SHOWN])) + more(len(numbers) - _SHOWN)
     at = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}.get(name)
     limit = _signed(arguments[at]) if at is not None else -1
     timed = f", at most {limit / 1000:g} s" if limit > 0 else ""
-    return f"waits for {shown}{more}{timed} ({name})"
+    return f"waits for {shown}{timed} ({name})"
 
 
 def _sleep_words(pid: int, address: int, clock: int | None) -> str:

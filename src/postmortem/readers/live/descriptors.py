@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from postmortem.facts.live import Descriptor
 from postmortem.readers.live.status import all_pids, text_or_none
 from postmortem.records import record
+from postmortem.text import some
 
 _MOST = 65_536
 _STATES = {
@@ -243,7 +244,7 @@ class OtherEnds:
 
     def _names(self, pids: Iterable[int]) -> str:
         names = list(dict.fromkeys(self._labels.get(pid) or _named(pid) for pid in pids))
-        return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return some(names, 4)
 
     def _who(self, target: str) -> list[tuple[int, int]]:
         if self._holders is None:

@@ -15,6 +15,7 @@ from postmortem.readers.live.status import (
     read_status,
 )
 from postmortem.records import record, replace
+from postmortem.text import more
 
 JOB_VARIABLES = (
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "TORCHELASTIC_RUN_ID",
@@ -118,8 +119,8 @@ def members_of(pids: Iterable[int]) -> Members:
             tops.append(status)
     if not tops:
         first = problems[0] if problems else Problem("hang", "no process was named")
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise EvidenceError(first.where, first.what + more, hint=first.remedy)
+        what = first.what + more(len(problems) - 1, " (and {} more)")
+        raise EvidenceError(first.where, what, hint=first.remedy)
     found = _leaders(tops)
     return Members(found[0], found[1], tuple(problems))
 

@@ -10,6 +10,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.last_lines import reason, unstamped
 from postmortem.readers.ranklogs.last_words import (
+    COUNT,
     calm,
     complete,
     place_of,
@@ -47,7 +48,9 @@ _RULE = Pattern(r"^[-=]{4,}$")
 _MOST_CITED = 3
 _MOST_WORDS = 8
 """Words of watchers that are followed up."""
-_OF_WATCHERS = ("last-more", _OWN)
+_OF_WATCHERS = ("last-more", _OWN, COUNT)
+_NOT_WHY = ("code", "count")
+"""Forms of last words that only say that something failed, or how much: see `LastLines.form`."""
 _BEGINS, _AFTER = "last-command", "last-after"
 _OF_TOOL = "last-error-word-build"
 _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
@@ -113,7 +116,7 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
     words = [
         one.errors[0] if one.errors else one.nearest
         for one in logs.last_lines
-        if one.form == "code" and logs.who(one.writer).rank is None
+        if one.form in _NOT_WHY and logs.who(one.writer).rank is None
     ]
     nameless = [f for f in logs.failures if f.work is None and logs.who(f.writer).rank is None]
     known = Signatures.load("last line").matches(f.said.words for f in nameless)

@@ -89,7 +89,8 @@ class FileAttempts:
         if len(nodes) > 1:
             return False
         # Without prefixes the agent's lines and those of the ranks have one label.
-        words = [word for word in labels[agent]["last_words"] if word]
+        written = (word for word in labels[agent]["last_words"] if word)
+        words = [word for word in written if "slurm-line" not in self._known.of(word)]
         return bool(after) and bool(words) and not self._is_agent(words[-1])
 
     def _gave_up_behind(self, line: int) -> bool:

@@ -23,6 +23,7 @@ _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 """A number that is no part of a clock, a date or a fraction."""
 _FEWEST_STEPS = 2
 _NOT_FINITE = ("nan", "inf", "-inf")
+_LIKE_ONE = re.compile(r"[ :=(-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:
@@ -82,6 +83,11 @@ def last_bad(
         if len(bad) >= fewest:
             return bad[-1][0], name, len(bad) == len(values)
     return None, "", False
+
+
+def may_be_bad(text: str) -> bool:
+    """Return whether a line may print a number that is none: a look that costs little."""
+    return _LIKE_ONE.search(text) is not None
 
 
 def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tuple[Printed, ...]:

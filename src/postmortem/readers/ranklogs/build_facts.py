@@ -14,7 +14,7 @@ from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark
 from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.answers import went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.bad_numbers import nan_since
+from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -169,7 +169,8 @@ class FactBuilder:
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
-        rows = [*zip(files, last_lines(tails), strict=True)]
+        bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
+        rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         newest: dict[str, int] = {}
         for file, found in rows:
@@ -272,7 +273,6 @@ class FactBuilder:
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows
     ) -> LogFailure:
-        label = self._labels[position]
         until = self._lines_until(position, traceback.line)
         behind = until - traceback.ordinal
         after = behind - kept.count(traceback.ordinal, until)
@@ -286,19 +286,12 @@ class FactBuilder:
             text = group_text(rows, traceback.line) or text
         if region is not None:
             native, below = native_below(region.rows, region.behind(traceback.ordinal))
-        failure = LogFailure(
-            kind=traceback.kind,
-            said=traceback.said,
-            writer=writer,
-            file=label.file.path,
-            line=traceback.line,
-            frames=traceback.frames,
-            causes=traceback.causes,
+        failure = replace(
+            traceback.failure(writer, self._labels[position].file.path),
             parts=tree.leaves() if tree is not None else traceback.parts,
             group=tree,
             native=native,
             text="\n".join([text, *below]),
-            begin_line=traceback.begin,
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
         )
@@ -388,15 +381,7 @@ class FactBuilder:
                 demuxer = Demuxer()
                 demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
                 for traceback in demuxer.finish()[-1:]:
-                    yield LogFailure(
-                        kind="exception",
-                        said=traceback.said,
-                        writer=self._writers.of_rank(rank, path),
-                        file=path,
-                        line=traceback.line,
-                        frames=traceback.frames,
-                        causes=traceback.causes,
-                        text=traceback.text,
-                        begin_line=line,
-                        source="summary",
+                    made = traceback.failure(self._writers.of_rank(rank, path), path)
+                    yield replace(
+                        made, kind="exception", parts=(), begin_line=line, source="summary"
                     )

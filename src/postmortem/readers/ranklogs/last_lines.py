@@ -51,7 +51,7 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"  # gh run view --log: the job, the step
+    r"^(?:[^\t]{1,200}\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"  # gh run view --log: the job, the step
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
@@ -89,8 +89,13 @@ _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
 
-def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | None]:
-    """Yield, for the last rows of each writer in a file, how they read; None without any."""
+def last_lines(
+    tails: Iterable[tuple[Rows, int, str]], *, numbers: bool
+) -> Iterator[LastLines | None]:
+    """Yield, for the last rows of each writer in a file, how they read; None without any.
+
+    `numbers`: with those that are printed, which nobody asks for where all are finite.
+    """
     todo = iter(tails)
     while some := [*islice(todo, _AT_ONCE)]:
         bare = [
@@ -104,18 +109,19 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
             known = [*islice(found, len(rows))]
             over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
-            yield _read(rows, known, writer, file, bool(whole) and whole[0][0] <= _FEWEST)
+            begin = bool(whole) and whole[0][0] <= _FEWEST
+            yield _read(rows, known, writer, file, begin, numbers)
 
 
 def _read(
-    rows: Rows, found: list[tuple[Match, ...]], writer: int, file: str, whole: bool
+    rows: Rows, found: list[tuple[Match, ...]], writer: int, file: str, whole: bool, numbers: bool
 ) -> LastLines | None:
     if not rows:
         return None
     keys = _KEYS.search(rows[-1][1])
     if not keys and not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
-        bare = [LastLine(text, file, number) for number, text, *_ in rows]
+        bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
         names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
@@ -124,7 +130,7 @@ def _read(
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
-            printed=printed(bare, found),
+            printed=printed(bare, found) if numbers else (),
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
@@ -170,7 +176,7 @@ def _read(
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
-        printed=printed(lines, found),
+        printed=printed(lines, found) if numbers else (),
         worked=any(works(names) for names in ids),
         kind=kind,
         stopped_in=stopped_in(lines, ids) if kind == "stack" else None,

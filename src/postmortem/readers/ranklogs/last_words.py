@@ -26,6 +26,7 @@ _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-err
 _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
+COUNT = "last-error-test-count"
 _NONE = "last-none"
 _SOURCE = "last-foreign-source"
 _MOST_WORDS = 40
@@ -148,7 +149,7 @@ def _form_of(all_ids: tuple[str, ...]) -> str:
     if watched(all_ids):
         return "code"
     if any(name.startswith(_TESTS) for name in known):
-        return "summary"
+        return "count" if COUNT in known else "summary"
     return "launcher" if _LAUNCHER in all_ids else ""
 
 

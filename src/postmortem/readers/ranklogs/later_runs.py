@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import TypeAlias
 
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
@@ -35,7 +34,7 @@ from postmortem.readers.ranklogs.run_ends import (
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-Signs: TypeAlias = Callable[[], set[str]]
+Signs = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
 MOST_BYTES = 64 << 20
@@ -167,8 +166,13 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
 
 
 def _heads(data: bytes) -> list[bytes]:
-    """Return lines of the head that say the same in each run, but for numbers."""
+    """Return lines of the head that say the same in each run, but for numbers.
+
+    Where a few lines stand above the first traceback, it and what follows it are of the end.
+    """
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
+    raised = next((i for i, line in enumerate(lines) if TRACEBACK in line), 0)
+    lines = lines[:raised] if raised >= _FEWEST_WORK else lines
     fit = [
         line
         for line in dict.fromkeys(lines)

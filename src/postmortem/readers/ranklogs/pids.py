@@ -62,8 +62,6 @@ def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[Ran
 def _of_workers(who: tuple[Writer, ...], failures: Iterable[LogFailure]) -> Iterator[RankPid]:
     for failure in failures:
         rank = who[failure.writer].rank
-        if rank is None:
-            continue
         known = (match for said in (failure.said, *failure.causes) for match in said.matches)
         for found in (match for match in known if match.id == "dataloader-workers"):
             for pid in found["pids"].replace(",", " ").split()[:64]:

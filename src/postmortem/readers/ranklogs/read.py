@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
+from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
@@ -216,6 +218,11 @@ def _of_last_run(
     if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode()
+    step = failed_step(data)
+    if step is not None:
+        return _of_step(data, step, opened.name, problems), EarlierRuns()
     run = last_run(data)
     if run is None:
         return source, EarlierRuns()
@@ -237,6 +244,20 @@ def _of_last_run(
         return lambda: next(pieces, b""), EarlierRuns()
     earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
     return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
+
+
+def _of_step(
+    data: bytes, step: FailedStep, name: str, problems: list[Problem]
+) -> Callable[[], bytes]:
+    """Return the text of a step that failed; the lines above it are left empty."""
+    above = data.count(b"\n", 0, step.begin)
+    if step.jobs > 1:
+        what = f"holds {step.jobs:,} jobs of a CI: that which failed first, {step.job}, was judged"
+        what += f", lines {above + 1:,} to {step.line:,}"
+        what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
+        problems.append(Problem(name, what, "cut the file to see others"))
+    pieces = iter((b"\n" * above + data[step.begin : step.end],))
+    return lambda: next(pieces, b"")
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.records import record
+from postmortem.text import some
 
 _RUN = Pattern(r"^(?P<run>.+)/attempt_\d+/\d+/(?:stdout\.log|stderr\.log|error\.json)(?:\.\w+)?$")
 _RANDOM = Pattern(r"_[a-z0-9_]{8}$")
@@ -49,12 +50,11 @@ def older_runs(paths: Iterable[str]) -> tuple[frozenset[str], tuple[Problem, ...
         if not old:
             continue
         left |= {run.path for run in old}
-        others = ", ".join(sorted(Path(run.path).name for run in old)[:_MOST_NAMED])
-        more = f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else ""
+        others = some(sorted(Path(run.path).name for run in old), _MOST_NAMED)
         what = (
             f"holds several runs: {Path(newest.path).name} is the newest and was read, not {others}"
         )
-        problems.append(Problem(parent, what + more, "name the folder of another run to read it"))
+        problems.append(Problem(parent, what, "name the folder of another run to read it"))
     return frozenset(left), tuple(problems)
 
 

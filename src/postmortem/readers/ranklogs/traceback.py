@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.rank_logs import ExceptionText, LogFrame
+from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Line, Shape
 from postmortem.records import record
@@ -31,6 +31,21 @@ class Traceback:
     """What Ray says of the process that raised, if it was another one."""
     rank: int | None = None
     """The rank that raised, where another one quotes its traceback."""
+
+    def failure(self, writer: int, file: str) -> LogFailure:
+        """Return what it says of its writer, as far as it tells by itself."""
+        return LogFailure(
+            kind=self.kind,
+            said=self.said,
+            writer=writer,
+            file=file,
+            line=self.line,
+            frames=self.frames,
+            causes=self.causes,
+            parts=self.parts,
+            text=self.text,
+            begin_line=self.begin,
+        )
 
 
 class Building:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.rank_logs import RUN, LogExit
 from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 
@@ -32,11 +32,11 @@ class TrainerLaunchers:
             yield LogExit(
                 self._file,
                 number,
-                rank=int(ours["rank"] or 0),  # as in a log without ranks
+                rank=int(ours["rank"]) if ours["rank"] else None,
                 pid=int(ours["pid"]),
                 code=int(ours["code"]) if ours["code"] else None,
                 signal=ours["signal"] or None,
-                launcher="postmortem run",
+                launcher=RUN,
                 stopped=bool(ours["stopped"]),
                 memory=bool(ours["memory"]),
             )

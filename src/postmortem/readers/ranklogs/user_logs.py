@@ -19,7 +19,9 @@ _NEXT = re.compile(rb"\n" + _EVENT.pattern)
 _END = re.compile(r"\((?:1\) \D*?(?P<code>-?\d{1,9})|0\) \D*(?P<signal>\d{1,3}))\)$")
 """``(1) Normal termination (return value 0)``, ``(0) Abnormal termination (signal 9)``."""
 _SUBMITTED, _STARTED, _ENDED, _REMOVED, _HELD = b"000", b"001", b"005", b"009", b"012"
-_BACK = (b"004", b"007", b"013", b"024")
+_EXCEPTION = b"007"
+_RELEASED = b"013"
+_BACK = (b"004", _EXCEPTION, _RELEASED, b"024")
 """Evicted, an exception of its shadow, released, lost: it waits for a start again."""
 _MEMORY_CODE = "Code 34 "
 _MEMORY = "condor-memory"
@@ -120,7 +122,9 @@ class UserLog:
         reason = self._body[0].rstrip(".") if self._body else ""
         if code == _STARTED or code in _BACK:
             state = JobState.RUNNING if code == _STARTED else JobState.WAITING
-            return replace(job, state=state, reason="", memory=False)
+            over = code == _EXCEPTION and _is_memory(reason)
+            still = job.memory and code == _RELEASED
+            return replace(job, state=state, reason=reason if over else "", memory=over or still)
         if code == _ENDED:
             said = _END.match(reason)
             if said is None:
@@ -130,14 +134,19 @@ class UserLog:
             return replace(job, state=JobState.ENDED, code=number, signal=signal)
         if code == _REMOVED:
             removed = replace(job, state=JobState.REMOVED, reason=reason)
+            if job.memory and job.state is JobState.WAITING:  # its shadow says why, right above
+                return replace(removed, reason=job.reason, hold_line=held)
             if job.state is not JobState.HELD:
                 return removed
             return replace(removed, held=job.reason or "HTCondor does not say why", hold_line=held)
         if code == _HELD:
-            memory = any(one.startswith(_MEMORY_CODE) for one in self._body) or any(
-                match.id == _MEMORY for match in Signatures.load("line").matches([reason])[0]
-            )
+            by_code = any(one.startswith(_MEMORY_CODE) for one in self._body)
+            memory = by_code or _is_memory(reason)
             return replace(
                 job, state=JobState.HELD, reason=reason, memory=memory, holds=job.holds + 1
             )
         return None
+
+
+def _is_memory(reason: str) -> bool:
+    return any(match.id == _MEMORY for match in Signatures.load("line").matches([reason])[0])

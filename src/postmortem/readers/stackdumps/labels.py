@@ -62,6 +62,7 @@ def rank_stacks(
                 thread=thread,
                 tool=dump.tool,
                 is_running=thread.tid in dump.running if dump.tells_running else None,
+                goes_on=dump.goes_on,
             )
         )
     return found

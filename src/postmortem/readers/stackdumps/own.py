@@ -1,10 +1,12 @@
 """The JSON of ``postmortem core`` and ``postmortem hang``."""
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.confidence import Outcome
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.readers.json_values import parsed, whole, words
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
+from postmortem.records import replace
 
 
 def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
@@ -24,11 +26,12 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
 def _live(document: dict[str, object], path: str, frames: Interned) -> list[StackDump]:
     """Return the ranks of a report on live processes; who works for a rank is left out."""
     found = []
+    goes_on = document.get("outcome") == Outcome.HEALTHY
     processes = document.get("processes")
     for one in (processes if isinstance(processes, list) else [])[:MOST_THREADS]:
         rows = one.get("threads") if isinstance(one, dict) else None
         if isinstance(rows, list) and whole(one.get("works_for")) is None:
-            found.append(_dump(rows, one, frames))
+            found.append(replace(_dump(rows, one, frames), goes_on=goes_on))
     if not found:
         raise EvidenceError(path, "a report of postmortem hang without processes")
     return found

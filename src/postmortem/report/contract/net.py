@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from postmortem.facts import net
 from postmortem.facts.net import Collective, Lost, Misnamed, Node, Probe, Speed, Target
 from postmortem.report.contract import Shape
 
 
-class Stage(Shape, of=net.Stage):
-    outcome: Literal["ok", "failed", "skipped"]
+class Stage(Shape, of=net.Stage, without=("count", "rounds", "failed", "lacking")):
+    detail: str
 
 
 class Probes(Shape):

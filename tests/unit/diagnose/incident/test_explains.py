@@ -10,6 +10,7 @@ from postmortem.diagnose.incident.graph import solve
 from postmortem.report.model import Confidence
 
 T = EventType
+_CUT = "RuntimeError: [enforce fail at inline."
 _ILLEGAL = "an illegal memory access was encountered"
 
 
@@ -29,6 +30,19 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         event(T.CRASHED, "core", pid=7, ranks=(2,), signal="SIGSEGV"),
         event(T.CRASHED, pid=7, ranks=(2,), signal="SIGSEGV"),
         Confidence.CERTAIN,
+    ),
+    (
+        "watchdog-ends-process",
+        event(T.WATCHDOG, "core", pid=7, ranks=(2,), signal="SIGABRT"),
+        event(T.CRASHED, pid=7, ranks=(2,), signal="SIGABRT"),
+        Confidence.CERTAIN,
+    ),
+    # a log without pids: the recorded process wrote what stands there
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",), wrote=(f"{_CUT}…\n", "\n")),
+        event(T.RAISED, what=f"{_CUT}cc:672] . unexpected pos 192 vs 84"),
+        Confidence.LIKELY,
     ),
     (
         "child-lost",
@@ -179,6 +193,24 @@ APART: list[tuple[str, Event, Event]] = [
         "crash-ends-process",
         event(T.CRASHED, "core", ranks=(2,), signal="SIGSEGV"),
         event(T.CRASHED, ranks=(2,), signal="SIGABRT"),
+    ),
+    # another rank's
+    (
+        "watchdog-ends-process",
+        event(T.WATCHDOG, "core", pid=7, ranks=(1,), signal="SIGABRT"),
+        event(T.EXITED, pid=8),
+    ),
+    # another rank that wrote the same
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, ranks=(0,), wrote=(f"{_CUT}…\n",)),
+        event(T.RAISED, what=f"{_CUT}cc:672] . unexpected pos 192 vs 84", ranks=(1,)),
+    ),
+    # what any process may have written
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",), wrote=("RuntimeError: …",)),
+        event(T.RAISED, what="RuntimeError: no rows"),
     ),
     # a worker of the rank, and not the one that it lost
     (

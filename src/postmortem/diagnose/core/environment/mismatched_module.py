@@ -15,6 +15,7 @@ from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
+from postmortem.text import more
 
 SHOWN = 8
 """Modules that evidence lists; the rest are counted."""
@@ -45,7 +46,7 @@ def mismatched_module(modules: Modules, threads: Threads) -> Findings:
     ]
     if len(wrong) > SHOWN:
         evidence.append(Evidence("modules", f"{len(wrong) - SHOWN} more differ"))
-    others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    others = more(len(wrong) - 1)
     who = module_name(wrong[0].path) + others
     yield Finding(
         title=(

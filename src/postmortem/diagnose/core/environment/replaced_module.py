@@ -17,6 +17,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
+from postmortem.text import more
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
@@ -32,7 +33,7 @@ def replaced_module(modules: Modules, crashed: Thread | None) -> Findings:
     if not gone:
         return
     gone.sort(key=lambda module: module.path not in on_stack)
-    names = module_name(gone[0].path) + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+    names = module_name(gone[0].path) + more(len(gone) - 1)
     were = "was" if len(gone) == 1 else "were"
     evidence = [
         Evidence(

@@ -23,6 +23,7 @@ from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
+from postmortem.text import some
 
 _MOST_SUSPECTS = 6
 
@@ -146,5 +147,4 @@ def _suspects(modules: Modules, process: Process) -> str:
             continue
         if module_owner(module.path, process) is Owner.EXTENSION:
             names.append(name)
-    more = f" and {len(names) - _MOST_SUSPECTS} more" if len(names) > _MOST_SUSPECTS else ""
-    return ", ".join(names[:_MOST_SUSPECTS]) + more
+    return some(names, _MOST_SUSPECTS)

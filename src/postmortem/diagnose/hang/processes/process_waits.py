@@ -10,13 +10,24 @@ What to do
     Ask whether it should wait there at all, and follow what it waits for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.rule import (
+    ANY_REASON,
+    Confidence,
+    Evidence,
+    Finding,
+    Findings,
+    Subject,
+    rule,
+)
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.stackdumps import Doing
+from postmortem.facts.threads import Thread
+
+_LOCKS = ("python lock", "lock", "mutex")
 
 
 @rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)
@@ -45,6 +56,10 @@ def process_waits(job: LiveJob) -> Findings:
             evidence=tuple(Evidence(f"pid {r.pid}", f"{r.label} {shortly}") for r in ranks[:4]),
         )
         return
+    locked = tuple(_locked_out(job, one))
+    if locked and not motion.is_busy:
+        yield _of_workers(one, locked, f"{one.label} {shortly}")
+        return
     yield Finding(
         title=clip(f"{one.label} stood still: it {shortly}", 100)
         if not motion.is_busy
@@ -58,6 +73,40 @@ def process_waits(job: LiveJob) -> Findings:
             f"read the code at {place_words(thread, most=1)}: should it wait there?",
         ),
         evidence=(Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {shortly}"),),
+    )
+
+
+def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
+    """Yield the processes that work for one and wait for a lock that no thread of theirs holds."""
+    for worker in job.workers(one.pid):
+        thread = worker.main_thread
+        wait = thread.waits_for if thread is not None else None
+        if thread is not None and wait is not None and wait.kind in _LOCKS and wait.holder is None:
+            yield worker, thread
+
+
+def _of_workers(
+    one: LiveProcess, locked: Sequence[tuple[LiveProcess, Thread]], parent: str
+) -> Finding:
+    worker, thread = locked[0]
+    who = worker.label + (f" and {len(locked) - 1} more" if len(locked) > 1 else "")
+    here = place_words(thread, most=1)
+    return Finding(
+        title=clip(f"{who}: {wait_words(worker, thread)} at {here}", 100),
+        cause=f"{parent}; {worker.label}, at {place_words(thread)}, "
+        f"{waits_words(worker, thread)}. A fork copies a lock that another thread of the parent "
+        "holds, and not that thread: in the child nobody can release it",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            f"read the code at {here}: which thread of pid {one.pid} held "
+            "that lock when the worker was started?",
+            'multiprocessing_context="spawn" for the DataLoader, or make the lock in the worker',
+        ),
+        evidence=tuple(
+            Evidence(f"pid {w.pid}, thread {at.tid}", f"{place_words(at)}: {wait_words(w, at)}")
+            for w, at in locked[:4]
+        ),
+        about=Subject(pid=worker.pid, rank=one.rank),
     )
 
 

@@ -26,6 +26,7 @@ from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass
 from postmortem.facts.threads import Frame, is_own
+from postmortem.text import more
 
 _APART = (
     "Each waits for the others in a call which they are not in. All ranks have to call the same "
@@ -52,11 +53,11 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
     apart = len(waiting) == len(told)
     sure = complete and apart
     places = ", ".join(_words(one, waits=one in waiting) for one in told[:_MOST_TOLD])
-    more = f", and {len(told) - _MOST_TOLD} more places" if len(told) > _MOST_TOLD else ""
+    places += more(len(told) - _MOST_TOLD, ", and {} more places")
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     yield Finding(
-        title=clip(f"{places}{more}", 100),
-        verdict=f"{'' if sure else 'undecided: '}{places}{more}",
+        title=clip(f"{places}", 100),
+        verdict=f"{'' if sure else 'undecided: '}{places}",
         cause=_APART if apart else _AWAY,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(

@@ -13,7 +13,15 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import EveryRankRaised
+from postmortem.diagnose.ranks.wordings import about_numbers
 from postmortem.diagnose.rule import Finding, Findings, rule
+
+_SHARED = "What they share is at fault: code, configuration or environment."
+_SUMMED = (
+    "A sum over all ranks brings what is no number on one of them to all: whose it was first, "
+    "these errors do not say."
+)
+_LOOK = "print the loss of each rank before it is summed: which is the first that is no number?"
 
 
 @rule("https://pytorch.org/docs/stable/elastic/errors.html")
@@ -24,18 +32,19 @@ def every_rank_raised(blame: Attribution) -> Findings:
     known = phrases.known_cause(failure)
     means = f" {known.cause}" if known is not None else ""
     steps = known.next_steps if known is not None else ()
-    said = failure.said.words if failure is not None else blame.first[0].why
+    said = failure.words if failure is not None else blame.first[0].why
+    summed = about_numbers(party.failure for party in blame.first)
     yield Finding(
         title=f"all {len(blame.first)} ranks raised {said}",
         cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
         f"{phrases.at_frame(failure)}.{means} "
-        "What they share is at fault: code, configuration or environment.",
+        f"{_SUMMED if summed else _SHARED}",
         confidence=phrases.how_sure(blame),
         next_steps=(
             *phrases.advice(failure),
             *phrases.look_at(blame),
             *steps,
-            "run it with one process: it should fail there too, and faster",
+            _LOOK if summed else "run it with one process: it should fail there too, and faster",
         ),
         evidence=phrases.cite(blame),
     )

@@ -68,6 +68,10 @@ _ADVICE = {
         "It names or counts what failed; why stands above it.",
         "read what stands above it, of the first that failed",
     ),
+    "count": (
+        "It counts what failed; why stands above it.",
+        "read what stands above it, of the first that failed",
+    ),
     "launcher": (
         "The launcher says how it ended, and not why.",
         "read what the program wrote, above the launcher's lines or in a log of its own",

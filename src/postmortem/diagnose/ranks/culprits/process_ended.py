@@ -13,8 +13,12 @@ What to do
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
+from postmortem.diagnose.ranks.culprits.rank_crashed import LIMITS
+from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+
+_LAST_LINES = "read the last lines of its output: it wrote no error that is known"
 
 
 @rule("https://man7.org/linux/man-pages/man7/signal.7.html")
@@ -26,7 +30,9 @@ def process_ended(blame: Attribution) -> Findings:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
-    means = f"The shell says that {end.words}."
+    means = f"{end.witness[0].upper()}{end.witness[1:]} says that {end.words}."
+    if end.signal is None:  # no core, and no stack of faulthandler
+        steps = (_LAST_LINES, EXITS)
     if end.launcher == "raylet":
         means = (
             "Ray ends the workers that were started last once the memory of their node is used up "
@@ -36,6 +42,9 @@ def process_ended(blame: Attribution) -> Findings:
             f"ray logs raylet.out -ip {end.host or 'IP'}  names the workers and what they used",
             "fewer of them at a time (num_cpus, memory= of a task or an actor), or a larger node",
         )
+    elif end.memory and end.launcher in LIMITS:
+        said, steps = LIMITS[end.launcher]
+        means += said
     elif end.signal == "SIGKILL":  # leaves neither
         steps = (
             "dmesg -T | grep -i -E 'killed process|out of memory': usually it is the kernel's "

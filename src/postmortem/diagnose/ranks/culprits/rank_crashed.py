@@ -16,7 +16,13 @@ from typing import assert_never
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
+from postmortem.diagnose.ranks.causes import (
+    Crashed,
+    HostMemory,
+    MaybeMemory,
+    MemoryLimit,
+    SaidMemory,
+)
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, Findings, rule
 
@@ -29,7 +35,7 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
-_LIMITS = {
+LIMITS = {
     "srun": (
         " Slurm says Out Of Memory: the tasks of its step used up the memory that the job was "
         "given on that host, and the kernel chose this one.",
@@ -86,7 +92,7 @@ def rank_crashed(blame: Attribution) -> Findings:
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
         case MemoryLimit():
             launcher = party.exit.launcher if party.exit is not None else ""
-            said, limit = _LIMITS.get(launcher, _LIMITS["postmortem run"])
+            said, limit = LIMITS.get(launcher, LIMITS["postmortem run"])
             cause += said
             steps = list(limit)
         case MaybeMemory(kill):
@@ -94,6 +100,11 @@ def rank_crashed(blame: Attribution) -> Findings:
                 f" On that host {kill.words}, pid {kill.pid} ({kill.where}). That is not the pid "
                 "that its launcher knows; a container counts its own, so it may be the same "
                 "process."
+            )
+        case SaidMemory(_, where):
+            cause += (
+                f" {where} tells of a kill for memory, and not of which process: most likely of "
+                "this one."
             )
         case None:
             if killed:
@@ -108,6 +119,8 @@ def rank_crashed(blame: Attribution) -> Findings:
         steps = [*known.next_steps, *steps]
     certain = isinstance(crash.memory, HostMemory | MemoryLimit)
     why = ", out of memory" if certain else ""
+    if isinstance(crash.memory, SaidMemory):
+        why = "; a kill for memory is reported"
     yield Finding(
         lead=who,
         title=f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}",

@@ -30,7 +30,7 @@ _EACH = {
 }
 """How a launcher is told to keep the output of ranks apart."""
 READ_CITED = "read the lines that are cited: they stand right above its end"
-_EXITS = "search the program for os._exit and sys.exit"
+EXITS = "search the program for os._exit and sys.exit"
 _OF_RAY = (
     "on its host: dmesg -T | grep -i 'killed process', and what /tmp/ray/session_latest/logs has "
     "of its pid"
@@ -62,9 +62,9 @@ def rank_exited_silently(blame: Attribution) -> Findings:
     end = blame.first[0].exit
     one = len(blame.first) == 1
     how = f"ended with a code of {'its' if one else 'their'} own"
-    steps: tuple[str, ...] = (outputs_step(end), _EXITS)
+    steps: tuple[str, ...] = (outputs_step(end), EXITS)
     if end is not None and end.launcher == "ray":
-        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, _EXITS)
+        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, EXITS)
     heard = blame.cause.heard
     above = next((one.exit.above for one in blame.first if one.exit and one.exit.above), ())
     told = ", and wrote no error" if heard else "; no line that names it is an error"
@@ -83,7 +83,7 @@ def rank_exited_silently(blame: Attribution) -> Findings:
             f"; what it wrote is in {output}",
             f"is in {output}, as {end.launcher} says",
         )
-        steps = (f"postmortem logs {shell_word(output)}  on the host of that rank", _EXITS)
+        steps = (f"postmortem logs {shell_word(output)}  on the host of that rank", EXITS)
     yield Finding(
         lead=who,
         title=f"{who} {blame.first[0].why}{told}",

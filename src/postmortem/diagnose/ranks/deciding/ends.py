@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.causes import (
     MemoryKill,
     MemoryLimit,
     ProcessEnded,
+    SaidMemory,
     StoppedFromOutside,
     UnnamedProcessEnded,
 )
@@ -21,13 +22,22 @@ from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.facts.rank_logs import LogExit, LogFailure, Remark
+from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOPS = (
+    *_OF_SLURM,
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+    "ci-time-limit",
+    "stopped-by-keyboard",
+)
+_SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
+_RIGHT_ABOVE = 2
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -39,18 +49,20 @@ _WHY = (
     ("task", Stop.TASK),
 )
 """Groups of those messages that say why."""
-_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending")
+_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending", "ci-time-limit")
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
     """Return which of those that crashed did so first; `said` is what lines of nobody say."""
     found = _first_by_launcher(found)
-    parties = tuple(s.party(_crash_words(s), next(iter(s.own), None)) for s in found)
+    memory = _killed_for_memory(case, found)
+    also = "; a kill for memory is reported" if isinstance(memory, SaidMemory) else ""
+    parties = tuple(s.party(_crash_words(s) + also, next(iter(s.own), None)) for s in found)
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
-    cause = Crashed(_killed_for_memory(case, found))
-    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
+    told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
+    return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
 
 def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attribution:
@@ -95,7 +107,15 @@ def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
     if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
         return None
     kill = _kill_there(case, {s.rank for s in found})
-    return MaybeMemory(kill) if kill else None
+    if kill is not None:
+        return MaybeMemory(kill)
+    said = _said_memory(case)
+    return SaidMemory(said.text, said.where) if said is not None else None
+
+
+def _said_memory(case: Case) -> Remark | None:
+    """Return the first line in which a scheduler, or the kernel, tells of a kill for memory."""
+    return next((r for r in case.logs.remarks if r.match("oom-said", "oom-slurm")), None)
 
 
 def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
@@ -202,7 +222,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
-    others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
+    others = [s for s in case.all if s.about_peers or s.startup]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
     if others and not told and not _interrupted_alone(stopped, others):
         return None
@@ -211,7 +231,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if not told and not stopped:
         evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
     elif told:
-        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
+        told.sort(key=lambda remark: remark.match(*_SAYS_WHY) is None)  # what says why, first
         evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
     else:
         evidence = tuple(
@@ -229,7 +249,8 @@ def unnamed_end(case: Case) -> Attribution | None:
     ends = [
         e
         for e in case.logs.exits
-        if e.rank is None and e.is_bad and e.pid not in case.logs.stopped_pids
+        if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
+        if not _outlived(case, e)
     ]
     if not ends:
         return None
@@ -239,7 +260,8 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    if end.launcher == "shell" and (end.of_launcher or not case.ranks) and _only_one(case):
+    of_one = end.launcher in ("shell", RUN) or (end.launcher == "kubernetes" and end.memory)
+    if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
     if alike and end.signal is not None and not case.ranks:  # a script that runs one by one
@@ -257,6 +279,14 @@ def unnamed_end(case: Case) -> Attribution | None:
     )
 
 
+def _outlived(case: Case, end: LogExit) -> bool:
+    """Return whether the one program of a shell was done after another one had ended so."""
+    if end.launcher != "shell" or end.of_launcher or case.ranks:
+        return False
+    done = (one.done or one.ended for one in case.logs.last_lines)
+    return any(one and one.file == end.file and one.line > end.line for one in done)
+
+
 def _local(end: LogExit) -> Attribution:
     """Return who failed on the host of an agent, which counts its own processes only."""
     label = f"local rank {end.local_rank}"
@@ -271,13 +301,26 @@ def _only_one(case: Case) -> bool:
     return len([e for e in case.logs.exits if e.is_bad]) == 1
 
 
+def _aborted_for(case: Case, end: LogExit) -> tuple[Remark, str] | None:
+    """Return the line right above an abort that tells for which signal it is, and that signal."""
+    if end.signal != "SIGABRT":
+        return None
+    for one in case.logs.remarks:
+        told = one.match("abort-for-signal")
+        if told is not None and one.file == end.file and 0 < end.line - one.line <= _RIGHT_ABOVE:
+            return one, told["signal"]
+    return None
+
+
 def _of_program(case: Case, end: LogExit) -> Attribution:
-    """Return that the one program of a shell died."""
-    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
-    memory = killed[0] if killed and end.signal == "SIGKILL" else None
-    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
+    """Return that the one program of a shell, or of a run of ours, died."""
+    memory = _said_memory(case) if end.signal == "SIGKILL" and not end.memory else None
+    evidence = [(f"{end.file}:{end.line}", f"{end.witness} says: {end.words}")]
+    why = _aborted_for(case, end)
+    if why is not None:
+        end = replace(end, signal=why[1])
+        evidence.insert(0, (why[0].where, clip(why[0].text, 300)))
     if memory is not None:
         evidence.append((memory.where, clip(memory.text, 300)))
-    return Attribution(
-        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
-    )
+    said = memory.text if memory is not None else ""
+    return Attribution(ProcessEnded(end, said), evidence=tuple(evidence))

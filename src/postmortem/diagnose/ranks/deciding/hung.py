@@ -76,7 +76,7 @@ def stands_elsewhere(
 
     Of ranks that are `known`, it is told how they ended.
     """
-    if stacks is None or len(stacks) < 2:
+    if stacks is None or len(stacks) < 2 or stacks.go_on:
         return None
     ranks = sum(len(one.members) for one in stacks)
     waiting = [one for one in stacks if one.doing in _WAITS]
@@ -113,6 +113,8 @@ def not_seen(case: Case) -> Attribution | None:
     """Return the few ranks without a stack, where all others wait in one collective."""
     stacks = case.logs.stacks
     if stacks is None or len(stacks) != 1 or stacks.items[0].doing is not Doing.COLLECTIVE:
+        return None
+    if stacks.go_on:
         return None
     one = stacks.items[0]
     seen = {member.rank for member in one.members if member.rank is not None}

@@ -182,24 +182,26 @@ def _blame(
 
 def _tie(case: Case, event: KernelEvent) -> KernelMatch:
     logs = case.logs
-    known = [one for one in logs.pids if event.pid is not None and one.pid == event.pid]
+    ranked = [(one, one.rank) for one in logs.pids if one.rank is not None]
     # An Xid that carries a pid is about that process; all other kinds must name one to be joined.
-    for one in known:
+    for one, rank in ranked:
+        if event.pid is None or one.pid != event.pid:
+            continue
         same = same_host(event.host, one.host)
-        if same is False or not _same_day(logs, event, one.rank):
+        if same is False or not _same_day(logs, event, rank):
             continue
         sure = same is True or len(_hosts(logs)) <= 1
         by = MatchKey.PID if one.own else MatchKey.CHILD
-        who = f"pid {one.pid} is that of rank {one.rank}: {one.how}"
+        who = f"pid {one.pid} is that of rank {rank}: {one.how}"
         if not one.own:
-            who = f"pid {one.pid} is {one.how.removesuffix(' that it lost')} of rank {one.rank}"
-        return KernelMatch(event, by, (one.rank,), who, sure)
+            who = f"pid {one.pid} is {one.how.removesuffix(' that it lost')} of rank {rank}"
+        return KernelMatch(event, by, (rank,), who, sure)
     bus = _bus(event.device) if event.kind is KernelKind.GPU else None
-    for one in logs.pids:
+    for one, rank in ranked:
         if bus is not None and one.bus == bus and same_host(event.host, one.host) is not False:
             sure = same_host(event.host, one.host) is True or len(_hosts(logs)) <= 1
-            why = f"GPU {event.device} is that of rank {one.rank}: NCCL says so"
-            return KernelMatch(event, MatchKey.GPU, (one.rank,), why, sure)
+            why = f"GPU {event.device} is that of rank {rank}: NCCL says so"
+            return KernelMatch(event, MatchKey.GPU, (rank,), why, sure)
     return _by_host(case, event)
 
 
@@ -226,7 +228,8 @@ def _on_other_gpus(logs: RankLogs, event: KernelEvent) -> set[int]:
     bus = _bus(event.device) if event.number is not None and event.signature == "xid" else None
     if bus is None or xid(event.number or 0).reach not in ("gpu", "process"):
         return set()
-    return {one.rank for one in logs.pids if one.bus is not None and one.bus != bus}
+    others = (one.rank for one in logs.pids if one.bus is not None and one.bus != bus)
+    return {rank for rank in others if rank is not None}
 
 
 def _hosts(logs: RankLogs) -> set[str]:

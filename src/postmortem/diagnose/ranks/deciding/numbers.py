@@ -8,13 +8,12 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.wordings import about_numbers
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight
 from postmortem.facts.last_lines import Printed
-from postmortem.knowledge.messages import Wording
 
 _MONITOR = "NumericsError"
-_NOT_FINITE = Wording("numbers-not-finite")
 _FEWEST, _MOST = 2, 4
 _Found = tuple[FirstBad, Flight]
 
@@ -61,7 +60,7 @@ def bad_elsewhere(case: Case, raised: Sequence[RankState]) -> bool:
 def _printed_first(case: Case) -> Attribution | None:
     """Return the rank that printed no number at a step at which all others print one.
 
-    Only for an error that is about such numbers, of another rank.
+    Only for an error that is about such numbers, and not of that rank alone.
     """
     raised = [standing for standing in case.all if standing.own]
     if not raised or not _about_numbers(raised):
@@ -77,7 +76,7 @@ def _printed_first(case: Case) -> Attribution | None:
         if len(named) != 1 or any(not one.bad and one.last < first for _, one in rows):
             continue
         state, line = named[0][0], named[0][1].bad
-        if line is None or len(rows) < _FEWEST or any(s.rank == state.rank for s in raised):
+        if line is None or len(rows) < _FEWEST or {s.rank for s in raised} == {state.rank}:
             continue
         party = state.party(f"it was the first to print {line.text.strip()!r}")
         said = [
@@ -91,7 +90,7 @@ def _printed_first(case: Case) -> Attribution | None:
 
 
 def _about_numbers(raised: Sequence[RankState]) -> bool:
-    return all(_NOT_FINITE.search(f.said.words) for state in raised for f in state.own)
+    return about_numbers(f for state in raised for f in state.own)
 
 
 def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
@@ -102,7 +101,11 @@ def _printed(case: Case) -> Iterator[list[tuple[RankState, Printed]]]:
         if rank is not None and rank in case.known:
             for one in end.printed:
                 forms.setdefault(one.form, []).append((case.known[rank], one))
-    yield from forms.values()
+    named: dict[str, list[tuple[RankState, Printed]]] = {}
+    for rank, one in case.logs.losses:
+        if rank in case.known:
+            named.setdefault(one.form, []).append((case.known[rank], one))
+    yield from (*forms.values(), *(rows for form, rows in named.items() if form not in forms))
 
 
 def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:

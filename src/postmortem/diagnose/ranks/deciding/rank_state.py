@@ -124,7 +124,23 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    return tuple(_ended_after_others(found, logs.remarks))
+    return tuple(_ended_after_others(_with_last_words(found), logs.remarks))
+
+
+def _with_last_words(found: list[RankState]) -> list[RankState]:
+    """Return the standings, what one process said as it aborted as words of the one rank that did.
+
+    C++ writes them, without the prefix that Python's errors have.
+    """
+    aborted = [s for s in found if s.silent and s.rank is not None and s.crashed]
+    said = [f for s in found if s.writer.shared for f in s.about_peers if f.kind == "terminate"]
+    if len(aborted) != 1 or len(said) != 1 or not _is_abort(aborted[0].exit):
+        return found
+    return [replace(s, about_peers=tuple(said)) if s is aborted[0] else s for s in found]
+
+
+def _is_abort(end: LogExit | None) -> bool:
+    return end is not None and end.signal == "SIGABRT"
 
 
 def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> Iterator[RankState]:

@@ -15,6 +15,7 @@ from postmortem.diagnose.jam.words import culprit_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.text import more
 
 
 @rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html", role=Role.CONTEXT)
@@ -24,11 +25,11 @@ def no_sign_of_hang(blame: Attribution) -> Findings:
         return
     found = (*jam.culprits, *jam.candidates)
     who = f"rank {found[0].rank} {culprit_words(found[0])}" if found else "nobody stands out"
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    others = more(len(found) - 1, ", and {} more")
     yield Finding(
-        title=f"no sign of a hang; if the job hangs, {who}{more}",
+        title=f"no sign of a hang; if the job hangs, {who}{others}",
         cause=f"{jam.waiting:,} ranks wait for others, as ranks of a job that runs do: "
-        f"{jam.sign_words}. If it hangs nevertheless: {who}{more}.",
+        f"{jam.sign_words}. If it hangs nevertheless: {who}{others}.",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "take the dumps again in some seconds: the same calls at the same ranks are a hang",

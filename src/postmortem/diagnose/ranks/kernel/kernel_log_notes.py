@@ -24,6 +24,7 @@ from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.text import more
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
 _ORDER = (
@@ -64,13 +65,13 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
     root = ends and (alone or (ended and not blame.first))
     host = f"on {event.host}: " if event.host else ""
-    more = f" ({len(left) - 1} more)" if len(left) > 1 else ""
+    others = more(len(left) - 1, " ({} more)")
     crash = event.kind is KernelKind.CRASH
     process = f"{event.process} " if crash and event.process else ""
     pid = f", pid {event.pid}" if event.pid is not None else ""
-    words = clip(f"{host}{process}{event.words}", 86 - len(more) - len(pid))
+    words = clip(f"{host}{process}{event.words}", 86 - len(others) - len(pid))
     yield Finding(
-        title=f"kernel log: {words}{pid}{more}",
+        title=f"kernel log: {words}{pid}{others}",
         role=Role.ROOT if root else None,
         confidence=_how_sure(root=root, ended=ended),
         cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone, ended=ended)}",

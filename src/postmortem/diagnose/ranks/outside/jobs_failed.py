@@ -30,7 +30,7 @@ def jobs_failed(blame: Attribution, logs: RankLogs) -> Findings:
     more = f"; of all {len(logs.jobs):,} jobs {counts(logs.jobs)}" if others else ""
     yield Finding(
         title=title,
-        verdict=f"{title}{why}{more}",
+        verdict=f"{title}{more}{why}",
         cause=_cause(bad[0]),
         confidence=Confidence.CERTAIN,
         next_steps=_steps(bad[0]),
@@ -50,6 +50,8 @@ def _cause(job: BatchJob) -> str:
     if job.state is JobState.HELD:
         again = f", for the {job.holds:,}th time" if job.holds > 3 else ""
         return f"The last event of job {job.id} is a hold{again}: it waits to be released."
+    if job.state is JobState.REMOVED and job.memory:
+        return "It went over its limit of memory, and left the queue."
     if job.state is JobState.REMOVED:
         return "It left the queue before its program ended: it was removed, it did not fail."
     return "HTCondor tells how its program ended, and not why: its own words are in other files."

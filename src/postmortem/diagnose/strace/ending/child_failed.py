@@ -17,6 +17,7 @@ from postmortem.diagnose.strace.signals import cite_end
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
+from postmortem.text import more
 
 
 @rule(
@@ -38,12 +39,12 @@ def child_failed(logs: Logs) -> Findings:
     said = last_stderr_line(task)
     program = (task.argv or ("a child",))[0].rpartition("/")[2]
     named = f" ({clip(program, 30)})" if program.strip("…") else ""
-    more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed the same way"
+    others = more(len(failed) - 1, "; {} more children failed the same way")
     yield Finding(
         title=f"{who(task.pid)}{named} {how}, and its parent went on",
         cause=f"{clip(task.program or program, 80)} {how}"
         f"{f' and said: {clip(said, 80)}' if said else ''}; "
-        f"{who(parent.pid)}, which started it, exited with 0{more}",
+        f"{who(parent.pid)}, which started it, exited with 0{others}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             f"what it said: --find 'syscall=write fd=2 pid={task.pid}'",

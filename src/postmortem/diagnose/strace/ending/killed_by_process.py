@@ -27,6 +27,7 @@ from postmortem.diagnose.strace.signals import (
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
+from postmortem.text import more
 
 _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
@@ -61,11 +62,11 @@ def killed_by_process(logs: Logs) -> Findings:
                 f"; {who(sender.pid)} then failed itself: it may have ended what it had "
                 "started because of that. Look at what it said",
             )
-        more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
+        others = more(len(victims) - 1, " (and {} more)")
         by = sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
         yield Finding(
-            title=f"{who(task.pid)} was killed by {ending.signal} from {by}{more}",
+            title=f"{who(task.pid)} was killed by {ending.signal} from {by}{others}",
             cause=f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
             f"{ending.signal} to {who(task.pid)} "
             f"({clip(task.program or 'program not recorded', 60)}){why}",

@@ -14,6 +14,7 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.tensors import Tensors
+from postmortem.text import more
 
 _LARGEST = {
     "float16": 65504.0,
@@ -37,7 +38,7 @@ def near_overflow(tensors: Tensors) -> Findings:
         return
     worst = max(close, key=lambda t: t.abs_max_finite / _LARGEST[t.dtype])
     share = worst.abs_max_finite / _LARGEST[worst.dtype]
-    rest = f" and {len(close) - 1:,} more" if len(close) > 1 else ""
+    rest = more(len(close) - 1)
     yield Finding(
         title=clip(
             f"{clip(worst.name, 50)}{rest} at {share:.0%} of the range of {worst.dtype}", 100

@@ -17,15 +17,12 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.diagnose.tensors.series import Series, series, where_it_began
+from postmortem.diagnose.tensors.series import Series, is_mask, is_meant, series, where_it_began
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
+from postmortem.text import more
 
 _OPTIMIZER = Pattern(r"(?i)(?:^|[._/])(?:optim\w*|exp_avg\w*|momentum\w*|master\w*)(?:$|[._/])")
-# Lightning's ModelCheckpoint and EarlyStopping, torchmetrics' MinMetric and MaxMetric.
-_UNMEASURED = Pattern(
-    r"(?i)(?:^|[._/])(?:callbacks?|kth_value|best\w*|\w*_score|m(?:in|ax)_val\w*)\b"
-)
 _MOST_CITED = 6
 
 
@@ -42,8 +39,8 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     floats = [t for t in told if t.is_floating and t.numel]
     whole = [t for t in bad if t.bad_count >= t.numel]
     state = [t for t in bad if _OPTIMIZER.search(t.name)]
-    if all(_is_meant(tensor) for tensor in bad):
-        masks = all(map(_is_mask, bad))
+    if all(map(is_meant, bad)):
+        masks = all(map(is_mask, bad))
         what = "masks" if masks else "a best value so far"
         yield Finding(
             title=f"Inf in {_names(bad)}: {what} may hold it on purpose",
@@ -55,6 +52,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Findings:
             role=Role.CONTEXT,
         )
         return
+    bad = tuple(tensor for tensor in bad if not is_meant(tensor))
     yield Finding(
         title=_title(bad, floats, whole, state) + _where(bad, told),
         title_letters=120,
@@ -96,18 +94,8 @@ def _steps(state: Sequence[ScannedTensor], order: Series | None) -> tuple[str, .
     )
 
 
-def _is_meant(tensor: ScannedTensor) -> bool:
-    """Return whether Inf may be there on purpose: in a mask, or before anything was measured."""
-    unmeasured = tensor.numel == 1 and _UNMEASURED.search(tensor.name) is not None
-    return not tensor.nan_count and (_is_mask(tensor) or unmeasured)
-
-
-def _is_mask(tensor: ScannedTensor) -> bool:
-    return any(word in tensor.name.lower() for word in ("mask", "attn_bias", "causal"))
-
-
 def _names(bad: Sequence[ScannedTensor]) -> str:
-    rest = f" and {len(bad) - 1:,} more" if len(bad) > 1 else ""
+    rest = more(len(bad) - 1)
     return f"{clip(_name(bad[0]), 60)}{rest}"
 
 

@@ -1,0 +1,138 @@
+"""The step with which a CI's job failed: others of the job run all the same, and so do other jobs.
+
+GitHub and Azure mark as an error the line with which a step fails, and begin each with its time;
+``gh run view --log`` writes the names of the job and of the step before that. What follows a failed
+step is work of others: those that always run, and those that tidy up.
+"""
+
+from collections.abc import Sequence
+
+from postmortem.patterns import Pattern
+from postmortem.readers.signatures import Signatures
+from postmortem.records import record
+
+_STAMPED = Pattern(
+    r"^(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
+    r"(?:(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
+)
+"""The runner begins each step with a byte order mark, which PowerShell reads in its own way."""
+_ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
+_MOST_NAMED = 3
+
+
+@record
+class FailedStep:
+    """Where the lines of a step stand that failed, and what became of other jobs."""
+
+    begin: int
+    """Byte of its first line."""
+    end: int
+    """Behind its last one."""
+    line: int
+    """Of its last one."""
+    job: str
+    """Empty where no line names it."""
+    others: tuple[str, ...] = ()
+    """Other jobs that failed, at most a few."""
+    jobs: int = 1
+    """How many jobs the log is of."""
+
+
+@record
+class _Mark:
+    """A line with which a step begins, or that tells of an error in one."""
+
+    id: str
+    begin: int
+    end: int
+    line: int
+    job: str
+    time: str
+
+
+def failed_step(data: bytes) -> FailedStep | None:
+    """Return the step that failed first, by the clock, of all jobs; None where none did.
+
+    Jobs that were cancelled were so for one that failed, if one did. Of a job the last step with an
+    exit code counts: one before it was let go on.
+    """
+    marks = _marks(data)
+    failed: dict[str, int] = {}
+    for at, mark in enumerate(marks):
+        if not _ends_step(data, marks, at):
+            continue
+        before = failed.get(mark.job)
+        if before is None or _rank(mark) >= _rank(marks[before]) > 0:
+            failed[mark.job] = at
+    if not failed:
+        return None
+    ends = sorted(failed.values(), key=lambda at: (not _rank(marks[at]), marks[at].time))
+    first = marks[ends[0]]
+    others = [marks[at].job for at in ends[1:] if _rank(marks[at])]
+    return FailedStep(
+        _begin_of(data, marks, ends[0]),
+        first.end,
+        first.line,
+        first.job,
+        tuple(others[:_MOST_NAMED]),
+        len({mark.job for mark in marks}),
+    )
+
+
+def _marks(data: bytes) -> list[_Mark]:
+    """Return the lines of the runner itself, in order."""
+    found: dict[int, _Mark] = {}
+    for hit in Signatures.load("ci step").find(data):
+        begin = data.rfind(b"\n", 0, hit.offset) + 1
+        end = data.find(b"\n", hit.offset) + 1 or len(data)
+        told = _STAMPED.match(data[begin : hit.offset].decode("utf-8", "replace"))
+        before = found.get(begin)
+        if told is None or told["rest"] or (before is not None and before.id != _ERROR):
+            continue  # a word within a line is somebody else's
+        job = (told["job"] or "").lstrip("\ufeff")
+        found[begin] = _Mark(hit.id, begin, end, hit.line_number, job, told["time"] or "")
+    return [found[begin] for begin in sorted(found)]
+
+
+def _rank(mark: _Mark) -> int:
+    return {_CANCELLED: 0, _ERROR: 1, _FAILED: 2}[mark.id]
+
+
+def _ends_step(data: bytes, marks: Sequence[_Mark], at: int) -> bool:
+    """Return whether a step ends with a line: that tells so itself, or the next is of another."""
+    mark = marks[at]
+    if mark.id in (_FAILED, _CANCELLED):
+        return True
+    if mark.id != _ERROR:
+        return False
+    if not data[mark.end :].strip():
+        return True
+    after = marks[at + 1] if at + 1 < len(marks) else None
+    if after is not None and after.begin == mark.end:
+        return after.id not in (_ERROR, _FAILED, _CANCELLED) or after.job != mark.job
+    line = data[mark.end : data.find(b"\n", mark.end) + 1 or len(data)].decode("utf-8", "replace")
+    told = _STAMPED.match(line.rstrip())
+    return told is not None and (told["job"] or "") != mark.job
+
+
+def _begin_of(data: bytes, marks: Sequence[_Mark], at: int) -> int:
+    """Return where the step of a line begins: below the last that begins one, in the same job."""
+    mark = marks[at]
+    for before in reversed(marks[:at]):
+        if before.job != mark.job:
+            return _first_of(data, mark.job, before.end)
+        if before.id not in (_ERROR, _FAILED, _CANCELLED):
+            return before.begin
+        if before.id != _ERROR:
+            return before.end
+    return _first_of(data, mark.job, 0)
+
+
+def _first_of(data: bytes, job: str, since: int) -> int:
+    """Return where the first line of a job stands, behind a place."""
+    if not job:
+        return since
+    name = job.encode() + b"\t"
+    if data.startswith(name, since):
+        return since
+    return data.find(b"\n" + name, since) + 1 or since
