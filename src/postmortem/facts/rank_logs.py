@@ -81,6 +81,13 @@ class GroupPart:
     causes: tuple[ExceptionText, ...] = ()
     """What it was raised from, the first one first."""
     parts: tuple[GroupPart, ...] = ()
+    frames: tuple[LogFrame, ...] = ()
+    """The outermost first."""
+
+    @property
+    def first(self) -> GroupPart:
+        """The first exception below it that is no group; itself where it is none."""
+        return self.parts[0].first if self.parts else self
 
     def leaves(self) -> tuple[ExceptionText, ...]:
         """Return the exceptions below it that are no groups; itself where it is none."""
@@ -151,9 +158,17 @@ class LogFailure:
         return not_compiled or any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
 
     @property
+    def words(self) -> str:
+        """``KeyError: 'k'``; of a group what began it: the first exception that is none itself."""
+        if not self.parts:
+            return self.said.words
+        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
+        return f"{self.parts[0].words}{more} (in an {self.said.exception})"
+
+    @property
     def torn(self) -> bool:
         """Its head is missing: the log begins in the middle of its traceback."""
-        return self.text[:1].isspace()
+        return self.text[:1].isspace() and self.group is None  # a group has a margin
 
     @property
     def caught_in(self) -> str:

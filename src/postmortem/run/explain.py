@@ -26,6 +26,7 @@ from postmortem.run.raises import Raise, RaiseFrame
 _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
 _LONGEST_COMMAND = 60
+_POOL = "pool-process-died"
 _COMMAND = Pattern(r"\b(?:CMD|LOG)\b")
 
 
@@ -227,6 +228,10 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
         sure = Confidence.LIKELY
+    if raised.is_final and not any(one.role is Role.ROOT for one in report.diagnoses):
+        verdict = f"{what} ({frame.place} in {frame.function})"
+    if known is not None and known.id == _POOL and (lost := _lost_before(raised, facts)):
+        verdict = f"{lost.label} {lost.how}: {verdict}"
     if known is not None:
         cause, sure = f"{known.cause} {cause[0].upper()}{cause[1:]}", Confidence.LIKELY
     told = (one.next_steps for one in report.diagnoses if one.id == "rank_raised")
@@ -256,6 +261,16 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
     better = any(one.role is Role.ROOT and one.id not in weaker for one in report.diagnoses)
     diagnoses = report.diagnoses if better else (diagnosis,)
     return replace(report, verdict=verdict, diagnoses=diagnoses, failed=True, highlights=shown)
+
+
+def _lost_before(raised: Raise, facts: RunFacts) -> Process | None:
+    """Return the child of who raised that a signal ended first, before the exception."""
+    children = [
+        one
+        for one in facts.processes
+        if one.ppid == raised.pid and one.signal and (one.ended or raised.time) < raised.time
+    ]
+    return min(children, key=lambda one: one.ended or 0.0, default=None)
 
 
 def _with_command(step: str, command: Process | None) -> str:

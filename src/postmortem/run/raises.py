@@ -46,6 +46,8 @@ class Raise:
     type: str
     message: str
     traceback: str
+    inner: str | None = None
+    """``KeyError: 'k'``: of a group its first exception, whose frames are told."""
     frames: tuple[RaiseFrame, ...] = ()
     """The outermost first."""
     document: Mapping[str, object] = MappingProxyType({})
@@ -60,6 +62,8 @@ class Raise:
     def said(self) -> str:
         """``KeyError: 'k'``."""
         name = self.type.removeprefix("builtins.")
+        if self.inner is not None:
+            return f"{self.inner} (in an {name})"
         return f"{name}: {self.message.strip()}".rstrip(": ")
 
 
@@ -99,6 +103,7 @@ def _read(path: Path) -> Raise | None:
         type=kind,
         message=words(data.get("message")) or "",
         traceback=traceback,
+        inner=words(data.get("inner")),
         frames=_where(kind, [_frame(row) for row in rows]),
         document=data,
     )

@@ -1,4 +1,4 @@
-"""What the numerics monitor raises is told at the user's line, without frames of ours."""
+"""The line that is told is the user's: not ours, and of a group that of its first exception."""
 
 import io
 from pathlib import Path
@@ -44,3 +44,29 @@ def test_the_line_is_the_users(tmp_path: Path, ours: str, name: str) -> None:
     terminal.render(report, out, verbose=True)
     assert "/postmortem/" not in out.getvalue()
     assert "… 2 frames in torch" in out.getvalue()
+
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/job/train.py", line 11, in <module>
+  |     asyncio.run(main())
+  |   File "/job/train.py", line 8, in main
+  |     async with asyncio.TaskGroup() as group:
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/job/train.py", line 5, in fetch
+    |     raise KeyError("shard")
+    | KeyError: 'shard'
+    +------------------------------------
+"""
+
+
+def test_of_a_group_the_first_exception_is_told_where_it_was_raised(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(GROUP)
+    report = analyse([str(path)], RankLogOptions())
+    [place] = report.highlights.places
+    assert (place.line, place.function) == (5, "fetch")
+    assert place.source == ((5, 'raise KeyError("shard")'),)
+    assert report.verdict.startswith("KeyError: 'shard'")

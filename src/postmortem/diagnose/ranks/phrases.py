@@ -53,6 +53,10 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost frame of the user's own code, else the innermost of all."""
     if failure is None or not failure.frames:
         return None
+    if failure.group is not None:
+        inside = [f for f in failure.group.first.frames if is_users(f.file)]
+        if inside:
+            return inside[-1]
     own = [f for f in failure.frames if is_users(f.file)]
     rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
     return rest[-1]

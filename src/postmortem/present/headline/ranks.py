@@ -80,7 +80,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             known = _meaning(failure)
-            words = clip(failure.said.words, 200)
+            words = clip(failure.words, 200)
             words = f"{known}: {words}" if known else words
             if isinstance(blame.cause, Raised) and (child := blame.cause.child) is not None:
                 what = "a thread of it died" if child.kind == "thread" else "its child crashed"

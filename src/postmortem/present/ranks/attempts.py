@@ -58,7 +58,7 @@ def attempt_words(blame: Attribution, longest: int = _LONGEST) -> str:
     ranks = [party.rank for party in blame.first if party.rank is not None]
     party = blame.first[0]
     who = party.words if len(blame.first) == 1 else f"ranks {rank_words(ranks)}"
-    why = party.failure.said.words if party.failure is not None else party.why
+    why = party.failure.words if party.failure is not None else party.why
     return cut(f"{who}: {why}", longest)
 
 
@@ -96,6 +96,7 @@ def _cause_words(cause: Cause) -> str:
         case (
             causes.Raised()
             | causes.EveryRankRaised()
+            | causes.ChildKilled()
             | causes.Crashed()
             | causes.ExitedSilently()
             | causes.ThreadDied()

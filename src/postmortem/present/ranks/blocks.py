@@ -136,7 +136,7 @@ def _excerpt(failure: LogFailure, title: str, verbose: bool) -> Excerpt:
 def _others(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     shown = [same for same in view.tracebacks if same.failure is not view.first]
     rows = [
-        (str(same.count), _whose(view, same), _cut(same.failure.said.words))
+        (str(same.count), _whose(view, same), _cut(same.failure.words))
         for same in shown[: None if verbose else _GROUPS_SHOWN]
     ]
     if rows:

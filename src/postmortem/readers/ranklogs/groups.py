@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from postmortem.facts.rank_logs import ExceptionText, GroupPart
+from postmortem.facts.rank_logs import ExceptionText, GroupPart, LogFrame
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Shape, shape_of
+from postmortem.records import replace
 
 # "  + Exception Group Traceback", "  | ExceptionGroup: …", "  +-+---- 1 ----", "    | OSError: …"
 _MARGIN = Pattern(r"^(?P<indent> *)(?P<edge>[|+])(?P<rest>.*)$")
@@ -20,15 +21,18 @@ class _Node:
         self.depth = depth
         self.causes: tuple[ExceptionText, ...] = ()
         self.parts: list[_Node] = []
+        self.frames: tuple[LogFrame, ...] = ()
 
     def made(self) -> GroupPart:
-        return GroupPart(self.said, self.causes, tuple(part.made() for part in self.parts))
+        parts = tuple(part.made() for part in self.parts)
+        return GroupPart(self.said, self.causes, parts, self.frames)
 
 
 def group_tree(texts: Iterable[str]) -> GroupPart | None:
     """Return the tree of the first group in these lines, margins and all; None where none is."""
     path: list[_Node] = []
     chained: dict[int, tuple[ExceptionText, ...]] = {}
+    frames: list[LogFrame] = []
     count = 0
     for text in texts:
         margin = _MARGIN.match(text)
@@ -41,12 +45,20 @@ def group_tree(texts: Iterable[str]) -> GroupPart | None:
         if margin["edge"] == "+" or depth > _DEEPEST or count > _MOST_NODES:
             continue
         line = shape_of(1, 1, body)
-        if line.shape is Shape.CAUSE and path and path[-1].depth >= depth:
+        if line.shape is Shape.HEAD:
+            frames.clear()
+        elif line.shape is Shape.FRAME and line.file is not None:
+            frames.append(LogFrame(line.file, line.at, line.function))
+        elif line.shape is Shape.CODE and frames and frames[-1].code is None:
+            frames[-1] = replace(frames[-1], code=line.text.strip())
+        elif line.shape is Shape.CAUSE and path and path[-1].depth >= depth:
             _cause(path, depth, chained)
         elif line.shape is Shape.EXCEPTION and line.exception is not None:
             count += 1
             node = _Node(ExceptionText(line.exception, line.message), depth)
             node.causes = chained.pop(depth, ())
+            node.frames = tuple(frames)
+            frames.clear()
             while path and path[-1].depth >= depth:
                 if len(path) == 1:  # what the group itself was raised from
                     return path[0].made()

@@ -324,7 +324,9 @@ def _write_raise(kind, value, trace, where, thread, now):
     path = "%s/raises/%d-%d.json" % (_state["folder"], os.getpid(), _state["raises"])
     env = os.environ
     text = "".join(traceback.format_exception(kind, value, trace))
+    inner = _inner(value)
     document = {
+        "inner": None if inner is value else _beginning(_said(inner), 10000),
         "time": now,
         "pid": os.getpid(),
         "rank": next((int(env[name]) for name in _RANKS if env.get(name, "").isdigit()), None),
@@ -333,7 +335,7 @@ def _write_raise(kind, value, trace, where, thread, now):
         "type": "%s.%s" % (kind.__module__, kind.__qualname__),
         "message": _beginning(str(value), 10000),
         "traceback": text[-200000:],
-        "frames": _frames(trace),
+        "frames": _frames(trace if inner is value else inner.__traceback__ or trace),
     }
     try:
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
@@ -341,6 +343,20 @@ def _write_raise(kind, value, trace, where, thread, now):
     except OSError:
         return None
     return path
+
+
+def _inner(value):
+    """Return the first exception of a group that is no group itself; else the exception."""
+    import builtins
+
+    group = getattr(builtins, "BaseExceptionGroup", ())
+    while isinstance(value, group):
+        value = value.exceptions[0]
+    return value
+
+
+def _said(value):
+    return ("%s: %s" % (type(value).__name__, value)).rstrip(": ")
 
 
 def _frames(trace):

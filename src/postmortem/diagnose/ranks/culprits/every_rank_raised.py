@@ -32,7 +32,7 @@ def every_rank_raised(blame: Attribution) -> Findings:
     known = phrases.known_cause(failure)
     means = f" {known.cause}" if known is not None else ""
     steps = known.next_steps if known is not None else ()
-    said = failure.said.words if failure is not None else blame.first[0].why
+    said = failure.words if failure is not None else blame.first[0].why
     summed = about_numbers(party.failure for party in blame.first)
     yield Finding(
         title=f"all {len(blame.first)} ranks raised {said}",

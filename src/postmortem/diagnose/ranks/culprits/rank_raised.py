@@ -36,7 +36,7 @@ def rank_raised(blame: Attribution) -> Findings:
     failure = party.failure
     who = ranks_words(blame.first)
     host = f"These are all ranks of {blame.whole_host}. " if blame.whole_host else ""
-    said = failure.said.words if failure is not None else party.why
+    said = failure.words if failure is not None else party.why
     known = known_cause(failure)
     means = known.cause if known is not None else _own(blame)
     steps = known.next_steps if known is not None else ()

@@ -120,7 +120,7 @@ def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
         failure = party.failure
         if failure is not None:
             whole = bool(failure.said.words)  # else it is cut off within its frames
-            said = failure.said.words if whole else failure.text.rpartition("\n")[2].strip()
+            said = failure.words if whole else failure.text.rpartition("\n")[2].strip()
             place = f"{failure.file}:{failure.line if whole else failure.begin_line}"
             rows.append((place, f"{party.words}: {clip(said, 300)}"))
         if party.exit is not None:
