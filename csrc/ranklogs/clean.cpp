@@ -108,6 +108,12 @@ std::size_t bar_size(std::string_view text) noexcept {
   return 0;
 }
 
+std::string_view without_count(std::string_view text) noexcept {
+  if (!text.ends_with("x across cluster]")) return text;
+  const std::size_t at = text.rfind(" [repeated ");
+  return at == std::string_view::npos ? text : text.substr(0, at);
+}
+
 // No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
 bool has_controls(std::string_view line) noexcept {
   unsigned char seen = 0;

@@ -22,6 +22,9 @@ bool out_of_docker(std::string_view line, std::string& text);
 // have written; 0 where there is none.
 std::size_t bar_size(std::string_view text) noexcept;
 
+// Without how often Ray left a line out that several processes had printed.
+std::string_view without_count(std::string_view text) noexcept;
+
 bool has_controls(std::string_view line) noexcept;
 
 // Whether characters stand in it that no text has; those of terminals (backspace, escape, bells) it

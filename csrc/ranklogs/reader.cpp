@@ -40,13 +40,6 @@ bool is_sample(std::uint64_t line) noexcept {
   return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
 }
 
-// Ray prints a line of several processes once, and how often it left it out.
-std::string_view without_count(std::string_view text) noexcept {
-  if (!text.ends_with("x across cluster]")) return text;
-  const std::size_t at = text.rfind(" [repeated ");
-  return at == std::string_view::npos ? text : text.substr(0, at);
-}
-
 class Reader {
  public:
   explicit Reader(const Options& options)

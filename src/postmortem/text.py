@@ -76,6 +76,11 @@ def _numbers() -> re.Pattern[str]:
     return re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
+def without_folders(text: str) -> str:
+    """Return a text in which files of source, with their lines, stand without their folders."""
+    return re.sub(r"/\S*/([^\s/]+:\d)", r"\1", text)
+
+
 def parse_size(text: str, least: int = 1 << 20) -> int:
     """Return the bytes of ``100G``, ``512M``, ``1.5TiB``; raises ValueError, also below `least`."""
     units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

@@ -2,18 +2,19 @@
 
 import ast
 import functools
-import itertools
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import postmortem
 
 STUB = Path(postmortem.__file__).with_name("_native.pyi")
-_MOST = 64
+_MOST = 8
 """Items of a list that are looked at: its first ones and its last ones."""
+
+Check = Callable[[Any, str], None]
 
 
 class Unlike(AssertionError):
@@ -27,7 +28,10 @@ def stub() -> dict[str, Any]:
     for line in ("from _typeshed import WriteableBuffer", "from numpy.typing import NDArray"):
         assert line in source
         source = source.replace(line, "")
-    names: dict[str, Any] = {"__name__": "stub", "WriteableBuffer": object, "NDArray": {Any: Any}}
+    names: dict[str, Any] = {
+        **{"__name__": "stub", "WriteableBuffer": object},
+        "NDArray": {Any: Any},
+    }
     exec(compile(f"from __future__ import annotations\n{source}", str(STUB), "exec"), names)
     return names
 
@@ -38,7 +42,6 @@ def returned() -> dict[str, Any]:
         node.name: node.returns
         for node in ast.parse(STUB.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
-        if not any(ast.unparse(one) == "overload" for one in node.decorator_list)
     }
     return {
         name: eval(ast.unparse(told), stub())
@@ -52,17 +55,17 @@ def check_calls(module: Any) -> Iterator[None]:
     with_rows = {name: hint for name, hint in returned().items() if rows_in(hint)}
     plain = {name: getattr(module, name) for name in with_rows}
     for name, hint in with_rows.items():
-        setattr(module, name, _checked(name, plain[name], hint))
+        setattr(module, name, _checked(name, plain[name], check_of(hint)))
     yield
     for name, function in plain.items():
         setattr(module, name, function)
 
 
-def _checked(name: str, function: Callable[..., Any], hint: Any) -> Callable[..., Any]:
+def _checked(name: str, function: Callable[..., Any], check: Check) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         found = function(*given, **named)
-        compare(found, hint, name)
+        check(found, name)
         return found
 
     return call
@@ -87,68 +90,94 @@ def hints_of(row: Any) -> dict[str, Any]:
     return typing.get_type_hints(row, stub(), include_extras=True)
 
 
-def compare(value: Any, hint: Any, where: str) -> None:
-    """Raise `Unlike` where a value is not of a type of the stub."""
+@functools.cache
+def check_of(hint: Any) -> Check:
+    """Return what raises `Unlike` for a value that is not of a type of the stub."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or hint is object:
-        return
+        return lambda value, where: None
     if typing.is_typeddict(hint):
-        _compare_row(value, hint, where)
-    elif origin is typing.NotRequired:
-        compare(value, inner[0], where)
-    elif origin is typing.Literal:
-        _demand(value in inner, where, value, hint)
-    elif origin in (types.UnionType, typing.Union) and isinstance(value, dict):
-        rows = [one for one in inner if typing.is_typeddict(one)]
-        like = [one for one in rows if value.keys() <= hints_of(one).keys()]
-        compare(value, (like or rows or inner)[0], where)
-    elif origin in (types.UnionType, typing.Union):
-        _demand(any(_is_like(value, one, where) for one in inner), where, value, hint)
-    elif origin in (list, set) or (origin is tuple and inner[-1:] == (Ellipsis,)):
-        _demand(type(value) is origin, where, value, hint)
-        for at, one in enumerate(_some(value)):
-            compare(one, inner[0], f"{where}[{at}]")
-    elif origin is tuple:
-        _demand(type(value) is tuple and len(value) == len(inner), where, value, hint)
-        for at, (one, kind) in enumerate(zip(value, inner, strict=True)):
-            compare(one, kind, f"{where}[{at}]")
-    elif origin is dict:
-        _demand(type(value) is dict, where, value, hint)
-        for key, one in itertools.islice(value.items(), _MOST):
-            compare(key, inner[0], f"{where} key")
-            compare(one, inner[1], f"{where}[{key!r}]")
-    elif hint is None or isinstance(hint, type):
-        _demand(type(value) is (type(None) if hint is None else hint), where, value, hint)
-    else:
-        raise TypeError(f"{where}: no such type is known here: {hint}")
+        return _row(hint)
+    if origin is typing.NotRequired:
+        return check_of(inner[0])
+    if origin is typing.Literal:
+        return _that(hint, lambda value: value in inner)
+    if origin in (types.UnionType, typing.Union):
+        return _any_of(hint, inner)
+    if origin in (list, set) or (origin is tuple and inner[-1:] == (Ellipsis,)):
+        return _many(hint, origin, check_of(inner[0]))
+    if origin is tuple:
+        return _each(hint, [check_of(one) for one in inner])
+    if origin is dict:
+        keys, values = _many(hint, list, check_of(inner[0])), _many(hint, list, check_of(inner[1]))
+        return lambda value, where: (keys([*value], where), values([*value.values()], where))[0]
+    kind = type(None) if hint is None else hint
+    if not isinstance(kind, type):
+        raise TypeError(f"no such type is known here: {hint}")
+    return _that(hint, lambda value: type(value) is kind)
 
 
-def _compare_row(value: Any, row: Any, where: str) -> None:
-    _demand(type(value) is dict, where, value, row)
-    hints = hints_of(row)
-    needed = {n for n, one in hints.items() if typing.get_origin(one) is not typing.NotRequired}
-    unknown = value.keys() - hints.keys()
-    missing = needed - value.keys() if row.__total__ else set()
-    if unknown or missing:
-        raise Unlike(f"{where}: {row.__name__} has no {unknown or ''}, lacks {missing or ''}")
-    for name, one in value.items():
-        compare(one, hints[name], f"{where}.{name}")
+def _that(hint: Any, holds: Callable[[Any], bool]) -> Check:
+    def check(value: Any, where: str) -> None:
+        if not holds(value):
+            raise Unlike(f"{where}: {type(value).__name__} {value!r:.100} is not {hint}")
+
+    return check
 
 
-def _is_like(value: Any, hint: Any, where: str) -> bool:
-    try:
-        compare(value, hint, where)
-    except Unlike:
-        return False
-    return True
+def _any_of(hint: Any, inner: tuple[Any, ...]) -> Check:
+    rows = [one for one in inner if typing.is_typeddict(one)]
+    others = [check_of(one) for one in inner if one not in rows]
 
-
-def _some(values: Any) -> Iterable[Any]:
-    if not isinstance(values, (list, tuple)) or len(values) <= _MOST:
-        return values
-    return [*values[: _MOST // 2], *values[-_MOST // 2 :]]
-
-
-def _demand(holds: bool, where: str, value: Any, hint: Any) -> None:
-    if not holds:
+    def check(value: Any, where: str) -> None:
+        if rows and type(value) is dict:
+            like = [one for one in rows if value.keys() <= hints_of(one).keys()]
+            return check_of((like or rows)[0])(value, where)
+        for one in others:
+            try:
+                return one(value, where)
+            except Unlike:
+                continue
         raise Unlike(f"{where}: {type(value).__name__} {value!r:.100} is not {hint}")
+
+    return check
+
+
+def _many(hint: Any, origin: Any, check_one: Check) -> Check:
+    typed = _that(hint, lambda value: type(value) is origin)
+
+    def check(value: Any, where: str) -> None:
+        typed(value, where)
+        some = list(value) if origin is set else value
+        for one in some if len(some) <= _MOST else [*some[: _MOST // 2], *some[-_MOST // 2 :]]:
+            check_one(one, f"{where}[]")
+
+    return check
+
+
+def _each(hint: Any, checks: list[Check]) -> Check:
+    typed = _that(hint, lambda value: type(value) is tuple and len(value) == len(checks))
+
+    def check(value: Any, where: str) -> None:
+        typed(value, where)
+        for one, check_one in zip(value, checks, strict=True):
+            check_one(one, f"{where}[]")
+
+    return check
+
+
+def _row(row: Any) -> Check:
+    typed = _that(row, lambda value: type(value) is dict)
+    hints = hints_of(row)
+    optional = {n for n, one in hints.items() if typing.get_origin(one) is typing.NotRequired}
+    needed = hints.keys() - optional if row.__total__ else set()
+
+    def check(value: Any, where: str) -> None:
+        typed(value, where)
+        unknown, missing = value.keys() - hints.keys(), needed - value.keys()
+        if unknown or missing:
+            raise Unlike(f"{where}: {row.__name__} has no {unknown or ''}, lacks {missing or ''}")
+        for name, one in value.items():
+            check_of(hints[name])(one, f"{where}.{name}")
+
+    return check

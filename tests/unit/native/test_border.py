@@ -47,4 +47,4 @@ def test_the_stub_names_what_the_extension_has() -> None:
 )
 def test_a_row_that_differs_is_refused(value: Any, hint: str) -> None:
     with pytest.raises(border.Unlike):
-        border.compare(value, border.stub()[hint], "here")
+        border.check_of(border.stub()[hint])(value, "here")

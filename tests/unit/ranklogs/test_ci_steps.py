@@ -63,6 +63,11 @@ def test_an_error_ends_a_step_that_it_is_the_last_line_of(
     assert (failed_step(log.encode()) is not None) == ends
 
 
+def test_lines_without_a_time() -> None:
+    log = f"{BEGIN}\nno shard 3\n{CODE}\n{BEGIN}\nuploaded\n{TIDY}\n"
+    assert _judged(log) == f"{BEGIN}\nno shard 3\n{CODE}\n"
+
+
 @pytest.mark.parametrize("text", [f"echo '{CODE}'", "Process completed with exit code 1."])
 def test_a_word_within_a_line_is_somebody_elses(text: str) -> None:
     assert failed_step(_log(("a", 1, BEGIN), ("a", 2, text)).encode()) is None

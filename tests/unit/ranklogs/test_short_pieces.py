@@ -35,6 +35,13 @@ def _report(folder: Path, text: str) -> Report:
         (_STEPS + "INFO:lumen:lame hosts: none\n", False),
         ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
         (_STEPS + "^C\n", True),
+        (_STEPS + "# Received cancellation signal, interrupting\n", True),
+        (_STEPS + "# Waits for a cancellation signal\n", False),
+        ("INFO:tf:Error reported to Coordinator: <class 'tf.UnavailableError'>, EOF\n", True),
+        ("INFO:tf:Error reported to Coordinator: <class 'tf.OutOfRangeError'>, end\n", False),
+        (_STEPS + "rm: cannot remove 'out/*': No such file or directory\n", False),
+        (_STEPS + "rm: cannot remove 'out/*': Input/output error\n", True),
+        ("LumenError: no room\nrm: cannot remove 'out/*': No such file or directory\n", True),
         (_STEPS + "all done\n^C\n", False),
         (_STEPS + "^CINFO: shutting down\nINFO: Application shutdown complete.\n", False),
         ('{"level":"ERROR","message":"no link (os error 2)"}\n', True),
@@ -220,3 +227,54 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
     )
     verdict = _report(tmp_path, f"{above}\n{dump}").verdict
     assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
+
+
+_CI = (
+    "{time} ##[group]Run pytest\n"
+    "{time} E   TypeError: no shard\n"
+    "{time} =================== short test summary info ===================\n"
+    "{time} FAILED tests/test_step.py::test_step - TypeError: no shard\n"
+    "{time} ================= 1 failed, 2 passed in 3.1s =================\n"
+    "{time} ##[{mark}]Process completed with exit code {code}.\n"
+    "{time} ##[group]Run actions/upload-artifact@v4\n"
+    + "".join(f"{{time}} Uploaded bytes {n}\n" for n in range(100, 1300, 100))
+    + "{time} the artifact was uploaded\n{time} Post job cleanup.\n"
+)
+
+
+@pytest.mark.parametrize(("mark", "failed"), [("error", True), ("warning", False)])
+def test_steps_behind_a_failed_one_undo_it_not(tmp_path: Path, mark: str, failed: bool) -> None:
+    text = _CI.format(time="2026-01-02T03:04:05.6492134Z", mark=mark, code=1)
+    assert _report(tmp_path, text).failed is failed
+
+
+def test_of_a_cancelled_job_and_one_that_failed_the_failed_one_is_told(tmp_path: Path) -> None:
+    time = "2026-01-02T03:04:05.6492134Z"
+    over = f"{time} ##[error]The operation was canceled.\n{time} the tree is clean\n"
+    report = _report(tmp_path, _CI.format(time=time, mark="error", code=1) + over)
+    assert report.failed
+    assert "canceled" not in report.verdict
+
+
+_PINS = (
+    "Exception in thread Thread-1 (pins):\n"
+    "Traceback (most recent call last):\n"
+    '  File "/usr/lib/python3.11/threading.py", line 1038, in _bootstrap_inner\n'
+    "    self.run()\n"
+    '  File "/job/pins.py", line 25, in pins\n'
+)
+
+
+def test_a_cut_traceback_of_a_thread_undoes_no_good_end(tmp_path: Path) -> None:
+    done = "Training of experiment is done and the best score is 52.8\n"
+    assert not _report(tmp_path, _STEPS + done + _PINS).failed
+    assert _report(tmp_path, _STEPS + _PINS).failed
+
+
+def test_threads_that_lose_their_peers_explain_no_interrupt(tmp_path: Path) -> None:
+    lost = _PINS + "    r.get()\nConnectionResetError: [Errno 104] Connection reset by peer\n"
+    word = "lumen - Keyboard interruption. Leaving the loop\n"
+    after = "lumen - it took 00:09:17\n"
+    [found] = _report(tmp_path, _STEPS + lost + "step 10 of 40\n" + word + after).diagnoses
+    assert found.id == "stopped_from_outside"
+    assert _report(tmp_path, _STEPS + lost).diagnoses[0].id != "stopped_from_outside"

@@ -54,8 +54,9 @@ def same_process(cause: Event, effect: Event) -> Confidence | None:
         return Confidence.CERTAIN if cause.pid == effect.pid and _one_host(cause, effect) else None
     if cause.role or effect.role or not _one_host(cause, effect):
         return None
-    if wrote(cause.wrote, effect.what) or wrote(effect.wrote, cause.what):
-        return Confidence.LIKELY
+    if not (cause.ranks and effect.ranks):
+        known = wrote(cause.wrote, effect.what) or wrote(effect.wrote, cause.what)
+        return Confidence.LIKELY if known else None
     one = len(cause.ranks) == len(effect.ranks) == 1
     return Confidence.LIKELY if one and cause.ranks == effect.ranks else None
 

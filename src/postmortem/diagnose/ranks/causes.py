@@ -28,6 +28,14 @@ class EveryRankRaised:
 
 
 @record
+class ChildKilled:
+    """A process that it had started is gone, and a kill for memory is told of."""
+
+    how = CauseKind.CRASH
+    said: str
+
+
+@record
 class HostMemory:
     """The kernel killed that very process because its host ran out of memory."""
 
@@ -297,6 +305,7 @@ class NothingFailed:
 Cause: TypeAlias = (
     Raised
     | EveryRankRaised
+    | ChildKilled
     | Crashed
     | ExitedSilently
     | ThreadDied

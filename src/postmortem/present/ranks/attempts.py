@@ -96,6 +96,7 @@ def _cause_words(cause: Cause) -> str:
         case (
             causes.Raised()
             | causes.EveryRankRaised()
+            | causes.ChildKilled()
             | causes.Crashed()
             | causes.ExitedSilently()
             | causes.ThreadDied()

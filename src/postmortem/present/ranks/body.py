@@ -6,6 +6,7 @@ from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.confidence import weakest
 from postmortem.facts.rank_logs import GroupPart
 from postmortem.present.ranks.attempts import attempts_body
+from postmortem.present.ranks.ended import came_to_its_end
 from postmortem.present.ranks.jam import jam_body
 from postmortem.present.ranks.network import nccl_body, network_rows
 from postmortem.present.ranks.stacks import stack_body
@@ -37,6 +38,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         whole_host=blame.whole_host,
         world_size_source=logs.world_source,
         pids=logs.pids[:_MOST_PIDS],
+        done=came_to_its_end(logs),
         launcher_blames=blame.blamed,
         network=[{"what": what, "value": value} for what, value in network_rows(logs.nccl)],
         nccl=nccl_body(logs),

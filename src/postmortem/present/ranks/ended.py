@@ -31,6 +31,11 @@ def _is_well(logs: RankLogs) -> bool:
     return ended_well(logs)
 
 
+def came_to_its_end(logs: RankLogs) -> bool:
+    """Return whether a launcher, or the last line, tells that the job came to its end."""
+    return ended_well(logs) or bool(_own_end(logs))
+
+
 def survived(logs: RankLogs, printed: Sequence[LogFailure]) -> str:
     """Return the verdict where all errors that were printed were survived, with what tells that."""
     errors = "1 error was" if len(printed) == 1 else f"{len(printed)} errors were"

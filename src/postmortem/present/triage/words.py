@@ -82,8 +82,11 @@ def chain(incident: Incident[Event], root: int) -> tuple[int, ...]:
 def beside_calm_logs(incident: Incident[Event], documents: Sequence[Document]) -> str:
     """Return what ends the verdict where logs tell of no failure, and nothing is of their job."""
     apart = all(incident.events[root].belongs is None for root in incident.roots)
-    calm = any(one["kind"] == "logs" and one.get("outcome") != "failed" for one in documents)
-    return "; the logs tell of no failure, and nothing links the two" if apart and calm else ""
+    calm = [one for one in documents if one["kind"] == "logs" and one.get("outcome") != "failed"]
+    if not (apart and calm):
+        return ""
+    said = "tell of no failure" if any(one.get("done", True) for one in calm) else "only stop"
+    return f"; the logs {said}, and nothing links the two"
 
 
 _AGAIN = frozenset(

@@ -150,7 +150,8 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     between = gap = 0
     for at in range(over - 1, -1, -1):
         ids = known[at]
-        if _BEGINS in ids or survived(ids) or gap > _GAP or _PROMPT.match(texts[at]):
+        on = survived(ids) and not says_why(ids)  # of tests some passed
+        if _BEGINS in ids or on or gap > _GAP or _PROMPT.match(texts[at]):
             break
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
             continue

@@ -38,7 +38,12 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
-from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
+from postmortem.readers.ranklogs.told_lines import (
+    ToldLines,
+    failed_steps,
+    with_earlier,
+    without_told,
+)
 from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -156,12 +161,9 @@ class FactBuilder:
             if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
+        steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
         runs = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
-        earlier = {
-            one.file: LastLine(one.text, one.file, one.line)
-            for one in remarks
-            if one.match(_FAILED_STEP) is not None
-        } | runs
+        earlier = {**steps, **runs}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])

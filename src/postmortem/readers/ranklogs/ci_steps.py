@@ -1,7 +1,7 @@
 """The step with which a CI's job failed: others of the job run all the same, and so do other jobs.
 
-GitHub and Azure stamp each line of a job, and mark as an error the one with which a step fails;
-``gh run view --log`` writes the names of the job and of the step before it. What follows a failed
+GitHub and Azure mark as an error the line with which a step fails, and begin each with its time;
+``gh run view --log`` writes the names of the job and of the step before that. What follows a failed
 step is work of others: those that always run, and those that tidy up.
 """
 
@@ -13,7 +13,7 @@ from postmortem.records import record
 
 _STAMPED = Pattern(
     r"^(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) (?P<rest>.*)$"
+    r"(?:(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
 )
 """The runner begins each step with a byte order mark, which PowerShell reads in its own way."""
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
@@ -90,7 +90,7 @@ def _marks(data: bytes) -> list[_Mark]:
         if told is None or told["rest"] or (before is not None and before.id != _ERROR):
             continue  # a word within a line is somebody else's
         job = (told["job"] or "").lstrip("\ufeff")
-        found[begin] = _Mark(hit.id, begin, end, hit.line_number, job, told["time"])
+        found[begin] = _Mark(hit.id, begin, end, hit.line_number, job, told["time"] or "")
     return [found[begin] for begin in sorted(found)]
 
 

@@ -21,13 +21,12 @@ from postmortem.readers.ranklogs.native_stacks import (
 from postmortem.readers.siginfo import signal_name
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record, replace
+from postmortem.text import without_folders
 
 if TYPE_CHECKING:
     from postmortem._native import RawRegion
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
-_FOLDERS = Pattern(r"/\S*/([^\s/]+:\d)")
-"""Of a file of source, with the line."""
 _ABORTED_AT = "Aborted at"
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
@@ -150,8 +149,8 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
     ids = [match.id for match in Signatures.load("last line").matches([above])[0]]
     if calm(ids) or survived(ids):
         return failure
-    above = _FOLDERS.sub(r"\1", above)
-    return replace(failure, said=replace(said, message=f"{said.message}; before it: {above}"))
+    message = f"{said.message}; before it: {without_folders(above)}"
+    return replace(failure, said=replace(said, message=message))
 
 
 def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:

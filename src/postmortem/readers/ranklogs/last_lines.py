@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     closes,
     complete,
+    cut_in_thread,
     done,
     ends,
     form_of,
@@ -212,9 +213,10 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[tuple[bool, int], LastLine, bool]] = []
     broken = 0
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if block and _COMMAND in names:
-            break  # what stands above is of another command
+    above = [[], *ids[:-1]]
+    for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
+        if (block and _COMMAND in names) or cut_in_thread(before, names):
+            break  # what stands above is of another command, or thread
         if wrong(names) and "last-more" not in names:
             announces = line.text.rstrip().endswith(":")
             block.append(((announces, place_of(names)), line, sure(names)))
@@ -375,6 +377,8 @@ def _done(ids: list[list[str]]) -> int | None:
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
+        if cut_in_thread(ids[place - 1] if place else (), ids[place]):
+            continue  # which may be of the way out
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
     return None

@@ -18,6 +18,7 @@ _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
 _CARRIED = "last-error-quoted"
 _CUT = "last-error-cut"
+_THREAD = "last-thread"
 _OF_COMMAND = (_CODE, _BUILD)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
@@ -34,7 +35,7 @@ IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
 AT_END = ("last-alone",)
 """What counts in the line that ends a log."""
-_LAUNCHER = "last-launcher"
+_LAUNCHER, _MORE = "last-launcher", "last-more"
 _CALM = "last-calm"
 _NUMBER = "last-calm-number"
 _END = "last-end"
@@ -59,7 +60,7 @@ def wrong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
-    if calm(known):
+    if calm(known) or _MORE in known:
         return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
     return errors
 
@@ -130,7 +131,8 @@ def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
-    denied = calm(known) or any(name.startswith((*moves, _NONE, _SOURCE)) for name in known)
+    none = (*moves, _NONE, _SOURCE, _MORE, _THREAD)
+    denied = calm(known) or any(name.startswith(none) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 
@@ -171,6 +173,12 @@ def closes(ids: Iterable[str]) -> bool:
 
 def _goes_well(known: Sequence[str]) -> bool:
     return any(name.startswith((*_WORK, _DONE, _START)) for name in known)
+
+
+def cut_in_thread(above: Iterable[str], ids: Iterable[str]) -> bool:
+    """Return whether a line is the head of a traceback of a thread, or the line above it."""
+    known = list(ids)
+    return _THREAD in known or (_THREAD in above and set(wrong(known)) == {_CUT})
 
 
 def is_frame(ids: Iterable[str]) -> bool:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import TypeAlias
 
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
@@ -35,7 +34,7 @@ from postmortem.readers.ranklogs.run_ends import (
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-Signs: TypeAlias = Callable[[], set[str]]
+Signs = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
 MOST_BYTES = 64 << 20

@@ -54,6 +54,10 @@ _OF_HYDRA = ("SIGKILL", "SIGTERM")
 """With which it ends the others: that is no word on the process that it names before."""
 
 
+_BEGINS = " FAILED"
+"""How the head of torchelastic's summary ends: with the name of the script before it."""
+
+
 class Launchers:
     """Takes the lines of one writer and keeps what launchers say in them."""
 
@@ -87,8 +91,9 @@ class Launchers:
         for number, _, text in rows:
             found = self._known.of(text)
             root = "torchelastic-rootcause" in found
-            begins = "FAILED" in text and "slurm-account" not in found
-            if self._in_summary or root or begins or text.startswith("Failures:"):
+            begins = text.rstrip().endswith(_BEGINS) and "::" not in text  # else pytest's
+            own = "ci-error" not in found and (root or begins or text.startswith("Failures:"))
+            if own or (self._in_summary and "ci-error" not in found):
                 self._root = self._root or root
                 self._summary(number, text)
             else:

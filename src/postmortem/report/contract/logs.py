@@ -278,6 +278,8 @@ class Logs(Shape):
     """how launchers say that processes ended"""
     pids: list[RankPid]
     """processes of ranks that any evidence names"""
+    done: bool
+    """whether a launcher, or the last line, tells that the job came to its end"""
     earlier: list[EarlierEnd]
     """with what runs ended that stand in a file before the one which is judged, where that is an
     error, the newest of each file first"""

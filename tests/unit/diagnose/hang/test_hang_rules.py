@@ -220,6 +220,25 @@ def test_process_waits() -> None:
     assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))
 
 
+@pytest.mark.parametrize(
+    ("wait", "pid"),
+    [
+        (Wait("a Python lock", 8, kind="python lock"), 107),
+        (Wait("a Python lock", 8, holder=108, kind="python lock"), None),
+        (Wait("a Condition", 8, kind="condition"), None),
+        (None, None),
+    ],
+    ids=["held by nobody in it", "held by a thread of it", "waits for work", "reads"],
+)
+def test_a_process_that_waits_for_a_worker_before_a_lock(
+    wait: Wait | None, pid: int | None
+) -> None:
+    alone, still = process(0, COLLECTIVE[1:]), replace(STILL, label="rank 0")
+    worker = replace(process(7, ELSEWHERE, wait=wait), label="worker", works_for=alone.pid)
+    found = diagnosed(replace(job(alone, motions=(still,)), processes=(alone, worker)))
+    assert found["process_waits"].about == (pid and Subject(pid=pid, rank=0))
+
+
 def test_rank_at_breakpoint() -> None:
     ours = "/opt/venv/lib/python3.12/site-packages/postmortem/breakpoints/{}.py"
 

@@ -200,6 +200,12 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.WATCHDOG, "core", pid=7, ranks=(1,), signal="SIGABRT"),
         event(T.EXITED, pid=8),
     ),
+    # another rank that wrote the same
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, ranks=(0,), wrote=(f"{_CUT}…\n",)),
+        event(T.RAISED, what=f"{_CUT}cc:672] . unexpected pos 192 vs 84", ranks=(1,)),
+    ),
     # what any process may have written
     (
         "call-refused",

@@ -18,7 +18,7 @@ from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogExit
-from postmortem.text import shell_word
+from postmortem.text import shell_word, without_folders
 
 _OF_ALL = "give the output of each rank, standard output too"
 _EACH = {
@@ -45,7 +45,7 @@ def above_step(end: LogExit) -> str:
 
 def just_above(lines: Sequence[LastLine]) -> str:
     """Return what the lines above a launcher's word say first."""
-    return f"; just above: {lines[0].text}"
+    return f"; just above: {without_folders(lines[0].text)}"
 
 
 def outputs_step(end: LogExit | None) -> str:

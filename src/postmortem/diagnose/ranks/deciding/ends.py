@@ -27,9 +27,17 @@ from postmortem.facts.signature import Match
 from postmortem.records import replace
 
 _OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (*_OF_SLURM, "torchrun-signal", "lsf-ended", "pbs-ended", "ci-time-limit")
+_STOPS = (
+    *_OF_SLURM,
+    "torchrun-signal",
+    "lsf-ended",
+    "pbs-ended",
+    "ci-time-limit",
+    "stopped-by-keyboard",
+)
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
+_RIGHT_ABOVE = 2
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -293,10 +301,25 @@ def _only_one(case: Case) -> bool:
     return len([e for e in case.logs.exits if e.is_bad]) == 1
 
 
+def _aborted_for(case: Case, end: LogExit) -> tuple[Remark, str] | None:
+    """Return the line right above an abort that tells for which signal it is, and that signal."""
+    if end.signal != "SIGABRT":
+        return None
+    for one in case.logs.remarks:
+        told = one.match("abort-for-signal")
+        if told is not None and one.file == end.file and 0 < end.line - one.line <= _RIGHT_ABOVE:
+            return one, told["signal"]
+    return None
+
+
 def _of_program(case: Case, end: LogExit) -> Attribution:
     """Return that the one program of a shell, or of a run of ours, died."""
     memory = _said_memory(case) if end.signal == "SIGKILL" and not end.memory else None
     evidence = [(f"{end.file}:{end.line}", f"{end.witness} says: {end.words}")]
+    why = _aborted_for(case, end)
+    if why is not None:
+        end = replace(end, signal=why[1])
+        evidence.insert(0, (why[0].where, clip(why[0].text, 300)))
     if memory is not None:
         evidence.append((memory.where, clip(memory.text, 300)))
     said = memory.text if memory is not None else ""

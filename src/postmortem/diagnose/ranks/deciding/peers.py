@@ -344,7 +344,9 @@ def cut_off(case: Case) -> Attribution | None:
         and f.work is None
         and (s := states.get(id(case.logs.who(f.writer)))) is not None
     ]
-    if not cut or _told_last(case):
+    of_threads = all(f.kind == "thread" for _, f in cut)
+    over = of_threads and any(one.done or one.ended for one in case.logs.last_lines)
+    if not cut or _told_last(case) or over:
         return None
     some = tuple(s.party("its traceback is cut off", f) for s, f in cut[:MOST_CANDIDATES])
     above = _peer_above(case, cut[0][1])

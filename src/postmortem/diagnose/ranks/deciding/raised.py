@@ -1,17 +1,18 @@
 """Who of those that raised an error of their own did so first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
-from postmortem.diagnose.ranks.causes import Cause, EveryRankRaised, Raised, Undecided
+from postmortem.diagnose.ranks.causes import Cause, ChildKilled, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.diagnose.ranks.wordings import about_numbers
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 
 _CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
+_CHILD_DIED, _KILL = "error-child-died", "oom-said"
 _RIGHT_ABOVE = 2
 """Lines: an empty one may stand between."""
 
@@ -34,11 +35,21 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     few = len(own) > 1 and _one_of_many(case, own)
     same = every and full and not _waiting(others) and not few
     child = _child_of(case, own[0][1]) or _thread_above(*own[0])
+    kill = _memory_beside(case, own[0][1])
     cause: Cause = EveryRankRaised() if same else Raised(child)
-    told = ((f"{child.file}:{child.line}", child.said.words),) if child is not None else ()
-    sure = sure and not any(f.went_on for _, f in own)
+    cause = cause if kill is None else ChildKilled(kill.text.strip())
+    sure = sure and kill is None and not any(f.went_on for _, f in own)
     sure = sure and not (same and about_numbers(f for _, f in own))  # one may have it of another
-    return Attribution(cause, parties, sure=sure, evidence=(*cited(parties), *told))
+    evidence = (*cited(parties), *_told_beside(child, kill))
+    return Attribution(cause, parties, sure=sure, evidence=evidence)
+
+
+def _told_beside(child: LogFailure | None, kill: Remark | None) -> Iterator[tuple[str, str]]:
+    """Yield what is cited of a process that whoever raised had started."""
+    if kill is not None:
+        yield kill.where, kill.text.strip()
+    if child is not None:
+        yield f"{child.file}:{child.line}", child.said.words
 
 
 def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:
@@ -59,6 +70,13 @@ def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:
     pids = {found["pid"] for f, found in crashes if f in mine}
     reports = [f for f in mine if f.file != failure.file]
     return next(iter(reports or mine), None) if len(pids) == 1 else None
+
+
+def _memory_beside(case: Case, failure: LogFailure) -> Remark | None:
+    """Return what tells of a kill for memory, if who raised only says that its own process died."""
+    if failure.said.match(_CHILD_DIED) is None:
+        return None
+    return next((r for r in case.logs.remarks if r.match(_KILL) is not None), None)
 
 
 def _thread_above(state: RankState, failure: LogFailure) -> LogFailure | None:
@@ -115,8 +133,9 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
         who, times = (state,), 1
     parties = tuple(s.party(failure.said.words, failure) for s in who)
     thread = _thread_above(state, failure)
-    cause = EveryRankRaised() if len(who) > 1 else Raised(thread)
+    kill = _memory_beside(case, failure)
+    cause: Cause = EveryRankRaised() if len(who) > 1 else Raised(thread)
+    cause = cause if kill is None else ChildKilled(kill.text.strip())
     label = state.party(failure.said.words, failure)
-    told = ((f"{thread.file}:{thread.line}", thread.said.words),) if thread is not None else ()
-    evidence = (*cited((label,) if len(who) > 1 else parties), *told)
-    return Attribution(cause, parties, sure=every, evidence=evidence)
+    evidence = (*cited((label,) if len(who) > 1 else parties), *_told_beside(thread, kill))
+    return Attribution(cause, parties, sure=every and kill is None, evidence=evidence)
