@@ -47,6 +47,29 @@ std::string_view without_count(std::string_view text) noexcept {
   return at == std::string_view::npos ? text : text.substr(0, at);
 }
 
+// Byte order marks of UTF-8, and of UTF-16 whose zeros were left out.
+std::string_view without_mark(std::string_view text) noexcept {
+  for (const std::string_view mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
+    if (text.starts_with(mark)) return text.substr(mark.size());
+  }
+  return text;
+}
+
+// Bytes of a progress bar, "63%|###  | 315/500 [00:31<00:19, 9.8it/s]", which wrote no end of its
+// line: another text stands behind it. 0 where there is none.
+std::size_t bar_at(std::string_view text) noexcept {
+  const std::size_t bar = text.find("%|");
+  const std::size_t from = bar == std::string_view::npos ? bar : text.find("| ", bar + 2);
+  const std::size_t open = from == std::string_view::npos ? from : text.find(" [", from);
+  const std::size_t end = open == std::string_view::npos ? open : text.find(']', open);
+  if (end == std::string_view::npos || end + 1 >= text.size()) return 0;
+  const bool counts = text.substr(from + 2, open - from - 2).find('/') != std::string_view::npos;
+  const std::string_view times = text.substr(open + 2, end - open - 2);
+  const char next = text[end + 1];
+  const bool glued = next != ' ' && next != ',' && next != '|' && next != '\t';
+  return counts && glued && times.find('<') != std::string_view::npos ? end + 1 : 0;
+}
+
 class Reader {
  public:
   explicit Reader(const Options& options)
@@ -156,6 +179,7 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
+  if (log_.lines == 1) raw = without_mark(raw);
   if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) raw = docker_;
   const bool controls = has_controls(raw);
   if (controls && is_binary(raw)) ++log_.binary_lines;
@@ -236,6 +260,11 @@ void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
   // Progress bars write over their line; an error may stand behind one.
   for (;;) {
     const std::size_t end = text.find('\r');
+    if (const std::size_t bar = bar_at(text.substr(0, end))) {
+      piece(index, text.substr(0, bar));
+      text.remove_prefix(bar);
+      continue;
+    }
     piece(index, text.substr(0, end));
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);
