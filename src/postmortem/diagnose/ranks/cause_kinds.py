@@ -82,6 +82,8 @@ class Doubt(StrEnum):
     """All whose stacks are there wait in one collective; of the others there is no stack."""
     PEERS = "peers"
     """All errors are about a peer."""
+    NAMED = "named"
+    """A rank of which no error is here timed out first, as others say."""
     CUT = "cut"
     """The log ends within a traceback."""
     JAM = "jam"

@@ -26,6 +26,10 @@ _UNSEEN = (
     "give the stack and the log of that rank; of one that is gone, how it ended (dmesg -T, sacct)",
     "py-spy dump --native --pid PID  of it, where it still runs: what keeps it from the call?",
 )
+_OF_NAMED = (
+    "give the log of that rank: what did it wait for, and since when?",
+    "give the flight records that all ranks wrote then: they tell whom it waited for",
+)
 _WITHOUT_RANKS = (
     "give the whole log: the cause may stand above what was copied",
     "give the log of the process or container that the line speaks of",
@@ -51,6 +55,8 @@ def only_victims(blame: Attribution) -> Findings:
         steps = _WITHOUT_RANKS
     if blame.cause.doubt is Doubt.UNSEEN:
         steps = _UNSEEN
+    if blame.cause.doubt is Doubt.NAMED:
+        steps = _OF_NAMED
     silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)
     yield Finding(
         title=title,
@@ -96,10 +102,17 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
                 f"{who} ended badly, and no log says why",
                 f"launchers say that {who} ended badly, and no log says why.",
             )
+        case Doubt.NAMED:
+            return (
+                f"undecided: a collective of {who} timed out first, and no error here is of {who}",
+                f"The others were told of it and only wrote their records. {who} waited for a "
+                "peer too: which one, and why, no line here says.",
+            )
         case Doubt.PEERS:
+            verb = "reports" if count == 1 else "report"
             return (
                 f"only victims: {who} lost a peer",
-                f"{who} only report that a peer was lost or late; no line here says why.",
+                f"{who} only {verb} that a peer was lost or late; no line here says why.",
             )
         case (
             Doubt.ERRORS | Doubt.COLLECTIVES | Doubt.SIZES | Doubt.SITES | Doubt.STACKS | Doubt.JAM

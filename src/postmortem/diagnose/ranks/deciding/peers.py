@@ -23,6 +23,7 @@ from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, mi
 from postmortem.diagnose.ranks.deciding.watchdogs import (
     of_watchdogs,
     size_of,
+    timed_out_first,
     watched,
     work_words,
     works_of,
@@ -318,6 +319,9 @@ def _odd_site(case: Case) -> Attribution | None:
 
 def only_peers(case: Case) -> Attribution | None:
     """Return that all errors are about peers: what ended the job stands elsewhere."""
+    first = timed_out_first(case)
+    if first is not None:
+        return first
     waiting = case.about_peers()
     if waiting:
         parties = tuple(

@@ -1,10 +1,16 @@
-"""What the watchdogs of NCCL's groups wait for, and which ranks they are of."""
+"""What the watchdogs of NCCL's groups wait for, which ranks they are of, and whom they name."""
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.cause_kinds import Doubt
+from postmortem.diagnose.ranks.causes import Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.signature import Match
+from postmortem.knowledge.messages import Wording
 
+_DUMP_SIGNAL = Wording("pgnccl-dump-signal")
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
 
@@ -47,3 +53,16 @@ def work_words(work: Match) -> str:
     words = f"{work['op']} number {work['number']}"
     size = size_of(work)
     return f"{words} of {size} elements" if size else words
+
+
+def timed_out_first(case: Case) -> Attribution | None:
+    """Return the rank that others say timed out first, where no error of it is here."""
+    named = [(one, _DUMP_SIGNAL.search(one.text)) for one in reversed(case.logs.remarks)]
+    told = {int(match["rank"]): one for one, match in named if match is not None and match["rank"]}
+    absent = [rank for rank in told if rank not in case.known or case.known[rank].silent]
+    if len(absent) != 1:  # of several who were first, none is known to be
+        return None
+    rank, line = absent[0], told[absent[0]]
+    party = Suspect(str(rank), rank, None, "others say that its collective timed out first")
+    evidence = ((line.where, f"names rank {rank}: {clip(line.text.strip(), 300)}"),)
+    return Attribution(Undecided(Doubt.NAMED), candidates=(party,), evidence=evidence)
