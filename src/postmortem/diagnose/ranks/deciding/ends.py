@@ -34,6 +34,7 @@ _STOPS = (
     "pbs-ended",
     "ci-time-limit",
     "stopped-by-keyboard",
+    "stopped-mpirun",
 )
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
