@@ -57,7 +57,7 @@ _STAMP = Pattern(
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
-_PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program."""
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
@@ -377,7 +377,7 @@ def _done(ids: list[list[str]]) -> int | None:
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
-        if place and cut_in_thread(ids[place - 1], ids[place]):
+        if cut_in_thread(ids[place - 1] if place else (), ids[place]):
             continue  # which may be of the way out
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None

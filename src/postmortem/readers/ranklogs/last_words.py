@@ -165,11 +165,8 @@ def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     known = list(ids)
     moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
-    denied = (
-        calm(known)
-        or _MORE in known
-        or any(name.startswith((*moves, _NONE, _SOURCE)) for name in known)
-    )
+    none = (*moves, _NONE, _SOURCE, _MORE, _THREAD)
+    denied = calm(known) or any(name.startswith(none) for name in known)
     return not denied and any(name.startswith(words) for name in known)
 
 
@@ -213,8 +210,9 @@ def _goes_well(known: Sequence[str]) -> bool:
 
 
 def cut_in_thread(above: Iterable[str], ids: Iterable[str]) -> bool:
-    """Return whether a line is the head of a traceback of a thread, as the line above it says."""
-    return _THREAD in above and set(wrong(ids)) == {_CUT}
+    """Return whether a line is the head of a traceback of a thread, or the line above it."""
+    known = list(ids)
+    return _THREAD in known or (_THREAD in above and set(wrong(known)) == {_CUT})
 
 
 def is_frame(ids: Iterable[str]) -> bool:
