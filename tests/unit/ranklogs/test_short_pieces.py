@@ -41,10 +41,7 @@ def _report(folder: Path, text: str) -> Report:
         (f"{_CONDA}activate'\nUserWarning: a bar\n{_CONDA}deactivate'\n", False),
         (f"UserWarning: a bar\n{_CONDA}activate'\n", True),
         (f"{_CONDA}activate'\n{_CONDA}activate'\n", True),
-        (
-            "x: line 3: lumen: command not found\nUserWarning: a\nx: line 9: lum: command not found\n",
-            True,
-        ),
+        ("x: lumen: command not found\nUserWarning: a\nx: lum: command not found\n", True),
         (_STEPS + "^C\n", True),
         (_STEPS + "# Received cancellation signal, interrupting\n", True),
         (_STEPS + "# Waits for a cancellation signal\n", False),

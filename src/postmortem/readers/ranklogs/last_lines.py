@@ -145,7 +145,6 @@ def _read(
     if not errors and not counts and end is None:
         alone = _told_alone(lines, ids, whole) if nearest is None else None
         stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
-        at_end = alone is not None or stack is not None
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest

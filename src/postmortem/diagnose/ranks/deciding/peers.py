@@ -215,7 +215,8 @@ def silent_ones(case: Case) -> Attribution | None:
         odd = _odd_work(case)
         if odd is not None:
             return odd
-    return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+    unsure = Undecided(Doubt.SILENT, count - len(parties))
+    return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
