@@ -16,6 +16,8 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_CONDA = "CondaError: Run 'conda init' before 'conda "
+
 
 def _report(folder: Path, text: str) -> Report:
     path = folder / "job.log"
@@ -34,6 +36,12 @@ def _report(folder: Path, text: str) -> Report:
         (_STEPS + "INFO:lumen:on exit: lame hosts found: Beat(node3)\n", True),
         (_STEPS + "INFO:lumen:lame hosts: none\n", False),
         ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
+        ("  Ready: True\n  Liveness: http-get :8080 timeout=3s #success=1 #failure=3\n", False),
+        ("  Ready: False\n  Warning  Unhealthy: Liveness probe failed\n", True),
+        (f"{_CONDA}activate'\nUserWarning: a bar\n{_CONDA}deactivate'\n", False),
+        (f"UserWarning: a bar\n{_CONDA}activate'\n", True),
+        (f"{_CONDA}activate'\n{_CONDA}activate'\n", True),
+        ("x: lumen: command not found\nUserWarning: a\nx: lum: command not found\n", True),
         (_STEPS + "^C\n", True),
         (_STEPS + "# Received cancellation signal, interrupting\n", True),
         (_STEPS + "# Waits for a cancellation signal\n", False),

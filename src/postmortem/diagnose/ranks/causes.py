@@ -211,7 +211,7 @@ class StoppedFromOutside:
     scheduled: bool = False
     """A scheduler says so."""
     then: str = ""
-    """What was raised because of it, and by whom."""
+    """What was raised because of it, and by whom; a scheduler's word on kills for memory."""
 
 
 @record
@@ -229,6 +229,8 @@ class Undecided:
 
     how = CauseKind.UNDECIDED
     doubt: Doubt
+    more: int = 0
+    """Of so many ranks the same is true, beside the candidates."""
 
 
 @record

@@ -31,6 +31,7 @@ from postmortem.readers.ranklogs.last_words import (
     ends,
     form_of,
     has_level,
+    heads,
     is_text,
     place_of,
     says_why,
@@ -39,6 +40,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    without_repeated,
     works,
     wrong,
 )
@@ -61,8 +63,7 @@ _KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
-_EPILOGUE = "last-epilogue"
-_COMMAND = "last-command"
+_EPILOGUE, _COMMAND = "last-epilogue", "last-command"
 _FEWEST = 2
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
@@ -81,12 +82,10 @@ _MOST_BEHIND = 6
 _AGAIN = 3
 """A line that comes so often, but for its numbers, tells of what its program survives."""
 _MOST_CITED = 5
-_MOST_BROKEN = 2
-_NEAR_END = 8
+_MOST_BROKEN, _NEAR_END = 2, 8
 _PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
 _ROUTE = "last-error-route"
-_OF_PEERS = ("closed", "waited")
-"""Parts of messages, as exceptions with them are told."""
+_OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
 def last_lines(
@@ -136,7 +135,8 @@ def _read(
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
         for i, (number, text, since, times) in enumerate(rows)
     ]
-    ids = [[match.id for match in row] for row in found]
+    named = [[match.id for match in row] for row in found]
+    ids = without_repeated([line.text for line in lines], named)
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -145,8 +145,7 @@ def _read(
     if not errors and not counts and end is None:
         alone = _told_alone(lines, ids, whole) if nearest is None else None
         stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
-        at_end = alone is not None or stack is not None
-        counts = at_end and not file.endswith(_TELLS_ENDS)
+        counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
@@ -299,6 +298,8 @@ def _nearest(
     another level follows. What a program says while it closes counts for neither, unless it was at
     that before: then the error may be an effect.
     """
+    if short and heads([line.line for line in lines], ids):
+        return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
     counts = went_on = False
@@ -323,10 +324,8 @@ def _nearest(
             break
         went_on = went_on or calm(names)
         others += not _goes_on(line.text, names)
-    if nearest is None:
-        rows = zip(reversed(lines), reversed(ids), strict=True)
-        nearest = next((line for line, names in rows if complete(wrong(names))), None)
-    return nearest, counts
+    rows = zip(reversed(lines), reversed(ids), strict=True)
+    return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
 
 
 def _stands_still(lines: list[LastLine], at: int) -> bool:

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from postmortem.readers.signatures import Signatures
+from postmortem.text import without_numbers
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
+_COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
+_ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
@@ -125,6 +128,37 @@ def watched(ids: Iterable[str]) -> bool:
 @lru_cache(maxsize=4096)
 def _watched(known: tuple[str, ...]) -> bool:
     return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
+
+
+def heads(numbers: Sequence[int], ids: Sequence[Sequence[str]]) -> bool:
+    """Return whether a text begins with the word of who watched, and a line left free below it.
+
+    What it watched stands below such a heading, and came before it.
+    """
+    alone = len(numbers) > 1 and numbers[1] > numbers[0] + 1
+    denied = any(name.startswith(_NONE) for name in ids[0])
+    return alone and not denied and has_level(ids[0]) and watched(ids[0])
+
+
+def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[list[str]]:
+    """Return the ids of lines, no error in a tool's or a shell's complaint that one outlived.
+
+    That is one which it made twice, in the same words but for the last, and others wrote between.
+    """
+    first: dict[str, int] = {}
+    outlived: set[str] = set()
+    said = [without_numbers(text).rpartition(" ")[0] for text in texts]
+    others = 0
+    for words, names in zip(said, ids, strict=True):
+        if any(name.startswith(_COMPLAINTS) for name in names):
+            if first.setdefault(words, others) < others:
+                outlived.add(words)
+        else:
+            others += calm(names) or works(names)
+    return [
+        [name for name in names if words not in outlived or not name.startswith(_ERRORS)]
+        for words, names in zip(said, ids, strict=True)
+    ]
 
 
 def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:

@@ -181,6 +181,7 @@ class Launchers:
             yield from self._tasks(number, srun)
         yield from self._mpirun(number, text)
         yield from self._hydra_ends(number, found)
+        yield from self._pals(number, found)
         yield from self._nodes(number, found)
         yield from self._trainers.ends(number, text, found)
         yield from self._pods.ends(number, found)
@@ -247,6 +248,16 @@ class Launchers:
                 code=exit_code,
                 signal=name,
                 launcher="mpiexec",
+            )
+
+    def _pals(self, number: int, found: Found) -> Iterator[LogExit]:
+        said = found.get("pals-ended")
+        if said and (said["signal"] or int(said["code"])):
+            code, name = ended_in_shell(int(said["code"])) if said["code"] else (None, None)
+            name = signal_name(int(said["signal"])) if said["signal"] else name
+            rank, host = int(said["rank"]), said["host"]
+            yield LogExit(
+                self._file, number, rank=rank, host=host, code=code, signal=name, launcher="mpiexec"
             )
 
     def _nodes(self, number: int, found: Found) -> Iterator[LogExit]:

@@ -44,7 +44,9 @@ _WITHOUT_RANKS = (
 def only_victims(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Undecided):
         return
-    told = _told(blame.cause.doubt, ranks_words(blame.candidates), len(blame.candidates))
+    who, more = ranks_words(blame.candidates), blame.cause.more
+    who = f"{who} and {more} more" if more else who
+    told = _told(blame.cause.doubt, who, len(blame.candidates))
     if told is None:
         return
     title, cause = told

@@ -34,6 +34,7 @@ _STOPS = (
     "pbs-ended",
     "ci-time-limit",
     "stopped-by-keyboard",
+    "stopped-mpirun",
 )
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
@@ -241,6 +242,10 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         )
     scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
+    memory = _said_memory(case)
+    if scheduled and cause.why is None and memory is not None:
+        cause = replace(cause, then=memory.text)
+        evidence = (*evidence, (memory.where, clip(memory.text, 300)))
     return Attribution(cause, evidence=evidence)
 
 

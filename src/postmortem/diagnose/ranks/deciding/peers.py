@@ -216,7 +216,8 @@ def silent_ones(case: Case) -> Attribution | None:
         odd = _odd_work(case)
         if odd is not None:
             return odd
-    return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+    unsure = Undecided(Doubt.SILENT, count - len(parties))
+    return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
@@ -249,8 +250,8 @@ def out_of_step(case: Case) -> Attribution | None:
     """Return the ranks whose watchdogs wait in different operations of one group.
 
     All that report a time-out must: those of several groups may rightly differ. Under one number
-    the names of operations count, and under several their sizes: one rank has left the other's
-    behind, which a collective of all does not let it do.
+    the names of operations count, and their sizes where one name goes with one size; under several
+    their sizes: one rank has left the other's behind, which a collective of all does not let it do.
     """
     works = works_of(case)
     group = next(iter(works.values()), {})
@@ -262,6 +263,8 @@ def out_of_step(case: Case) -> Attribution | None:
         sizes = {size_of(work) for work in group.values()}
         if None in sizes or len(sizes) != len(numbers) or len(group) < case.world:
             return None
+        words = {rank: work_words(work) for rank, work in group.items()}
+    elif len(set(words.values())) == 1 and None not in map(size_of, group.values()):
         words = {rank: work_words(work) for rank, work in group.items()}
     if len(set(words.values())) < 2 or minority(words) is not None:
         return None

@@ -40,7 +40,14 @@ def works_of(case: Case) -> dict[str, dict[int, Match]]:
                 group = failure.match("pgnccl-group")
                 name = group["group"] if group else ""
                 groups.setdefault(name, {}).setdefault(standing.rank, work)
-    return groups
+    plain = {rank: work_words(work) for rank, work in groups.get("", {}).items()}
+    return {
+        name: found
+        for name, found in groups.items()
+        if not name  # else what some of them said once more, with the name of their group
+        or len(found) >= len(plain)
+        or any(plain.get(rank) != work_words(work) for rank, work in found.items())
+    }
 
 
 def size_of(work: Match) -> str | None:

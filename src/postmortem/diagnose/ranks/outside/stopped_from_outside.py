@@ -38,8 +38,8 @@ def stopped_from_outside(blame: Attribution) -> Findings:
     yield Finding(
         title=f"{outside}{why}",
         verdict=f"{outside}{why}{then}" if then else None,
-        cause="Its scheduler says so."
-        if cause.why in (Stop.MEMORY, Stop.TASK)
+        cause=f"Its scheduler says so{then}."
+        if cause.why in (Stop.MEMORY, Stop.TASK) or (then and cause.why is None)
         else f"Nothing failed before the job was told to stop{then}.",
         confidence=Confidence.LIKELY,
         next_steps=_steps(cause),
