@@ -273,13 +273,10 @@ def _at_exit():
 
     The interpreter keeps what ended the program before it calls any hook.
     """
+    interactive = sys.flags.interactive or hasattr(sys, "ps1") or "IPython" in sys.modules
     value = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if value is not None and id(value) != _state["seen"] and not _is_interactive():
+    if value is not None and id(value) != _state["seen"] and not interactive:
         _raised(type(value), value, value.__traceback__, "last")
-
-
-def _is_interactive():
-    return bool(sys.flags.interactive or hasattr(sys, "ps1") or "IPython" in sys.modules)
 
 
 def _raised(kind, value, trace, where, thread=None):
@@ -325,8 +322,9 @@ def _write_raise(kind, value, trace, where, thread, now):
     env = os.environ
     text = "".join(traceback.format_exception(kind, value, trace))
     inner = _inner(value)
+    said = ("%s: %s" % (type(inner).__name__, inner)).rstrip(": ")
     document = {
-        "inner": None if inner is value else _beginning(_said(inner), 10000),
+        "inner": None if inner is value else _beginning(said, 10000),
         "time": now,
         "pid": os.getpid(),
         "rank": next((int(env[name]) for name in _RANKS if env.get(name, "").isdigit()), None),
@@ -353,10 +351,6 @@ def _inner(value):
     while isinstance(value, group):
         value = value.exceptions[0]
     return value
-
-
-def _said(value):
-    return ("%s: %s" % (type(value).__name__, value)).rstrip(": ")
 
 
 def _frames(trace):
