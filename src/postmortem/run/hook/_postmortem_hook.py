@@ -356,23 +356,16 @@ def _inner(value):
 def _frames(trace):
     found = []
     while trace is not None:
-        frame = trace.tb_frame
-        code = frame.f_code
-        found.append((code.co_filename, trace.tb_lineno, code.co_name, frame))
+        found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     rows = []
-    for file, line, function, frame in found[-_MOST_FRAMES:]:
+    for frame, line in found[-_MOST_FRAMES:]:
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
         library = any(part in file for part in _LIBRARY) or file.startswith("<frozen")
-        is_last = frame is found[-1][3]
-        rows.append(
-            {
-                "file": file,
-                "line": line,
-                "function": function,
-                "library": library,
-                "locals": {} if library and not is_last else local_values(frame),
-            }
-        )
+        row = {"file": file, "line": line, "function": function, "library": library}
+        is_last = frame is found[-1][0]
+        row["locals"] = {} if library and not is_last else local_values(frame)
+        rows.append(row)
     return rows
 
 
@@ -391,12 +384,8 @@ def _amend_error_file(words, value, trace, now, answer):
     told = answer.partition("\n")[2] if answer.startswith("go") else ""
     note = "postmortem: %s" % (told or "raised %s" % words)
     stack = "".join(traceback.format_exception(type(value), value, trace))
-    document = {
-        "message": {
-            "message": words,
-            "extraInfo": {"py_callstack": stack, "timestamp": str(int(now))},
-        }
-    }
+    extra = {"py_callstack": stack, "timestamp": str(int(now))}
+    document = {"message": {"message": words, "extraInfo": extra}}
     try:
         with open(path) as stream:
             document = json.load(stream)
