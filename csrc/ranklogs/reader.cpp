@@ -40,6 +40,14 @@ bool is_sample(std::uint64_t line) noexcept {
   return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
 }
 
+// Byte order marks of UTF-8, and of UTF-16 whose zeros were left out.
+std::string_view without_mark(std::string_view text) noexcept {
+  for (const std::string_view mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
+    if (text.starts_with(mark)) return text.substr(mark.size());
+  }
+  return text;
+}
+
 class Reader {
  public:
   explicit Reader(const Options& options)
@@ -151,6 +159,7 @@ void Reader::line(std::string_view raw, bool clean) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
+  if (log_.lines == 1) raw = without_mark(raw);
   if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) {
     raw = docker_;
     clean = false;

@@ -141,7 +141,7 @@ def test_any_bytes_are_read(data: bytes, block: int, sample: int) -> None:
     )
     assert raw["bytes"] == len(data)
     assert sum(label["lines"] for label in raw["labels"]) >= raw["lines"]
-    for label, _, _, rows, _ in raw["regions"]:
+    for label, _, _, rows, *_ in raw["regions"]:
         assert label < len(raw["labels"])
         assert rows
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse, analyse_and_split
-from postmortem.readers.ranklogs.wrapped import is_wrapped, unwrapped
+from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 
 WROTE = [
     "step 1 loss 2.0",
@@ -48,16 +48,94 @@ def test_ranks_are_split_as_they_wrote(tmp_path: Path) -> None:
     assert [text.count("\n") for text in told if text.startswith("step ")] == [20, 20]
 
 
-def test_records_of_a_logger_stay_as_they_are() -> None:
-    record = b'{"level": "info", "message": "step 1", "log": 3}\n'
-    assert not is_wrapped(record * 3)
-    assert not is_wrapped(b'{"log": "step 1"}\n')  # by whom it was taken down, nothing says
-    assert not is_wrapped(docker("step 1").encode()[:-1])
-    assert is_wrapped(f"{docker('step 1')}\n".encode())
+def record(line: str, level: str = "info", **more: Any) -> str:
+    return json.dumps({"ts": "2026-01-02T03:04:05Z", "level": level, "message": line, **more})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        record,
+        "> {}".format,
+        "    {}".format,
+        "\t{}".format,
+        "trainer-1  | {}".format,
+        "lumen trainer {}".format,
+        lambda line: '"' + line.replace('"', '""') + '"',
+        lambda line: line.replace('"', "&quot;").replace("<", "&lt;"),
+    ],
+)
+def test_what_was_handed_on_is_read(tmp_path: Path, form: Any) -> None:
+    path = tmp_path / "paste.txt"
+    path.write_text("".join(f"{form(line)}\n" for line in WROTE))
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+    assert body["first_failure"]["line"] == 6
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, mark: bytes) -> None:
+    path = tmp_path / "paste.txt"
+    path.write_bytes(mark + b"*** SIGSEGV (@0x8), see lumen.run/1 received by PID 7 (TID 8) ***\n")
+    assert analyse([str(path)], RankLogOptions()).failed
+
+
+def test_lines_with_numbers_and_reports_around_a_log_are_read(tmp_path: Path) -> None:
+    numbered = [f"{n + 41:>4}  {line}" for n, line in enumerate(WROTE)]
+    report = ["It stops with this:", "", "```bash", *WROTE, "```", "", "Any ideas?"]
+    for lines in (numbered, report):
+        path = tmp_path / "paste.txt"
+        path.write_text("\n".join(lines) + "\n")
+        body: Any = analyse([str(path)], RankLogOptions()).body
+        assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+
+
+def test_an_error_glued_to_a_bar_is_read(tmp_path: Path) -> None:
+    bar = "  7%|▋         | 35/500 [00:31<06:53,  1.1it/s, loss=2.37]"
+    path = tmp_path / "bar.txt"
+    path.write_text(f"{bar}\r{bar}" + "\n".join(WROTE[2:]) + "\n")
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+
+
+def test_levels_of_a_logger_stay() -> None:
+    lines = [
+        record("step 1"),
+        record("no shard 3", "warning"),
+        record("lost", rank=3, exc_info="A\nB"),
+    ]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    told = b"".join(unwrapped([data], layers(data))).decode()
+    assert told == "INFO: step 1\nWARNING: no shard 3\n[rank3]: INFO: lost\nA\nB\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        WROTE,
+        ['{"role": "user", "message": "why did it fail?"}'] * 3,
+        ['{"log": "step 1"}'],  # by whom it was taken down, nothing says
+        ["\tat lumen.Train.step(Train.java:31)", "\tat lumen.Train.main(Train.java:7)"],
+        ["[rank0]: step 1", "[rank0]:   File"] * 4,
+        [
+            "step 1 loss 2.0",
+            "step 2 loss 1.9",
+            "step 3 loss 1.8",
+            "step 4 loss 1.7",
+            "step 5 loss 1.6",
+        ],
+        ["1  0.5", "2  0.4", "4  0.3", "9  0.2", "3  0.1"],
+        ["loss <b>2.0</b> &lt;pad&gt;", "a < b &amp; c"],
+        ["sample:", "```", "x = 1", "```", "sample:", "```", "y = 1", "```"],
+    ],
+)
+def test_a_log_as_it_was_written_lies_in_nothing(lines: list[str]) -> None:
+    assert layers("".join(f"{line}\n" for line in lines).encode()) == ()
 
 
 def test_lines_are_joined_over_pieces() -> None:
-    data = "".join(f"{docker(line)}\n" for line in WROTE).encode() + b"torn {\n" + b'{"log": "a'
+    whole = "".join(f"{docker(line)}\n" for line in WROTE).encode()
+    data = whole + b"torn {\n" + b'{"log": "a'
     pieces = [data[at : at + 7] for at in range(0, len(data), 7)]
-    told = b"".join(unwrapped(pieces)).decode().split("\n")
+    told = b"".join(unwrapped(pieces, layers(whole))).decode().split("\n")
     assert told == [*WROTE, "torn {", '{"log": "a', ""]

@@ -23,6 +23,7 @@ from postmortem.readers.ranklogs.last_words import (
 )
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.ranklogs.told_lines import ToldLines
+from postmortem.readers.ranklogs.wrapped import written
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
@@ -201,7 +202,7 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     wanted, above, kept, read = line - 1, 0, b"", 0
     try:
         with contextlib.closing(plain_pieces(path)) as pieces:
-            for block in pieces:
+            for block in written(pieces):
                 above += block.count(b"\n")
                 kept = kept[-_BLOCK:] + block
                 read += len(block)

@@ -55,7 +55,7 @@ _STAMP = Pattern(
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
-_PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program."""
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")

@@ -28,7 +28,7 @@ from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
-from postmortem.readers.ranklogs.wrapped import is_wrapped, unwrapped
+from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
 
@@ -137,8 +137,8 @@ def _read_one(
         source_of: int | Callable[[], bytes] | None = _outputs(opened, problems)
         if source_of is None:
             source_of, events = _without_events(opened)
-        if source_of is opened.source:
-            source_of, earlier = _of_last_run(opened, problems)
+            if events is None:
+                source_of, earlier = _of_last_run(opened, source_of, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"]) if source_of is opened.source else []
@@ -190,34 +190,36 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
 def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:
     """Return the text of a log without the events of HTCondor's jobs, and what took them.
 
-    Of one in which each line was wrapped, what it holds.
+    Of one that lies in something else as a whole, what it holds.
     """
     source = opened.source
     if isinstance(source, int):
-        if not has_events(opened.head) and not is_wrapped(opened.head):
+        peels = layers(opened.head)
+        if not has_events(opened.head) and not peels:
             return source, None
         text = iter(partial(os.read, source, _PIECE), b"")
     else:
         first = b"" if opened.head else source()  # of a packed log this reads the head
         text = chain((first,) if first else (), iter(source, b""))
+        peels = layers(opened.head)
     if not has_events(opened.head):
-        return partial(next, unwrapped(text) if is_wrapped(opened.head) else text, b""), None
+        return partial(next, unwrapped(text, peels) if peels else text, b""), None
     log = UserLog(opened.name)
     return partial(next, log.without_events(text), b""), log
 
 
 def _of_last_run(
-    opened: OpenedLog, problems: list[Problem]
+    opened: OpenedLog, source: int | Callable[[], bytes], problems: list[Problem]
 ) -> tuple[int | Callable[[], bytes], EarlierRuns]:
     """Return the text of a log; of one that several runs were appended to, that of the last.
 
     Also how the runs before it ended. Their lines are left empty, so that the numbers of lines are
     those of the file.
     """
-    source, size = opened.source, opened.plain_size or 0
-    if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
+    size = opened.plain_size or 0
+    if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
-    data = os.pread(source, size, 0)
+    data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode()
     step = failed_step(data)
@@ -225,7 +227,8 @@ def _of_last_run(
         return _of_step(data, step, opened.name, problems), EarlierRuns()
     run = last_run(data)
     if run is None:
-        return source, EarlierRuns()
+        whole = iter((data,))
+        return source if isinstance(source, int) else lambda: next(whole, b""), EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
     what, one = "holds several runs, one after the other: only the last one", "the one before"
     if run.another:

@@ -1,27 +1,70 @@
-"""Logs of containers, whose lines are JSON objects that hold what a program wrote.
+"""Logs that lie in something else as a whole: in objects of JSON, in quotes, behind a margin.
 
-Docker keeps them so, and Fluentd, Fluent Bit and Cloud Logging hand them on so.
+What hands a log on puts it there, line by line: a daemon of containers, a mail, an issue, a table,
+a browser. What was written is read, each line in its place.
 """
 
+import html
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
+
+from postmortem.readers.formats import HEAD_BYTES
+from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.signatures import Signatures
+
+Peel: TypeAlias = Callable[[bytes], bytes]
+"""One line to what it holds."""
 
 _TEXTS = ("log", "textPayload")
 """Fields that hold what a program wrote, as it wrote it."""
 _BESIDE = ("stream", "time", "timestamp", "kubernetes", "resource", "date")
 """Fields of who took it down."""
-_FEWEST = 1
+_MESSAGES = ("message", "msg", "event")
+_TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
+_LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
+_TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_MOST_LAYERS = 4
+_FEWEST_NAMED = 5
+_MARK = b"\xef\xbb\xbf"
+"""Of a text in UTF-8; what was in UTF-16 has it too."""
+_QUOTE = re.compile(rb"> ?")
+_SERVICE = re.compile(rb"[\w.-]+  +\| ?")
+"""As docker compose names who wrote a line."""
+_NUMBERED = re.compile(rb" *(\d+)(?:[:|]|\t| {2}) ?")
+_OF_RANKS = (b"[", b"(")
+"""What names a rank begins with these, and is kept."""
+_ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
+_RAW = re.compile(rb"[<>\"]")
+_MARKUP = re.compile(rb"</?(?:pre|code|div|p|span|samp|details|summary)\b[^<>]*>")
+_FENCE = re.compile(rb"\s*(?:```|~~~)\s*[\w+.-]*\s*$")
+_NEAR = 25
+"""Lines of a report before and behind the log that it holds."""
 
 
-def is_wrapped(head: bytes) -> bool:
-    """Return whether a file begins with such objects, in each whole line."""
-    if not head.startswith(b"{"):
-        return False
-    lines = [line for line in head.split(b"\n")[:-1] if line.strip()]
-    return len(lines) >= _FEWEST and all(_text(line, sure=True) is not None for line in lines)
+def layers(head: bytes) -> tuple[Peel, ...]:
+    """Return what takes the text of a file out of what it lies in, the outermost first.
+
+    Empty for a log as it was written.
+    """
+    found: list[Peel] = []
+    lines = head.split(b"\n")
+    if len(lines) > 1 or len(head) >= HEAD_BYTES:
+        lines.pop()  # empty, or not whole
+    lines[0] = _unmarked(lines[0])
+    for _ in range(_MOST_LAYERS):
+        full = [line.rstrip(b"\r") for line in lines if line.strip()]
+        peel = next(filter(None, (look(full) for look in _LOOKS if full)), None)
+        if peel is None:
+            break
+        found.append(peel)
+        lines = b"\n".join(map(peel, lines)).split(b"\n")
+    return (_unmarked, *found) if found else ()
 
 
-def unwrapped(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def unwrapped(pieces: Iterable[bytes], peels: Sequence[Peel]) -> Iterator[bytes]:
     """Yield what was written, a line for each line of the file; others are left as they are.
 
     An object that holds several lines is followed by them all.
@@ -30,24 +73,165 @@ def unwrapped(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         if lines:
-            yield b"".join(map(_unwrapped, lines))
+            yield b"".join(_peeled(line, peels) + b"\n" for line in lines)
     if rest:
-        yield _unwrapped(rest)
+        yield _peeled(rest, peels) + b"\n"
 
 
-def _unwrapped(line: bytes) -> bytes:
-    text = _text(line)
-    return line + b"\n" if text is None else text + b"\n"
+def written(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the text of a file, out of what it lies in."""
+    rest = iter(pieces)
+    head = next(rest, b"")
+    peels = layers(head[:HEAD_BYTES])
+    return unwrapped(chain((head,), rest), peels) if peels else chain((head,), rest)
 
 
-def _text(line: bytes, *, sure: bool = False) -> bytes | None:
+def _peeled(line: bytes, peels: Sequence[Peel]) -> bytes:
+    for peel in peels:
+        line = b"\n".join(map(peel, line.split(b"\n")))
+    return line
+
+
+def _unmarked(line: bytes) -> bytes:
+    return line.removeprefix(_MARK)
+
+
+def _objects(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes a line out of an object, of a text whose lines all are such."""
+    found = [_fields(line) for line in lines]
+    known = [fields for fields in found if fields is not None]
+    if len(known) == len(lines) and all(
+        _first(fields, _TEXTS) is not None and any(key in fields for key in _BESIDE)
+        for fields in known
+    ):
+        return lambda line: _held(line, _TEXTS, levels=False)
+    records = [fields for fields in known if _is_record(fields)]
+    if found[0] is None or len(records) * 10 < len(lines) * 8:
+        return None
+    # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
+    several = len({_first(fields, _LEVELS) for fields in records}) > 1
+    levels = several or len(records) < _FEWEST_NAMED
+    return lambda line: _held(line, _MESSAGES, levels=levels)
+
+
+def _is_record(fields: dict[str, Any]) -> bool:
+    said = _first(fields, _MESSAGES) is not None
+    return said and any(key in fields for key in (*_TIMES, *_LEVELS))
+
+
+def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
+    fields = _fields(line)
+    text = None if fields is None else _first(fields, names)
+    if fields is None or text is None:
+        return line
+    level = _first(fields, _LEVELS) if levels else None
+    rank = fields.get("rank")
+    told = f"{level.upper()}: {text}" if level else text
+    told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
+    trace = _first(fields, _TRACES) if names is _MESSAGES else None
+    whole = f"{told.rstrip()}\n{trace}" if trace else told
+    return whole.rstrip("\r\n").encode("utf-8", "replace")
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(b"{"):
         return None
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if sure and not any(key in found for key in _BESIDE):
+    return found if isinstance(found, dict) else None
+
+
+def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str)), None)
+
+
+def _quotes(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the marks of a quotation."""
+    if not all(line.startswith(b">") and not line.startswith(b">>>") for line in lines):
         return None
-    text = next((found[key] for key in _TEXTS if isinstance(found.get(key), str)), None)
-    return None if text is None else text.rstrip("\r\n").encode("utf-8", "replace")
+    return lambda line: _QUOTE.sub(b"", line, count=1)
+
+
+def _margin(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the margin of quoted code; a stack that stands alone has none."""
+    wide = min(len(line) - len(line.lstrip(b" \t")) for line in lines)
+    margin = lines[0][:wide]
+    if not margin.startswith((b"    ", b"\t")) or not all(
+        line.startswith(margin) for line in lines
+    ):
+        return None
+    edge = [line for line in lines if not line[wide : wide + 1].isspace()]
+    known = Signatures.load("last line").matches(line.decode("utf-8", "replace") for line in edge)
+    if all(is_frame(match.id for match in row) for row in known):
+        return None
+    return lambda line: line[wide:] if line.startswith(margin) else line.lstrip(b" \t")
+
+
+def _names(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the one name that stands before each line of all."""
+    first = _SERVICE.match(lines[0])
+    name = first[0].rstrip() if first else b""
+    if not name and len(lines) >= _FEWEST_NAMED and not lines[0].startswith(_OF_RANKS):
+        name = min(lines)
+        while not all(line.startswith(name) for line in (min(lines), max(lines))):
+            name = name[:-1]
+        name = name[: name.rfind(b" ") + 1].rstrip()
+        behind = [line[len(name) + 1 :] for line in lines]
+        if not any(rest[:1].isspace() for rest in behind) or name.endswith(b":"):
+            return None
+    if not name or not all(line.startswith(name) for line in lines):
+        return None
+    return lambda line: line.removeprefix(name).removeprefix(b" ")
+
+
+def _numbers(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the numbers of lines."""
+    found = [_NUMBERED.match(line) for line in lines]
+    told = [int(one[1]) for one in found if one is not None]
+    if len(told) < len(lines) or len(told) < _FEWEST_NAMED:
+        return None
+    if any(not before < after <= before + 3 for before, after in pairwise(told)):
+        return None
+    return lambda line: _NUMBERED.sub(b"", line, count=1)
+
+
+def _cells(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes lines out of the quotation marks of a table."""
+    if not all(len(line) > 1 and line[:1] == line[-1:] == b'"' for line in lines):
+        return None
+    return lambda line: line.rstrip(b"\r")[1:-1].replace(b'""', b'"')
+
+
+def _entities(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes a text out of a page of HTML."""
+    bare = [_MARKUP.sub(b"", line) for line in lines]
+    if not any(map(_ENTITY.search, bare)) or any(map(_RAW.search, bare)):
+        return None
+    return lambda line: html.unescape(
+        _MARKUP.sub(b"", line).decode("utf-8", "surrogateescape")
+    ).encode("utf-8", "surrogateescape")
+
+
+def _fenced(lines: Sequence[bytes]) -> Peel | None:
+    """Return what leaves of a report the one block that holds its log."""
+    fences = [i for i, line in enumerate(lines) if _FENCE.match(line)]
+    if len(fences) != 2 or fences[0] > _NEAR or len(lines) - fences[1] > _NEAR:
+        return None
+    around = frozenset(chain(lines[: fences[0] + 1], lines[fences[1] :]))
+    if around.intersection(lines[fences[0] + 1 : fences[1]]) or fences[1] - fences[0] < 2:
+        return None
+    return lambda line: b"" if line.rstrip(b"\r") in around else line
+
+
+_LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
+    _objects,
+    _quotes,
+    _cells,
+    _numbers,
+    _margin,
+    _names,
+    _entities,
+    _fenced,
+)

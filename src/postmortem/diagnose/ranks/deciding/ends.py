@@ -222,7 +222,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
-    others = [s for s in case.all if s.about_peers or s.startup]
+    others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
     if others and not told and not _interrupted_alone(stopped, others):
         return None

@@ -113,7 +113,9 @@ def whole_above(logs: RankLogs, cut: LogFailure) -> Attribution | None:
 
 def left_open(case: Case) -> Attribution | None:
     """Return the last error that nothing tells to have been survived: no work, and no good end."""
-    found = [f for f in case.logs.failures if f.kind != "ignored" and f.work is None]
+    over = any(one.done or one.ended for one in case.logs.last_lines)
+    ways_out = ("ignored", "thread") if over else ("ignored",)
+    found = [f for f in case.logs.failures if f.kind not in ways_out and f.work is None]
     if not found or ended_well(case.logs):
         return None
     last = max(found, key=lambda f: f.line)
