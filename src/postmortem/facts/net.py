@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Literal
 
 from postmortem.records import record
@@ -227,14 +227,26 @@ class Target:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Parting(Enum):
+    """How a node was lost."""
+
+    NEVER_CAME = auto()
+    SILENT = auto()
+    LEFT = auto()
+    REFUSED = auto()
+    """What it said cannot be taken."""
+
+
 @record
 class Lost:
     """A node that did not come, or left before the end."""
 
     number: int
     host: str | None
-    when: str
-    """``never came``, or the stage in which it left."""
+    how: Parting
+    stage: StageName
+    said: str | None = None
+    """Of what cannot be taken: what it did."""
 
 
 @record

@@ -8,7 +8,7 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
 from postmortem.facts.last_lines import LastLine, LastLines, Printed, Watched
 from postmortem.facts.nccl import Nccl
-from postmortem.facts.signature import Match
+from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -25,21 +25,14 @@ class LogFrame:
     """The source line below it."""
 
 
-_FRAME_IN_TEXT = '\\n  File "'
-
-
 @record
-class ExceptionText:
+class ExceptionText(Known):
     """An exception as its last line says it."""
 
     exception: str
     message: str
     matches: tuple[Match, ...] = ()
     """Known messages that its words hold."""
-
-    def match(self, *ids: str) -> Match | None:
-        """Return the first of these messages that its words hold, if there is one."""
-        return next((match for match in self.matches if match.id in ids), None)
 
     @property
     def words(self) -> str:
@@ -48,7 +41,7 @@ class ExceptionText:
         What a process of PyTorch's DataLoader raised stands behind it, and before it here.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
-        if _FRAME_IN_TEXT in first:  # a KeyError's message is quoted, with its ends of lines
+        if '\\n  File "' in first:  # a KeyError's message is quoted, with its ends of lines
             head, *_, last = (part for part in first.split("\\n") if len(part) > 1)
             first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
@@ -96,11 +89,8 @@ class GroupPart:
         return tuple(said for part in self.parts for said in part.leaves())
 
 
-_FIRST_FRAMES = ("<module>", "_run_module_as_main")
-
-
 @record
-class LogFailure:
+class LogFailure(Known):
     """A process, or a thread of it, said that it failed."""
 
     kind: str
@@ -144,18 +134,15 @@ class LogFailure:
     shown: bool = False
     """Whoever reads the report has its lines before them."""
 
-    def match(self, *ids: str) -> Match | None:
-        """Return the first of these messages that its first line holds, if there is one."""
-        return next((match for match in self.matches if match.id in ids), None)
-
     @property
     def uncaught(self) -> bool:
         """Its traceback begins with the first frame of a program: nobody was there to catch it.
 
         Or it has one place and no call: the program itself could not be compiled.
         """
+        began = self.frames[0].function if self.frames else ""
         not_compiled = len(self.frames) == 1 and self.frames[0].function is None
-        return not_compiled or any(frame.function in _FIRST_FRAMES for frame in self.frames[:1])
+        return not_compiled or began in ("<module>", "_run_module_as_main")
 
     @property
     def words(self) -> str:
@@ -296,7 +283,7 @@ class RankPid:
 
 
 @record
-class Remark:
+class Remark(Known):
     """One line that says something beside tracebacks and endings."""
 
     text: str
@@ -306,10 +293,6 @@ class Remark:
     attempt: int | None = None
     matches: tuple[Match, ...] = ()
     """Known messages that it holds."""
-
-    def match(self, *ids: str) -> Match | None:
-        """Return the first of these messages that it holds, if there is one."""
-        return next((match for match in self.matches if match.id in ids), None)
 
     @property
     def where(self) -> str:

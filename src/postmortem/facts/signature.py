@@ -91,6 +91,16 @@ class Match:
         return self.captures.get(name, "")
 
 
+class Known:
+    """Base of a record with the known messages that its text holds."""
+
+    matches: tuple[Match, ...]
+
+    def match(self, *ids: str) -> Match | None:
+        """Return the first of these messages that it holds, if there is one."""
+        return next((match for match in self.matches if match.id in ids), None)
+
+
 WHERE = (
     "line",  # what readers look for in the lines that are kept of rank logs
     "last line",  # how the last lines of a log read: too general to look for in all of it

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from postmortem.facts.net import Collective
+from postmortem.facts.net import Collective, StageName
 from postmortem.records import record
 
 _MOST_LINES = 64
@@ -16,7 +16,7 @@ _MOST_LINES = 64
 class Place:
     """Where the processes meet, and how long they have."""
 
-    backend: str
+    backend: StageName
     host: str
     port: int
     ranks: tuple[int, ...]

@@ -15,6 +15,7 @@ from postmortem.facts.net import (
     Misnamed,
     NetCheck,
     Node,
+    Parting,
     Probe,
     Speed,
     Stage,
@@ -85,7 +86,7 @@ class Coordinator:
             pass
         for number in range(self._at.world):
             if number not in self._nodes:
-                self._lost[number] = Lost(number, None, "never came")
+                self._lost[number] = Lost(number, None, Parting.NEVER_CAME, StageName.MEETING)
         here = len(self._nodes)
         self._stage(StageName.MEETING, began, count=here, failed=self._at.world - here)
         await self._introduce()
@@ -183,12 +184,13 @@ class Coordinator:
         began = time.monotonic()
         message: dict[str, object] = {"do": "peers", "nodes": list(self._nodes.values())}
         asked = dict.fromkeys(self._nodes, message)
-        for found in (await self._ask_all(asked, "names", 60, tuple[Misnamed, ...])).values():
+        answers = await self._ask_all(asked, StageName.NAMES, 60, tuple[Misnamed, ...])
+        for found in answers.values():
             self._misnamed += found
         self._stage(StageName.NAMES, began, failed=len(self._misnamed))
 
     async def _ask_all(
-        self, asked: dict[int, dict[str, object]], stage: str, seconds: float, rows: type[T]
+        self, asked: dict[int, dict[str, object]], stage: StageName, seconds: float, rows: type[T]
     ) -> dict[int, T]:
         """Ask several at once for `rows`; who does not answer so, and in time, is lost."""
 
@@ -201,21 +203,21 @@ class Coordinator:
                     raise WireError("answered something else")
                 return decode(rows, reply.get("rows"))
             except TimeoutError:
-                why = f"no answer in stage {stage}"
+                how, said = Parting.SILENT, None
             except OSError:
-                why = f"left in stage {stage}"
+                how, said = Parting.LEFT, None
             except (WireError, asyncio.LimitOverrunError) as error:
-                why = f"in stage {stage} it {error}"
-            self._lose(number, why)
+                how, said = Parting.REFUSED, str(error)
+            self._lose(number, how, stage, said)
             return None
 
         here = [number for number in asked if number in self._members]
         found = await asyncio.gather(*(one(number, asked[number]) for number in here))
         return {number: told for number, told in zip(here, found, strict=True) if told is not None}
 
-    def _lose(self, number: int, why: str) -> None:
+    def _lose(self, number: int, how: Parting, stage: StageName, said: str | None) -> None:
         host = self._nodes[number].host if number in self._nodes else None
-        self._lost[number] = Lost(number, host, why)
+        self._lost[number] = Lost(number, host, how, stage, said)
         streams = self._members.pop(number, None)
         if streams is not None:
             close(streams)
@@ -234,18 +236,18 @@ class Coordinator:
                 if targets:
                     asked[number] = {"do": "probe", "targets": targets}
             most = self._at.world
-            await self._keep(asked, "pairs", self._at.seconds * 6 * (1 + most / 128) + 20)
+            await self._keep(asked, self._at.seconds * 6 * (1 + most / 128) + 20)
             self._say(f"round {turn + 1} of {turns}: {len(self._probes)} tries, {self._bad()} bad")
         await self._try_again()
         tries = len(self._probes)
         self._stage(StageName.PAIRS, began, count=tries, failed=self._bad(), rounds=turns)
         return turns
 
-    async def _keep(self, asked: dict[int, dict[str, object]], stage: str, seconds: float) -> None:
-        answers = await self._ask_all(asked, stage, seconds, tuple[Probe, ...])
+    async def _keep(self, asked: dict[int, dict[str, object]], seconds: float) -> None:
+        answers = await self._ask_all(asked, StageName.PAIRS, seconds, tuple[Probe, ...])
         for number, probes in answers.items():
             if any(probe.source != number for probe in probes):
-                self._lose(number, f"in stage {stage} it spoke for another node")
+                self._lose(number, Parting.REFUSED, StageName.PAIRS, "spoke for another node")
                 continue
             self._probes |= {(number, one.target, one.way): one for one in probes}
 
@@ -270,11 +272,11 @@ class Coordinator:
         if not asked:
             return
         most = max(len(self._probes) // max(1, len(self._nodes)), 1)
-        await self._keep(asked, "pairs", self._at.seconds * 18 * (1 + most / 128) + 20)
+        await self._keep(asked, self._at.seconds * 18 * (1 + most / 128) + 20)
         large = [probe for probe in self._probes.values() if probe.met in LARGE]
         for probe in large[:_MOST_LARGEST]:
             await self._keep(
-                {probe.source: {"do": "largest", "probe": probe}}, "pairs", self._at.seconds * 30
+                {probe.source: {"do": "largest", "probe": probe}}, self._at.seconds * 30
             )
 
     async def _measure(self) -> None:
@@ -289,7 +291,8 @@ class Coordinator:
                     continue
                 asked[number] = {"do": "flood", "target": other, "bytes": FLOOD}
             seconds = self._at.seconds * 10
-            for found in (await self._ask_all(asked, "speed", seconds, tuple[Speed, ...])).values():
+            answers = await self._ask_all(asked, StageName.SPEED, seconds, tuple[Speed, ...])
+            for found in answers.values():
                 self._speeds += found
         self._stage(StageName.SPEED, began, count=len(self._speeds))
 

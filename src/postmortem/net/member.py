@@ -71,7 +71,7 @@ class Member:
         self._service = Service(meeting.token, meeting.number, meeting.seconds)
         self._node = node
         self._peers: dict[int, net.Node] = {}
-        self._stage = "meeting"
+        self._stage = net.StageName.MEETING
 
     async def run(self) -> Ended:
         """Take part until node 0 has said how it ended; raises Refused."""
@@ -89,7 +89,7 @@ class Member:
             await self._service.stop()
 
     def _check(self, target: net.Target, *, gone: bool = False) -> net.NetCheck:
-        lost = (net.Lost(0, self._at.host, self._stage),) if gone else ()
+        lost = (net.Lost(0, self._at.host, net.Parting.LEFT, self._stage),) if gone else ()
         return net.NetCheck(self._at.world, (self._node,), target=target, lost=lost)
 
     async def _meet(self) -> tuple[Streams | None, net.Target]:
@@ -190,22 +190,26 @@ class Member:
 
     async def _do(self, asked: dict[str, Any]) -> object:
         what = asked.get("do")
-        self._stage = str(what)
         if what == "peers":
+            self._stage = net.StageName.NAMES
             nodes = [decode(net.Node, one) for one in asked.get("nodes", ())]
             self._peers = {one.number: one for one in nodes}
             return await self._misnamed()
+        if what in ("probe", "again", "largest"):
+            self._stage = net.StageName.PAIRS
         if what == "probe":
             return await self._probe_all(decode(tuple[int, ...], asked.get("targets")))
         if what == "again":
             return await self._again(decode(tuple[net.Probe, ...], asked.get("probes")))
         if what == "flood":
+            self._stage = net.StageName.SPEED
             return await self._flood(decode(int, asked.get("target")), decode(int, asked["bytes"]))
         if what == "largest":
             return [await self._largest(decode(net.Probe, asked.get("probe")))]
         if what == "collective":
-            words = decode(collective.Place, asked.get("place"))
-            return [await self._collective(words)]
+            place = decode(collective.Place, asked.get("place"))
+            self._stage = place.backend
+            return [await self._collective(place)]
         raise WireError(f"asks for {what!r}")
 
     async def _misnamed(self) -> list[net.Misnamed]:

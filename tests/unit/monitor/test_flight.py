@@ -18,6 +18,7 @@ from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.diagnose.numerics.flight_verdict import find_first_bad, what_failed
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import CellKind, Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
@@ -64,9 +65,8 @@ def test_the_last_frames_outlive_the_process(
     assert len(flight.frames) == 4 * (4 + 4)
     assert [frame.number for frame in flight.frames] == list(range(1, 33))
     assert main([str(path), "--frames", "3"]) == 0
-    text = capsys.readouterr().out
-    assert "no NaN or Inf among the frames that are left" in text
-    assert ("killed, crashed" in text) == (end != "done")
+    assert find_first_bad(flight) is None
+    assert frame_text(flight.frames[-1]) in capsys.readouterr().out
 
 
 def test_the_first_bad_frame_of_a_killed_process(
@@ -75,13 +75,12 @@ def test_the_first_bad_frame_of_a_killed_process(
     status, path = trained[BAD]
     assert status == -signal.SIGKILL
     assert main([str(path)]) == 1
-    text = capsys.readouterr().out
-    assert "Detected inf/nan during batch_number=" in text
-    assert "abs min  abs max  metadata" in text
-    assert "\nfirst bad: " in text
-    assert "the gradient of bias of 2 (Linear) went bad" in text
-    assert "values in batch 2" in text
-    assert "it was applied: 0.weight was bad in batch 3" in text
+    flight, _ = read_flight(path)
+    found = find_first_bad(flight)
+    assert found is not None
+    assert (found.origin, found.module, found.cell) == (Origin.GRADIENT, "2", "bias")
+    assert (found.batch, found.confidence) == (2, Confidence.LIKELY)  # of the weight, in batch 3
+    assert found.sentence() in capsys.readouterr().out
 
 
 def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,15 +88,15 @@ def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str
     assert main([path, path + ".gone", "--json", "--frames", "2"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert (report["schema"], report["kind"]) == ("postmortem/1", "flight")
-    assert "of 6 float32 values in batch 2" in report["verdict"]
     assert [problem["where"] for problem in report["problems"]] == [path + ".gone"]
     (flight,) = report["flights"]
-    assert (flight["first_bad"]["origin"], flight["ended"]) == ("batch", "finished")
+    bad = flight["first_bad"]
+    assert (bad["origin"], bad["batch"]) == ("batch", 2)
+    assert flight["ended"] == "finished"
     assert [frame["number"] for frame in flight["frames"]] == [6, 7]
     (cell,) = [c for c in flight["frames"][1]["cells"] if c["kind"] == "input"]
     assert (cell["nan_count"], cell["abs_max"]) == (6, None)
     assert main(["--json", path + ".gone"]) == 3
-    assert "No such file" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCapture
     with postmortem.NumericsMonitor(model, flight="/proc/nothing/here.flight") as monitor:
         model(torch.ones(1, 2))
     assert monitor.batch == 1
-    assert "the run goes on without" in caplog.text
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a name that is too long"])
@@ -175,7 +174,7 @@ def test_what_is_no_file_is_left_alone(
     with postmortem.NumericsMonitor(torch.nn.Linear(2, 2), flight=path) as monitor:
         monitor.model(torch.ones(1, 2))
     assert monitor.batch == 1
-    assert "the run goes on without" in caplog.text
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -191,7 +190,7 @@ def test_a_file_system_that_is_full_is_no_failure(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert monitor.batch == 1
-    assert "the run goes on without" in caplog.text
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -263,11 +262,11 @@ def test_cut_torn_and_damaged_files(written: tuple[Path, list[str]], tmp_path: P
     flight, problems = read_flight(other)
     assert flight.unreadable_records == 1
     assert len(flight.frames) == len(frames) + 1
-    assert ["1 records are not whole" in problem.what for problem in problems] == [True]
+    assert [problem.where for problem in problems] == [f"{other}: the ring"]
     other.write_bytes(raw[: records_at + 128 * 2 + 60])
     flight, problems = read_flight(other)
     assert len(flight.frames) == 1
-    assert "the file is cut: 2 of 16,384 records are there" in problems[0].what
+    assert problems[0].where == f"{other}: the ring"
 
 
 def test_lying_counts_are_bounded(written: tuple[Path, list[str]], tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ def test_lying_counts_are_bounded(written: tuple[Path, list[str]], tmp_path: Pat
         struct.pack_into("<I" if offset == 20 else "<Q", lying, offset, value)
         other.write_bytes(lying)
         flight, problems = read_flight(other)
-        assert any("checksum is wrong" in problem.what for problem in problems)
+        assert f"{other}: the header" in [problem.where for problem in problems]
         assert len(flight.frames) <= 8
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,11 @@ def test_memory_of_all_gpus_by_process(tmp_path: Path) -> None:
     assert gpus.by_process() == {41: 3000}  # what is not available is not zero
 
 
-def test_a_driver_that_does_not_run(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_run(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     gpus = Gpus(built(tmp_path, 9))
-    assert "error 9" in (gpus.why_not or "")
+    golden("no_driver.txt", f"{gpus.why_not}\n")
     assert gpus.by_process() == {}
 
 
-def test_no_library() -> None:
-    assert "there is no libnothing.so.1 here" in (Gpus("libnothing.so.1").why_not or "")
+def test_no_library(golden: Callable[[str, str], None]) -> None:
+    golden("no_library.txt", f"{Gpus('libnothing.so.1').why_not}\n")

@@ -9,16 +9,16 @@ What to do
     Start it there; mend what its own report names.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
-from postmortem.facts.net import NetCheck
-from postmortem.text import some
+from typing import assert_never
 
-_NEVER = "never came"
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
+from postmortem.facts.net import Lost, NetCheck, Parting
+from postmortem.text import some
 
 
 @rule()
 def node_missing(seen: NetCheck) -> Findings:
-    never = [one.number for one in seen.lost if one.when == _NEVER]
+    never = [one.number for one in seen.lost if one.how is Parting.NEVER_CAME]
     if never:
         who = f"node {never[0]}" if len(never) == 1 else f"nodes {some(never)}"
         came = len(seen.nodes)
@@ -34,17 +34,32 @@ def node_missing(seen: NetCheck) -> Findings:
             evidence=(Evidence("node 0", f"{came} of {seen.world} nodes came"),),
         )
     for one in seen.lost:
-        if one.when == _NEVER:
+        if one.how is Parting.NEVER_CAME:
             continue
         who = f"node {one.number} ({one.host})" if one.host else f"node {one.number}"
         yield Finding(
-            title=f"{who} was lost in the middle: {one.when}",
-            cause=f"{who} took part until then, and stopped answering: {one.when}.",
+            title=f"{who} was lost in the middle: {parting(one)}",
+            cause=f"{who} took part until then, and stopped answering: {parting(one)}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
                 "read what postmortem net says there, and whether the host is still up",
                 "dmesg -T on that host: was the process killed?",
             ),
-            evidence=(Evidence(who, one.when),),
+            evidence=(Evidence(who, parting(one)),),
             about=Subject(host=one.host),
         )
+
+
+def parting(lost: Lost) -> str:
+    """Return ``no answer in stage pairs``."""
+    match lost.how:
+        case Parting.NEVER_CAME:
+            return "never came"
+        case Parting.SILENT:
+            return f"no answer in stage {lost.stage}"
+        case Parting.LEFT:
+            return f"left in stage {lost.stage}"
+        case Parting.REFUSED:
+            return f"in stage {lost.stage} it {lost.said}"
+        case _:
+            assert_never(lost.how)

@@ -2,11 +2,12 @@
 
 import statistics
 
+from postmortem.diagnose.net.node_missing import parting
 from postmortem.facts.net import Met, NetCheck, Node, Target
 from postmortem.present.net.card import stage_words
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.contract import fill
-from postmortem.report.contract.net import Net, Probes, Stage
+from postmortem.report.contract.net import Lost, Net, Probes, Stage
 from postmortem.text import counted, size, some
 
 _MOST_ROWS = 40
@@ -118,7 +119,7 @@ def _summary(seen: NetCheck) -> list[tuple[str, str]]:
             ("throughput", f"{middle}/s median, {size(min(rates))}/s least, one connection each")
         )
     if seen.lost:
-        rows.append(("lost", some([f"node {one.number} ({one.when})" for one in seen.lost], 6)))
+        rows.append(("lost", some([f"node {one.number} ({parting(one)})" for one in seen.lost], 6)))
     return rows
 
 
@@ -129,4 +130,5 @@ def body(seen: NetCheck) -> dict[str, object]:
     failed = tuple(one for one in seen.probes if one.met is not Met.OK)
     probes = fill(Probes, tried=len(seen.probes), failed=failed, second_try=again)
     stages = [fill(Stage, one, detail=stage_words(one)) for one in seen.stages]
-    return fill(Net, seen, world_size=seen.world, stages=stages, probes=probes)
+    lost = [fill(Lost, one, when=parting(one)) for one in seen.lost]
+    return fill(Net, seen, world_size=seen.world, stages=stages, probes=probes, lost=lost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts import net
-from postmortem.facts.net import Collective, Lost, Misnamed, Node, Probe, Speed, Target
+from postmortem.facts.net import Collective, Misnamed, Node, Probe, Speed, Target
 from postmortem.report.contract import Shape
 
 
@@ -16,6 +16,11 @@ class Probes(Shape):
     failed: list[Probe]
     second_try: list[Probe]
     """worked, after the first had failed"""
+
+
+class Lost(Shape, of=net.Lost, without=("how", "stage", "said")):
+    when: str
+    """`never came`, or how it left and in which stage"""
 
 
 class Net(Shape):

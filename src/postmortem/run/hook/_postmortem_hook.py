@@ -273,13 +273,10 @@ def _at_exit():
 
     The interpreter keeps what ended the program before it calls any hook.
     """
+    interactive = sys.flags.interactive or hasattr(sys, "ps1") or "IPython" in sys.modules
     value = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if value is not None and id(value) != _state["seen"] and not _is_interactive():
+    if value is not None and id(value) != _state["seen"] and not interactive:
         _raised(type(value), value, value.__traceback__, "last")
-
-
-def _is_interactive():
-    return bool(sys.flags.interactive or hasattr(sys, "ps1") or "IPython" in sys.modules)
 
 
 def _raised(kind, value, trace, where, thread=None):
@@ -325,8 +322,9 @@ def _write_raise(kind, value, trace, where, thread, now):
     env = os.environ
     text = "".join(traceback.format_exception(kind, value, trace))
     inner = _inner(value)
+    said = ("%s: %s" % (type(inner).__name__, inner)).rstrip(": ")
     document = {
-        "inner": None if inner is value else _beginning(_said(inner), 10000),
+        "inner": None if inner is value else _beginning(said, 10000),
         "time": now,
         "pid": os.getpid(),
         "rank": next((int(env[name]) for name in _RANKS if env.get(name, "").isdigit()), None),
@@ -355,30 +353,19 @@ def _inner(value):
     return value
 
 
-def _said(value):
-    return ("%s: %s" % (type(value).__name__, value)).rstrip(": ")
-
-
 def _frames(trace):
     found = []
     while trace is not None:
-        frame = trace.tb_frame
-        code = frame.f_code
-        found.append((code.co_filename, trace.tb_lineno, code.co_name, frame))
+        found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     rows = []
-    for file, line, function, frame in found[-_MOST_FRAMES:]:
+    for frame, line in found[-_MOST_FRAMES:]:
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
         library = any(part in file for part in _LIBRARY) or file.startswith("<frozen")
-        is_last = frame is found[-1][3]
-        rows.append(
-            {
-                "file": file,
-                "line": line,
-                "function": function,
-                "library": library,
-                "locals": {} if library and not is_last else local_values(frame),
-            }
-        )
+        row = {"file": file, "line": line, "function": function, "library": library}
+        is_last = frame is found[-1][0]
+        row["locals"] = {} if library and not is_last else local_values(frame)
+        rows.append(row)
     return rows
 
 
@@ -397,12 +384,8 @@ def _amend_error_file(words, value, trace, now, answer):
     told = answer.partition("\n")[2] if answer.startswith("go") else ""
     note = "postmortem: %s" % (told or "raised %s" % words)
     stack = "".join(traceback.format_exception(type(value), value, trace))
-    document = {
-        "message": {
-            "message": words,
-            "extraInfo": {"py_callstack": stack, "timestamp": str(int(now))},
-        }
-    }
+    extra = {"py_callstack": stack, "timestamp": str(int(now))}
+    document = {"message": {"message": words, "extraInfo": extra}}
     try:
         with open(path) as stream:
             document = json.load(stream)
