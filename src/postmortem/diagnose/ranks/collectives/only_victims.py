@@ -106,9 +106,9 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
             )
         case Doubt.NAMED:
             return (
-                f"undecided: a collective of {who} timed out first, and no error here is of {who}",
-                f"The others were told of it and only wrote their records. {who} waited for a "
-                "peer too: which one, and why, no line here says.",
+                f"a collective of {who} timed out first, and no error here is of that rank",
+                "The others were told of it and only wrote their records. That rank waited "
+                "for a peer too: which one, and why, no line here says.",
             )
         case Doubt.PEERS:
             verb = "reports" if count == 1 else "report"
