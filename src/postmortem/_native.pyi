@@ -224,7 +224,7 @@ class RawAsyncTask(TypedDict):
     """Its innermost frame is on the stack of that thread."""
     waits_on: str | None
     """Type of the future that wakes it."""
-    waits_for: list[int]
+    waits_for: tuple[int, ...]
     """Addresses of that future, and of what `asyncio.gather` gathers."""
     frames: list[RawPythonFrame]
     """From what it awaits to its own coroutine."""

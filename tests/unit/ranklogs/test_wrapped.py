@@ -139,3 +139,16 @@ def test_lines_are_joined_over_pieces() -> None:
     pieces = [data[at : at + 7] for at in range(0, len(data), 7)]
     told = b"".join(unwrapped(pieces, layers(whole))).decode().split("\n")
     assert told == [*WROTE, "torn {", '{"log": "a', ""]
+
+
+def test_a_line_without_an_end_is_not_waited_for() -> None:
+    head, piece = b"> step\n" * 9, b"x" * (1 << 20)
+    given = (head, *(piece for _ in range(40)), b"\n> last\n")
+    found = [*unwrapped(iter(given), layers(head))]
+    assert max(map(len, found)) < 20 << 20
+    assert b"".join(found) == b"step\n" * 9 + b"x" * (40 << 20) + b"\nlast\n"
+
+
+@pytest.mark.parametrize("head", [b"", b"\n", b"x" * (1 << 17), (b"9" * 6000 + b": a\n") * 6])
+def test_a_head_that_lies_in_nothing(head: bytes) -> None:
+    assert layers(head) == ()

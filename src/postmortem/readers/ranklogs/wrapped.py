@@ -27,13 +27,15 @@ _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime"
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
 _MOST_LAYERS = 4
+_LONGEST = 16 << 20
+"""Bytes of a line that is waited for until its end."""
 _FEWEST_NAMED = 5
 _MARK = b"\xef\xbb\xbf"
 """Of a text in UTF-8; what was in UTF-16 has it too."""
 _QUOTE = re.compile(rb"> ?")
 _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 """As docker compose names who wrote a line."""
-_NUMBERED = re.compile(rb" *(\d+)(?:[:|]|\t| {2}) ?")
+_NUMBERED = re.compile(rb" *(\d{1,12})(?:[:|]|\t| {2}) ?")
 _OF_RANKS = (b"[", b"(")
 """What names a rank begins with these, and is kept."""
 _ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
@@ -53,7 +55,7 @@ def layers(head: bytes) -> tuple[Peel, ...]:
     lines = head.split(b"\n")
     if len(lines) > 1 or len(head) >= HEAD_BYTES:
         lines.pop()  # empty, or not whole
-    lines[0] = _unmarked(lines[0])
+    lines[:1] = map(_unmarked, lines[:1])
     for _ in range(_MOST_LAYERS):
         full = [line.rstrip(b"\r") for line in lines if line.strip()]
         peel = next(filter(None, (look(full) for look in _LOOKS if full)), None)
@@ -67,13 +69,17 @@ def layers(head: bytes) -> tuple[Peel, ...]:
 def unwrapped(pieces: Iterable[bytes], peels: Sequence[Peel]) -> Iterator[bytes]:
     """Yield what was written, a line for each line of the file; others are left as they are.
 
-    An object that holds several lines is followed by them all.
+    An object that holds several lines is followed by them all. Of a line longer than any log
+    writes one, what comes first is left as it is.
     """
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         if lines:
             yield b"".join(_peeled(line, peels) + b"\n" for line in lines)
+        if len(rest) > _LONGEST:
+            yield rest
+            rest = b""
     if rest:
         yield _peeled(rest, peels) + b"\n"
 
