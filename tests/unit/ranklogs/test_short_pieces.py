@@ -55,6 +55,10 @@ def _report(folder: Path, text: str) -> Report:
         ('{"level":"ERROR","message":"no link (os error 2)"}\n', True),
         ('{"level":"INFO","message":"no link (os error 2)"}\n', False),
         ("job 71.head has exceeded its walltime limit\n", True),
+        ("AddressSanitizer:DEADLYSIGNAL\n==71==ABORTING\n", True),
+        (_STEPS + "==71==WARNING: MemorySanitizer: use-of-uninitialized-value\nExiting\n", True),
+        (_STEPS + "==71== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n", False),
+        (_STEPS + "==71== ERROR SUMMARY: 2 errors from 1 contexts (suppressed: 0 from 0)\n", True),
         (_STEPS + "no job exceeded a walltime here\n", False),
         ("reducing loss scale to 0.0\n", True),
         (
