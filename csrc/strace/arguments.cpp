@@ -115,17 +115,18 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
     const void* const open = memrchr(limit, '<', static_cast<std::size_t>(q - limit));
     if (!open) return false;
     annotation = static_cast<const char*>(open);
-    if (annotation[1] != '/' || !is_digit(annotation[-1])) return false;
+    if (annotation == begin || annotation[1] != '/' || !is_digit(annotation[-1])) return false;
     result.annotation = view(annotation + 1, q - 1);
     q = p = annotation;
   } else if (q[-1] == ')') {
     if (ends(begin, q, "ED)") || ends(begin, q, "(deleted)")) return false;  // (INJECTED)
     const char* const limit = q - begin > 240 ? q - 240 : begin;
+    --p;  // at the bracket: what q points at may lie behind the text
     while (p > limit && *p != '(') --p;
     if (*p != '(' || p - begin < 8 || p[-1] != ' ') return false;
     const char* word = p - 1;
     while (word > begin && is_word(word[-1])) --word;
-    if (!is_error_name(view(word, p - 1)) || word[-1] != ' ') return false;
+    if (word - begin < 5 || !is_error_name(view(word, p - 1)) || word[-1] != ' ') return false;
     const char* const value = word[-2] == '?' ? word - 2 : word - 3;
     if (value - begin < 3 || value[-1] != ' ' || value[-2] != '=') return false;
     if (*value == '-' ? value[1] != '1' : *value != '?') return false;
@@ -144,7 +145,7 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
     if (p - begin < 3 || p[-2] != '=' || !behind_bracket(begin, p - 2)) return false;
     const char* number = p;
     result.present = true;
-    if (*p == '?' && q - p == 1) {
+    if (q - p == 1 && *p == '?') {
       result.seconds = seconds;
       return true;
     }
