@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from postmortem.monitor.errors import NumericsError, shortened
+from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.graph_rows import record_output
 
 _NO_SCRIPT = (
@@ -77,7 +77,10 @@ class BatchHook(_Staying):
     ) -> None:
         """Begin a batch."""
         if not _is_compiling():
-            shortened(self._begin)(args, kwargs)
+            try:
+                self._begin(args, kwargs)
+            except NumericsError as found:  # as above; a wrapper would be made for each batch
+                raise found.with_traceback(None) from None
 
 
 class _Left(_Staying):

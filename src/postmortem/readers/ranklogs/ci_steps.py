@@ -11,11 +11,12 @@ from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
+OF_STEP = r"(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
+"""What ``gh run view --log`` writes first, the names of the job and of the step; and the byte order
+mark with which the runner begins each step, which PowerShell reads in its own way."""
 _STAMPED = Pattern(
-    r"^(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
-    r"(?:(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
+    rf"^{OF_STEP}(?:(?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
 )
-"""The runner begins each step with a byte order mark, which PowerShell reads in its own way."""
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
 _MOST_NAMED = 3
 

@@ -15,6 +15,7 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
+from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import stack_at_end
 from postmortem.readers.ranklogs.last_words import (
@@ -53,7 +54,7 @@ Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
-    r"^(?:[^\t]{1,200}\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"  # gh run view --log: the job, the step
+    rf"^{OF_STEP}"
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
 )
 """Before each line of a CI's log: how many have it does not matter here."""
