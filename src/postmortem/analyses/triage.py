@@ -16,6 +16,7 @@ from postmortem.readers.all_evidence import Evidence, plan, take_evidence
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
 from postmortem.readers.side_by_side import read_side_by_side
+from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report
 from postmortem.report.strings import replaced
@@ -50,7 +51,7 @@ def analyse(
     runs = runs_of(results)
     told = without_others(results, runs)
     documents = [result.document for result in told if result.document is not None]
-    judged = judge(documents)
+    judged = judge(documents, Signatures.load("process text").matches)
     files = used(found, results, told, left, judged)
     apart = frozenset((*judged.foreign, *judged.apart))
     report = triage_report(

@@ -1,6 +1,7 @@
 """From the reports of all readers to one incident."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
@@ -18,6 +19,7 @@ from postmortem.diagnose.incident.from_processes import (
     of_watch,
 )
 from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.facts.signature import Match
 from postmortem.records import record, replace
 
 _OF_KIND = {
@@ -32,6 +34,8 @@ _OF_KIND = {
     "watch": of_watch,
 }
 
+KnownIn: TypeAlias = Callable[[Iterable[str]], Sequence[tuple[Match, ...]]]
+"""The known messages of each of some texts."""
 
 _ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
@@ -49,14 +53,14 @@ class Judged:
     """Index of a report to why it tells nothing of the job's failure."""
 
 
-def judge(documents: Sequence[Document]) -> Judged:
+def judge(documents: Sequence[Document], known_in: KnownIn) -> Judged:
     """Return one incident out of reports, in their order."""
     job = job_of(documents)
     events: list[Event] = []
     origin: list[int] = []
     foreign: dict[int, str] = {}
     for index, document in enumerate(documents):
-        for event in _OF_KIND.get(document["kind"], _nothing)(document):
+        for event in _quoting(_OF_KIND.get(document["kind"], _nothing)(document), known_in):
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
@@ -74,6 +78,16 @@ def judge(documents: Sequence[Document]) -> Judged:
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
+
+
+def _quoting(events: Iterable[Event], known_in: KnownIn) -> Iterator[Event]:
+    """Yield events with the messages that they quote: an error may be about a rank's numbers."""
+    for event in events:
+        what, cause = known_in([event.what, event.cause])
+        kind = event.type
+        if kind is EventType.RAISED and any(match.id == "numbers-not-finite" for match in what):
+            kind = EventType.NON_FINITE
+        yield replace(event, type=kind, matches=(*what, *cause))
 
 
 def _without_survived(
