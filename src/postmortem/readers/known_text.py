@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from postmortem.facts.core import CoreFacts
-from postmortem.facts.crash import AbortMessage, CppException, FatalPythonError, Panic
-from postmortem.facts.importing import Raised
+from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.last_words import KnownWord, KnownWords
 from postmortem.facts.signature import Known, Signature
 from postmortem.facts.threads import Thread
@@ -23,13 +22,7 @@ _LONGEST = 64 << 10
 _MOST = 8
 _OF_FATAL_ERROR = Pattern(r'"([^"]{4,})"(\.\.\.)?')
 _INNERMOST = 16
-_TEXT: dict[type[Known], str] = {
-    AbortMessage: "text",
-    CppException: "what",
-    FatalPythonError: "message",
-    Panic: "text",
-    Raised: "message",
-}
+_TEXT_FIELDS = ("text", "message", "what")
 K = TypeVar("K", bound=Known)
 
 
@@ -37,10 +30,10 @@ def with_matches(fact: K) -> K:
     """Return what a process said, with the messages that its words hold."""
     from postmortem.readers.signatures import Signatures
 
-    text = getattr(fact, _TEXT[type(fact)])
-    if not text:
+    text = next(filter(None, map(vars(fact).get, _TEXT_FIELDS)), None)
+    if text is None:
         return fact
-    (found,) = Signatures.load("process text").matches([text])
+    (found,) = Signatures.load("process text").matches([str(text)])
     made: K = cast(Any, replace)(fact, matches=found)
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postmortem.facts import crash, memory, process
+from postmortem.facts.crash import FatalPythonError, Panic
 from postmortem.facts.process import SlimSource
 from postmortem.facts.threads import RaisedException
 from postmortem.report.contract import Shape
@@ -36,15 +37,7 @@ class Signal(Shape, of=crash.Signal, without=_OF_CALLS):
     the same signal again, `code` and `address` beside it are those of the first"""
 
 
-class CppException(Shape, of=crash.CppException, without=("base_types", "matches")):
-    pass
-
-
-class FatalPythonError(Shape, of=crash.FatalPythonError, without=("matches",)):
-    pass
-
-
-class Panic(Shape, of=crash.Panic, without=("matches",)):
+class CppException(Shape, of=crash.CppException, without=("base_types",)):
     pass
 
 

@@ -7,7 +7,7 @@ from postmortem.facts.importing import Cost
 from postmortem.report.contract import Shape
 
 
-class Raised(Shape, of=importing.Raised, without=("frames", "matches")):
+class Raised(Shape, of=importing.Raised, without=("frames",)):
     pass
 
 

@@ -21,7 +21,7 @@ class Writer(Shape, of=rank_logs.Writer, without=("source",)):
     pass
 
 
-class ExceptionText(Shape, of=rank_logs.ExceptionText, without=("matches",)):
+class ExceptionText(Shape, of=rank_logs.ExceptionText):
     pass
 
 
