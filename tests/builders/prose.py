@@ -18,11 +18,13 @@ class Prose:
         self.texts: list[str] = []
 
     def __call__(self, *texts: object) -> None:
-        """Take texts; the folder of the test is told as TMP in them."""
+        """Take texts, one that is repeated once; the folder of the test is told as TMP in them."""
         for text in map(str, texts):
             for room in self.rooms:
                 text = text.replace(str(room), "TMP")
-            self.texts.append("\n".join(line.rstrip() for line in text.strip("\n").split("\n")))
+            text = "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
+            if self.texts[-1:] != [text]:
+                self.texts.append(text)
 
     def check(self, update: bool) -> None:
         """Fail where the golden file has other texts for this test; or write these there."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.source import Problem
 from postmortem.readers.kernel_log.read import read_events, read_kernel_logs
@@ -135,49 +136,40 @@ def _one(line: str) -> KernelEvent:
 
 
 @pytest.mark.parametrize(
-    ("line", "words", "place", "pid"),
+    ("line", "place", "pid"),
     [
         (
             "python[7]: segfault at 0 ip 00007f26fc5b96b0 sp 00007fff8805a880 error 4 in"
             " m_c.so[66b0,7f26fc5b4000+11000] likely on CPU 1 (core 1, socket 0)",
-            "read from 0x0 (a null pointer), which is not mapped in m_c.so+0x66b0",
             "m_c.so+0x66b0",
             7,
         ),
         (
             "a program[7]: segfault at 7f2600000000 ip 00007f26fc5b56b0 sp 00007fff8805a880 error 7"
             " in a program[7f26fc5b4000+11000]",
-            "wrote to 0x7f2600000000, which is not writable in a program+0x16b0",
             "a program+0x16b0",
             7,
         ),
-        (
-            "python[7]: segfault at 10 ip 0000000000000010 sp 00007fff8805a880 error 14",
-            "jumped to 0x10 (a null pointer), which is not mapped",
-            None,
-            7,
-        ),
+        ("python[7]: segfault at 10 ip 0000000000000010 sp 00007fff8805a880 error 14", None, 7),
         (
             "traps: plain[1071] general protection fault ip:55be975f46d7 sp:7fffe7bf27b0 error:0"
             " in plain[46d7,55be975f3000+2000]",
-            "A process used an address that no pointer can be (it is not canonical): text or freed"
-            " memory taken for a pointer in plain+0x46d7",
             "plain+0x46d7",
             1071,
         ),
         (
             "python[7]: unhandled level 2 translation fault (11) at 0x00000010, esr 0x92000006,"
             " in libfoo.so[ffff8a2b0000+5000]",
-            "level 2 translation fault at 0x00000010 in libfoo.so",
             "libfoo.so",
             7,
         ),
     ],
 )
-def test_crashes_in_words(line: str, words: str, place: str | None, pid: int) -> None:
+def test_crashes_in_words(line: str, place: str | None, pid: int, prose: Prose) -> None:
     event = _one(line)
     assert event.kind is KernelKind.CRASH
-    assert (event.words, event.place, event.pid) == (words, place, pid)
+    assert (event.place, event.pid) == (place, pid)
+    prose(event.words)
     assert event.signal == "SIGSEGV"
 
 
@@ -209,7 +201,7 @@ def test_xids(line: str, number: int, fault: str, pid: int | None, process: str 
     assert (event.number, event.fault, event.pid, event.process) == (number, fault, pid, process)
 
 
-def test_lines_of_one_kill_are_one_event_and_carry_the_table() -> None:
+def test_lines_of_one_kill_are_one_event_and_carry_the_table(prose: Prose) -> None:
     lines = [
         "[   10.000001] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents name",
         "[   10.000002] [  23056]     0 23056   204727    56491   774144        0   0 python",
@@ -224,7 +216,7 @@ def test_lines_of_one_kill_are_one_event_and_carry_the_table() -> None:
     first, again = read_events("\n".join(lines).encode(), "dmesg")
     assert first.beside == {23056, 23057}
     assert first.line == 5
-    assert first.words == ("the kernel killed python holding 2.0 GiB: over its memory limit")
+    prose(first.words)
     assert again.uptime == pytest.approx(9010.000005)
 
 

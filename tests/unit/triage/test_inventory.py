@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind
 from postmortem.readers import below, inventory
@@ -47,27 +48,26 @@ def test_kinds_are_told_by_content(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_no_file_is_not_opened_and_links_lead_nowhere(tmp_path: Path) -> None:
+def test_what_is_no_file_is_not_opened_and_links_lead_nowhere(tmp_path: Path, prose: Prose) -> None:
     os.mkfifo(tmp_path / "rank0.log")
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "zero").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
         found = take_inventory([str(tmp_path)])
-    assert {Path(i.path).name: i.why for i in found.items if i.why} == {
-        "rank0.log": "is a pipe (FIFO), not a regular file",
-        "zero": "is a character device, not a regular file",
-        "s": "is a socket, not a regular file",
-    }
+    refused = {Path(item.path).name: item.why for item in found.items if item.why}
+    assert set(refused) == {"rank0.log", "zero", "s"}
+    prose(*(f"{name}: {why}" for name, why in sorted(refused.items())))
 
 
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="no such file or folder"):
+def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, prose: Prose) -> None:
+    with pytest.raises(EvidenceError) as refused:
         take_inventory([str(tmp_path / "gone")])
+    prose(refused.value)
 
 
 def test_no_more_is_opened_than_the_limit_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     """Ten times the files cost no more, nor does the same folder twice, and it is said once."""
     opened = []
@@ -87,9 +87,7 @@ def test_no_more_is_opened_than_the_limit_says(
         found = take_inventory([str(folder)])
         counts.append(len(opened))
         assert len(found.items) == 30
-        assert [problem.what for problem in found.problems] == [
-            f"holds too many files: 30 were looked at, up to {folder / '030.bin'}"
-        ]
+        prose(*[problem.what for problem in found.problems])
     assert counts == [30, 30]
 
 
@@ -139,7 +137,7 @@ def test_names_in_an_archive_cannot_leave_the_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "evil.log").exists()
 
 
-def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path) -> None:
+def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path, prose: Prose) -> None:
     whole = tmp_path / "whole.tar.gz"
     _tar(whole, (tarfile.TarInfo("a.log"), b"a" * 100), (tarfile.TarInfo("b"), os.urandom(99999)))
     cut = tmp_path / "cut.tar.gz"
@@ -147,23 +145,23 @@ def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path) -> Non
     (tmp_path / "out").mkdir()
     problems = unpack(str(cut), tmp_path / "out", Room(tmp_path))
     assert (tmp_path / "out" / "a.log").read_bytes() == b"a" * 100
-    assert [p.what.split(":")[0] for p in problems] == ["cannot be unpacked whole"]
+    prose(*[p.what.split(":")[0] for p in problems])
 
 
-def test_a_bomb_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_stops_at_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
+) -> None:
     monkeypatch.setattr("postmortem.readers.archives.MOST_BYTES", 1 << 20)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in "abc":
             archive.writestr(name, bytes(1 << 20))
     (tmp_path / "out").mkdir()
     problems = unpack(str(tmp_path / "bomb.zip"), tmp_path / "out", Room(tmp_path))
-    assert [p.what for p in problems] == [
-        "is larger than what may be unpacked here; what came first is used"
-    ]
+    prose(*[p.what for p in problems])
     assert sum(p.stat().st_size for p in (tmp_path / "out").iterdir()) <= 1 << 20
 
 
-def test_archives_share_what_may_be_unpacked(tmp_path: Path) -> None:
+def test_archives_share_what_may_be_unpacked(tmp_path: Path, prose: Prose) -> None:
     room = Room(tmp_path)
     room.files = 3
     for name in "ab":
@@ -171,7 +169,7 @@ def test_archives_share_what_may_be_unpacked(tmp_path: Path) -> None:
         (tmp_path / f"{name}-out").mkdir()
     assert unpack(str(tmp_path / "a"), tmp_path / "a-out", room) == []
     problems = unpack(str(tmp_path / "b"), tmp_path / "b-out", room)
-    assert [p.what for p in problems] == ["holds more than 20,000 files"]
+    prose(*[p.what for p in problems])
     assert [p.name for p in (tmp_path / "b-out").iterdir()] == ["0.log"]
 
 
@@ -214,7 +212,7 @@ def test_holes_of_an_archive_are_made_not_written(tmp_path: Path) -> None:
 
 
 def test_what_comes_out_is_bounded_by_what_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     monkeypatch.setattr("postmortem.readers.archives.LEAST_BYTES", 0)
     with tarfile.open(tmp_path / "bomb", "w:xz") as tar:
@@ -225,11 +223,11 @@ def test_what_comes_out_is_bounded_by_what_is_held(
     room = Room(tmp_path)
     before = room.bytes
     problems = unpack(str(tmp_path / "bomb"), tmp_path / "out", room)
-    assert [p.what.split(";")[0] for p in problems] == ["is larger than what may be unpacked here"]
+    prose(*[p.what.split(";")[0] for p in problems])
     assert before - room.bytes == BYTES_EACH * (tmp_path / "bomb").stat().st_size
 
 
-def test_a_list_of_holes_that_is_cut_is_damage(tmp_path: Path) -> None:
+def test_a_list_of_holes_that_is_cut_is_damage(tmp_path: Path, prose: Prose) -> None:
     info = tarfile.TarInfo("rank0.log")
     head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
     head[156:157], head[482] = b"S", 1  # a file with holes; more of the list follows
@@ -237,19 +235,17 @@ def test_a_list_of_holes_that_is_cut_is_damage(tmp_path: Path) -> None:
     head[148:156] = b"%06o\0 " % sum(head)
     (tmp_path / "a.tar").write_bytes(head)
     problems = unpack(str(tmp_path / "a.tar"), tmp_path / "out", Room(tmp_path))
-    assert [p.what.split(":")[0] for p in problems] == ["cannot be unpacked"]
+    prose(*[p.what.split(":")[0] for p in problems])
 
 
-def test_headers_of_gigabytes_are_not_read(tmp_path: Path) -> None:
+def test_headers_of_gigabytes_are_not_read(tmp_path: Path, prose: Prose) -> None:
     name = tarfile.TarInfo("././@LongLink")
     name.type, name.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
     log = tarfile.TarInfo("rank0.log")
     whole = log.tobuf(tarfile.GNU_FORMAT) + name.tobuf(tarfile.GNU_FORMAT)
     (tmp_path / "a.tar").write_bytes(whole)
     problems = unpack(str(tmp_path / "a.tar"), tmp_path / "out", Room(tmp_path))
-    assert [p.what for p in problems] == [
-        "cannot be unpacked whole: a header of 1,073,741,824 bytes"
-    ]
+    prose(*[p.what for p in problems])
 
 
 def test_folders_in_folders_are_read_to_a_depth(tmp_path: Path) -> None:
