@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
@@ -81,8 +82,10 @@ def test_no_failure_is_said_of_calm_pieces_alone(tmp_path: Path, text: str, fail
 @pytest.mark.parametrize(
     "line", ["Job 'train-71' succeeded", "[INFO] - >>> Pipeline Complete. Shutting down."]
 )
-def test_a_job_that_is_said_to_have_succeeded_is_done(tmp_path: Path, line: str) -> None:
-    assert "says that it is done" in _report(tmp_path, _STEPS + line + "\n").verdict
+def test_a_job_that_is_said_to_have_succeeded_is_done(
+    tmp_path: Path, line: str, prose: Prose
+) -> None:
+    prose(_report(tmp_path, _STEPS + line + "\n").verdict)
 
 
 def test_of_a_message_the_line_where_it_begins_is_told(tmp_path: Path) -> None:
