@@ -111,6 +111,8 @@ def test_version(option: str) -> None:
         ([], "usage: postmortem"),
         (["rulse"], "there is no command 'rulse'; did you mean rules?"),
         (["zzz"], "there is no command 'zzz'; see postmortem --help"),
+        (["/no/such/folder"], "/no/such/folder: no such file or folder"),
+        (["--nonsense"], "postmortem: error: unknown option '--nonsense'"),
         (["rules", "--nonsense"], "postmortem rules: error: unknown option '--nonsense'"),
         (["rules", "no_such_rule"], "there is no rule 'no_such_rule'"),
     ],

@@ -110,7 +110,7 @@ def test_nothing_to_read_is_one_clear_line(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"postmortem: {tmp_path}: holds no evidence: ")
     assert "among 1 file\n" in done.stderr
     alone = triage(tmp_path / "photo.bin")
-    assert alone.stderr.startswith(f"postmortem: {tmp_path / 'photo.bin'}: is no log, core or ")
+    assert alone.stderr.startswith(f"postmortem: {tmp_path / 'photo.bin'}: is not a log, core or ")
 
 
 def test_a_broken_core_costs_only_itself(tmp_path: Path) -> None:
