@@ -158,7 +158,10 @@ class FactBuilder:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
-            if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
+            goes_on = failure.kind == "ignored" and not failure.frames  # a word, not a traceback
+            if not goes_on and (
+                failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None
+            ):
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
