@@ -57,6 +57,8 @@ _VERY_LAST = 3
 _FAILED_STEP = "ci-error"
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
+_GOES_ON = "ubsan"
+"""What a program survives as a rule: where nothing follows, it may be the end all the same."""
 
 
 @record
@@ -158,7 +160,8 @@ class FactBuilder:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
-            if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
+            aftermath = failure.kind == "terminate" and failure.said.match(_AFTERMATH) is not None
+            if not aftermath and failure.match(_GOES_ON) is None:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
