@@ -18,7 +18,7 @@ from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.exits import exits_of
+from postmortem.readers.ranklogs.exits import exits_of, without_ranks_of_agents
 from postmortem.readers.ranklogs.filter import (
     is_agent,
     once,
@@ -104,6 +104,7 @@ class FactBuilder:
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
+        self._labels = without_ranks_of_agents(self._labels, self._launchers)
         exits = [
             (self._labels[position], end)
             for position, launchers in self._launchers.items()
