@@ -89,6 +89,8 @@ def _join(ends: dict[object, LogExit], end: LogExit) -> None:
     old = ends.get(key)
     if old is None or (end.blamed and not old.blamed and end.rank is not None):
         ends[key] = end if old is None else replace(end, blamed=True)
+    elif old.time is None:
+        ends[key] = replace(old, time=end.time)
 
 
 def _aborting(labels: Sequence[Label], launchers: Mapping[int, Launchers]) -> dict[str, int]:
