@@ -18,7 +18,7 @@ from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.exits import exits_of
+from postmortem.readers.ranklogs.exits import exits_of, without_ranks_of_agents
 from postmortem.readers.ranklogs.filter import (
     is_agent,
     once,
@@ -102,6 +102,7 @@ class FactBuilder:
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
+        self._labels = without_ranks_of_agents(self._labels, self._launchers)
         exits = [
             (self._labels[position], end)
             for position, launchers in self._launchers.items()
@@ -159,9 +160,8 @@ class FactBuilder:
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
             goes_on = failure.kind == "ignored" and not failure.frames  # a word, not a traceback
-            if not goes_on and (
-                failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None
-            ):
+            aftermath = failure.kind == "terminate" and failure.said.match(_AFTERMATH) is not None
+            if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
