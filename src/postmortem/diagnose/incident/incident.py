@@ -18,6 +18,7 @@ from postmortem.diagnose.incident.from_processes import (
     of_watch,
 )
 from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.facts.process_role import AGENT
 from postmortem.records import record, replace
 
 _OF_KIND = {
@@ -65,6 +66,8 @@ def judge(documents: Sequence[Document]) -> Judged:
             events.append(event)
             origin.append(index)
     events, origin, apart = _without_survived(*_one_by_one(events, origin), documents)
+    events, origin, outlived = _without_outlived(events, origin, documents)
+    apart |= outlived
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked, documents))
@@ -96,6 +99,29 @@ def _without_survived(
     ]
     apart = {origin[i]: "who wrote its error ended with 0" for i, gone in enumerate(known) if gone}
     kept = [i for i, gone in enumerate(known) if not gone]
+    return [events[i] for i in kept], [origin[i] for i in kept], apart
+
+
+def _without_outlived(
+    events: list[Event], origin: list[int], documents: Sequence[Document]
+) -> tuple[list[Event], list[int], dict[int, str]]:
+    """Return the events without the ends of workers that their program lost, and went on.
+
+    Whose workers they were, only a log says that has an error which its program survived.
+    """
+    logs = [d for d in documents if d["kind"] == "logs"]
+    calm = bool(logs) and all(d.get("outcome") != "failed" for d in logs)
+    if not calm or not any(row.get("survived") for d in logs for row in d.get("tracebacks", ())):
+        return events, origin, {}
+    cores = (e for e in events if e.source == "core" and e.belongs is None)
+    pids = {e.pid for e in cores if e.role not in (None, AGENT)} - {None}
+    gone = [e.pid in pids and e.type in _ENDED_BY_KERNEL for e in events]
+    apart = {
+        origin[i]: "its program lost it, and went on"
+        for i, event in enumerate(events)
+        if gone[i] and event.source == "core"
+    }
+    kept = [i for i in range(len(events)) if not gone[i]]
     return [events[i] for i in kept], [origin[i] for i in kept], apart
 
 
