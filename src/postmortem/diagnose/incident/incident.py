@@ -1,6 +1,7 @@
 """From the reports of all readers to one incident."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
@@ -34,6 +35,7 @@ _OF_KIND = {
 }
 
 
+_NONE: Mapping[int, str] = MappingProxyType({})
 _ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
 
@@ -50,19 +52,33 @@ class Judged:
     """Index of a report to why it tells nothing of the job's failure."""
 
 
-def judge(documents: Sequence[Document]) -> Judged:
-    """Return one incident out of reports, in their order."""
+def judge(
+    documents: Sequence[Document],
+    outdated: Mapping[int, str] = _NONE,
+    of_the_end: Collection[int] = (),
+) -> Judged:
+    """Return one incident out of reports, in their order.
+
+    Of those that are `outdated` it is known, by the clock, that they are of before its end; those
+    `of_the_end` were written as the logs stopped.
+    """
     job = job_of(documents)
     events: list[Event] = []
     origin: list[int] = []
-    foreign: dict[int, str] = {}
+    foreign: dict[int, str] = dict(outdated)
+    logs = [one for one in documents if one["kind"] == "logs"]
+    only_stop = not any(one.get("outcome") != "unknown" or one.get("done") for one in logs)
     for index, document in enumerate(documents):
+        if index in outdated:
+            continue
         for event in _OF_KIND.get(document["kind"], _nothing)(document):
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
             if event.belongs is False:
                 continue
+            if index in of_the_end and only_stop and event.type in _ENDED_BY_KERNEL:
+                event = replace(event, belongs=True)
             events.append(event)
             origin.append(index)
     events, origin, apart = _without_survived(*_one_by_one(events, origin), documents)
