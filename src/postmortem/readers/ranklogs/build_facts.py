@@ -12,7 +12,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
-from postmortem.readers.ranklogs.answers import went_on_behind
+from postmortem.readers.ranklogs.answers import began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -147,6 +147,7 @@ class FactBuilder:
             last_lines=tuple(self._last_lines(failures, remarks)),
             without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
+            earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
             jobs=tuple(job for one in self._read for job in one.jobs),
         )
         begins: dict[str, int] = {}
@@ -330,7 +331,9 @@ class FactBuilder:
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
-            if len(found) < _VERY_LAST or not ends:
+            alone = not (position in self._launchers and self._launchers[position].exits)
+            anew = alone and began_anew(label.raw["tail"], failure)
+            if (len(found) < _VERY_LAST or not ends) and not anew:
                 return None, not shared
         return LastLine(text, label.file.path, number, since), not shared
 
