@@ -7,13 +7,13 @@ import pytest
 
 from builders.commands import run_here as run
 from builders.hosts import GPU, tree
+from builders.incident import judge
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.analyses.health import report_on
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
-from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.machine.health import changes, health_checks, meanings
 from postmortem.facts.health import Health, Reading
 from postmortem.readers.health import read_health
