@@ -114,8 +114,6 @@ class Case:
     forbid: tuple[str, ...]
     roles: dict[str, str]
     confidences: dict[str, str]
-    verdict_has: tuple[str, ...]
-    verdict_lacks: tuple[str, ...]
     explanation_lacks: tuple[str, ...]
     how: str
     title: str
@@ -139,8 +137,6 @@ def load_case(path: Path, raw: dict[str, Any]) -> Case:
         forbid=tuple(raw.get("forbid", ())),
         roles=dict(raw.get("roles", {})),
         confidences=dict(raw.get("confidences", {})),
-        verdict_has=tuple(raw.get("verdict_has", ())),
-        verdict_lacks=tuple(raw.get("verdict_lacks", ())),
         explanation_lacks=tuple(raw.get("explanation_lacks", ())),
         how=raw["how"],
         title=raw["title"],

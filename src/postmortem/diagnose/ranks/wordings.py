@@ -44,8 +44,14 @@ def part_of(failure: LogFailure) -> ErrorRole:
 
 
 def _of_a_server(failure: LogFailure) -> bool:
-    """Return whether an HTTP client raised it: the other side is no process of the job."""
-    return any(part in frame.file for frame in failure.frames for part in _CLIENTS)
+    """Return whether an HTTP client raised it: the other side is no process of the job.
+
+    Its frames show it, or its exceptions: what wraps those has neither frames of it nor its name.
+    """
+    raised = (said.exception for said in (failure.said, *failure.causes))
+    return any(name.startswith(_OF_CLIENTS) for name in raised) or any(
+        part in frame.file for frame in failure.frames for part in _CLIENTS
+    )
 
 
 def _of_another_port(failure: LogFailure) -> bool:
@@ -60,6 +66,15 @@ def _of_another_port(failure: LogFailure) -> bool:
 
 
 _CLIENTS = ("urllib/", "urllib3/", "http/client", "requests/", "httpx/", "aiohttp/")
+_OF_CLIENTS = (
+    "urllib.error.",
+    "urllib3.",
+    "http.client.",
+    "requests.",
+    "httpx.",
+    "httpcore.",
+    "aiohttp.",
+)
 _STORES = ("torch/distributed/", "torch\\distributed\\", "jax/_src/distributed", "deepspeed/comm")
 """Where the store of a job is made."""
 
