@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
 from postmortem.records import record, replace
 
@@ -17,9 +18,7 @@ ABOUT_PEERS = (
     ErrorRole.SENT_TOO_MUCH,
 )
 _KILLS = ("SIGTERM", "SIGKILL")
-_SILENT_SIGNALS = frozenset(
-    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
-)
+_SILENT_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"} | set(_KILLS)
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
