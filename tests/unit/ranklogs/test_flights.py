@@ -47,7 +47,7 @@ def test_the_module_is_named(tmp_path: Path) -> None:
     report = analyse([str(tmp_path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == ["numbers_first_bad"]
     found = first_failure(tmp_path)
-    assert found["label"] == "the only process"
+    assert found["label"] == "the process"
     assert found["file"].endswith("rank0.flight")
 
 
