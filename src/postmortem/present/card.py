@@ -40,7 +40,7 @@ def card_of(report: Report) -> Card:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
         rows, stands = _told_once(troubles if best is None else _seen(best), headline)
     why = "" if best is None else _why(best, headline, rows)
-    if best is not None and not shown.rows and not best.title.startswith(why):
+    if best is not None and not shown.rows and why and why != best.title:
         rows, why = _told_in(rows, why)
     return Card(
         headline=f"{headline} ({stands})" if stands else headline,
