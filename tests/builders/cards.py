@@ -107,6 +107,8 @@ def _twice(card: Card) -> Iterator[str]:
         if card.rows and name == "why" and card.places == ():
             continue  # of what happened apart from the rest, a chain says what the answer says
         for other, within in parts[:number] + parts[number + 1 :]:
+            if name == other == "row":
+                continue  # two processes may stand alike
             if len(text) >= _LEAST and _plain(text) in _plain(within):
                 yield f"{name} stands in {other}: {text}"
             elif (name, other) == ("row", "headline") and _all_in(text, within):
