@@ -66,11 +66,6 @@ def meanings() -> dict[str, Meaning]:
     }
 
 
-def is_said(check: Check) -> bool:
-    """Return whether what was found is a sentence by itself."""
-    return any(one.said for one in meanings().values() if one.words == check.name)
-
-
 def changes(before: Health, after: Health) -> tuple[Change, ...]:
     """Return what grew beyond its limit; after another boot, all that was counted since then.
 
@@ -143,10 +138,11 @@ def _check(meaning: Meaning, rows: list[Reading], more: list[Change]) -> Check:
     return Check(
         meaning.words,
         status,
-        meaning.said.format(most) if meaning.said and words else some(words, 8) if words else calm,
+        some(words, 8) if words else calm,
         meaning.why,
         meaning.fix if status != "ok" else None,
         command=commands[0],
+        said=meaning.said.format(most) if meaning.said and status != "ok" else None,
     )
 
 

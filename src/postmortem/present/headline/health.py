@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from postmortem.diagnose.machine.check import Check
-from postmortem.diagnose.machine.health import is_said
 from postmortem.facts.health import Health
 from postmortem.text import counted, more
 
@@ -23,5 +22,4 @@ def headline(now: Health, found: Sequence[Check], before: Health | None) -> str:
         return f"no fault among {looked}{unread}"
     worst = bad[0]
     others = more(len(bad) - 1, "; {} more")
-    said = worst.found if is_said(worst) else f"{worst.name}: {worst.found}"
-    return f"{said}{others}{since}"
+    return f"{worst.said or f'{worst.name}: {worst.found}'}{others}{since}"
