@@ -84,7 +84,8 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    cause = f"{who}{host} did not end by a Python error{phrases.at_frame(party.failure)}."
+    it = "it" if len(blame.first) == 1 else "they"
+    cause = f"{it} did not end by a Python error{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
