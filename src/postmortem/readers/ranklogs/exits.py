@@ -32,9 +32,7 @@ def exits_of(
     return tuple(ends.values())
 
 
-def without_ranks_of_agents(
-    labels: list[Label], launchers: Mapping[int, Launchers]
-) -> list[Label]:
+def without_ranks_of_agents(labels: list[Label], launchers: Mapping[int, Launchers]) -> list[Label]:
     """Return the labels, without the rank that a file's name seems to tell where an agent wrote it.
 
     It is of a node then, or of nothing: an agent of several ranks speaks of them by local ranks.
