@@ -9,11 +9,13 @@ from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Match, Signature
 from postmortem.facts.threads import is_ours, is_own, of_c_library
-from postmortem.knowledge.messages import about, briefs
+from postmortem.knowledge.messages import Wording, about, briefs
 from postmortem.report.model import Confidence, Evidence
 from postmortem.text import some
 
 _MOST_LABELS = 3
+_NO_SPACE, _SEMAPHORE = "enospc-log", Wording("semlock-enospc")
+"""A semaphore lives in /dev/shm, and on no disk."""
 
 
 def ranks_words(parties: Sequence[Suspect]) -> str:
@@ -86,7 +88,8 @@ def known_match(failure: LogFailure | None) -> Match | None:
     for role in ("root", "contributing"):
         for match in told:
             if table[match.id].role == role:
-                return match
+                made = match.id == _NO_SPACE and _SEMAPHORE.search(failure.text) is not None
+                return Match(_SEMAPHORE.pattern, {}) if made else match
     return None
 
 
@@ -95,7 +98,7 @@ def at_frame(failure: LogFailure | None) -> str:
     frame = own_frame(failure) or _native_frame(failure)
     if frame is None:
         return ""
-    name = frame.file.rsplit("/", 1)[-1]
+    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
     function = clip(frame.function, 40) if frame.function else ""
     within = f" in {function}" if function not in ("", "<module>") else ""
     return f" ({clip(name, 40)}:{frame.line}{within})"

@@ -32,9 +32,7 @@ def exits_of(
     return tuple(ends.values())
 
 
-def without_ranks_of_agents(
-    labels: list[Label], launchers: Mapping[int, Launchers]
-) -> list[Label]:
+def without_ranks_of_agents(labels: list[Label], launchers: Mapping[int, Launchers]) -> list[Label]:
     """Return the labels, without the rank that a file's name seems to tell where a launcher wrote.
 
     It is of a node then, or of nothing: that launcher speaks of several ranks.

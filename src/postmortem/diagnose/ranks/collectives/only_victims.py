@@ -15,7 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.ranks.phrases import cite, known_cause, ranks_words
+from postmortem.diagnose.ranks.phrases import at_frame, cite, known_cause, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _STEPS = (
@@ -29,6 +29,10 @@ _UNSEEN = (
 _OF_NAMED = (
     "give the log of that rank: what did it wait for, and since when?",
     "give the flight records that all ranks wrote then: they tell whom it waited for",
+)
+_OF_CUT = (
+    "give the log as far as it goes: the last line of that traceback says what failed",
+    "where the log itself ends so, its process was ended at once: dmesg -T, sacct -j JOB",
 )
 _WITHOUT_RANKS = (
     "give the whole log: the cause may stand above what was copied",
@@ -64,6 +68,9 @@ def only_victims(blame: Attribution) -> Findings:
         steps = (*(known.next_steps if known is not None else ()), *_WITHOUT_RANKS)
     if blame.cause.doubt is Doubt.UNSEEN:
         steps = _UNSEEN
+    if blame.cause.doubt is Doubt.CUT:
+        steps = _OF_CUT
+        title = clip(f"{title}{at_frame(blame.candidates[0].failure)}", 100)
     if blame.cause.doubt is Doubt.NAMED:
         steps = _OF_NAMED
     silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)

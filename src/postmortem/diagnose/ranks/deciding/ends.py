@@ -148,9 +148,17 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
         return None
+    if any(quotes(s.exit, f) for s in found if s.exit for f in case.logs.failures):
+        return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
     return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
+
+
+def quotes(end: LogExit, cut: LogFailure) -> bool:
+    """Return whether a launcher quotes the traceback of a process, which the log cuts off."""
+    behind = end.file == cut.file and 0 < cut.begin_line - end.line <= _RIGHT_ABOVE
+    return behind and not cut.said.exception and not cut.causes
 
 
 def left_silently(standing: RankState) -> bool:
