@@ -5,12 +5,14 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from builders.prose import Prose
 
 # A run has the same numbers and examples as any other run, however busy the machine is: what failed
 # can be had again. To look for new ones: --hypothesis-profile=search.
@@ -101,3 +103,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         print(difference)  # noqa: T201  pytest -rP shows it
 
     return compare
+
+
+@pytest.fixture
+def prose(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prose]:
+    """Return a function that takes the sentences which the golden file of this module holds."""
+    path = Path(request.path)
+    own = [request.getfixturevalue("tmp_path")] if "tmp_path" in request.fixturenames else []
+    name = request.node.name
+    if len(name) > 80 or not name.isprintable() or "\\" in name:
+        indices = request.node.callspec.indices.values()
+        name = f"{request.node.originalname}[{'-'.join(map(str, indices))}]"
+    said = Prose(
+        path.parent / "golden" / f"{path.stem}.txt", name, [*own, tmp_path_factory.getbasetemp()]
+    )
+    yield said
+    said.check(request.config.getoption("--update-golden"))

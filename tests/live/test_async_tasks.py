@@ -84,7 +84,7 @@ def test_in_a_live_process(process: subprocess.Popen[str]) -> None:
     found = report("hang", process.pid, "--engine", "native")
     (one,) = found["processes"]
     check(one["async_tasks"], process.pid)
-    assert "event loop with 6 tasks" in one["threads"][0]["does"]
+    assert " 6 tasks" in one["threads"][0]["does"]
 
 
 def test_in_a_core_and_in_a_slim_one(process: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -128,4 +128,4 @@ def test_a_task_that_computes(tmp_path: Path) -> None:
         "spinner": True,
     }
     assert tasks["Task-1"]["waits_for"] == ["spinner"]
-    assert "event loop with" not in one["threads"][0]["does"]
+    assert " tasks" not in one["threads"][0]["does"]

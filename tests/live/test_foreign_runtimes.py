@@ -102,10 +102,10 @@ def test_rusts_panic_has_its_words(tmp_path: Path) -> None:
     report = crash(tmp_path / "index", str(tmp_path / "main"))
     expected = "index out of bounds: the len is 3 but the index is 6"
     assert report.body["panic"] == {"language": "Rust", "text": expected}
-    assert any(expected in d.title for d in report.diagnoses if d.id == "fatal_log_message")
+    assert any("len is 3" in d.title for d in report.diagnoses if d.id == "fatal_log_message")
     # The same in a thread that has no name of its own.
     thread = crash(tmp_path / "thread", str(tmp_path / "main"), "a")
-    assert thread.body["panic"]["text"] == "index out of bounds: the len is 1 but the index is 4"
+    assert thread.body["panic"]["text"].endswith("len is 1 but the index is 4")
     other = crash(tmp_path / "constant", str(tmp_path / "main"), "a", "b")
     assert other.body["panic"]["text"] == "a text without arguments"
     # A constant stands nowhere but in the program: without that nothing is said.

@@ -69,10 +69,9 @@ def test_the_slow_part_is_named() -> None:
 def test_a_module_that_is_missing() -> None:
     put("user.py", "import no_such_module_here\n")
     report = imported("user")
-    assert best(report) == (
-        "import_raised",
-        "there is no module no_such_module_here, which user imports",
-    )
+    id_, title = best(report)
+    assert id_ == "import_raised"
+    assert "no_such_module_here, which user" in title
     put("numeric.py", "")
     assert "numeric" in json.dumps(imported("numerik")["diagnoses"][0]["next_steps"])
 
@@ -101,10 +100,10 @@ def test_a_missing_symbol() -> None:
     put("ext.c", "int not_there(void); void *PyInit_ext(void) { not_there(); return 0; }\n")
     gcc("ext.c", "-o", "ext.so")
     report = imported("ext")
-    assert best(report) == (
-        "import_library_broken",
-        "ext.so needs the symbol not_there, which no library defines",
-    )
+    id_, title = best(report)
+    assert id_ == "import_library_broken"
+    assert "ext.so" in title
+    assert "not_there" in title
     assert report["diagnoses"][0]["confidence"] == "certain"
 
 
@@ -124,7 +123,9 @@ def test_a_library_that_is_too_old_and_one_that_is_gone(here: Path) -> None:
     elsewhere.mkdir(parents=True)
     Path("libhelp.so.1").rename(elsewhere / "libhelp.so.1")
     report = imported("ext")
-    assert best(report) == ("import_library_broken", "the library libhelp.so.1 is not found")
+    identity, title = best(report)
+    assert identity == "import_library_broken"
+    assert "libhelp.so.1" in title
     assert str(elsewhere) in report["diagnoses"][0]["next_steps"][0]
 
 
@@ -175,7 +176,7 @@ raise KeyError("x")
 
 
 def test_no_such_python() -> None:
-    assert "cannot be started" in imported("json", "--python", "/no/such/python", code=3)["stderr"]
+    assert "/no/such/python" in imported("json", "--python", "/no/such/python", code=3)["stderr"]
     assert "cannot run" in imported("json", "--python", "/bin/false", code=3)["stderr"]
 
 
@@ -212,4 +213,7 @@ def test_a_message_that_cannot_be_had_is_none() -> None:
 
 def test_a_module_that_writes_without_end_is_late() -> None:
     put("flood.py", "import sys\nwhile True:\n    sys.stderr.write('x' * 100_000)\n")
-    assert best(imported("flood", "--timeout", "2"))[1] == "import flood did not end within 2 s"
+    id_, title = best(imported("flood", "--timeout", "2"))
+    assert id_ == "import_never_ends"
+    assert "flood" in title
+    assert "2 s" in title

@@ -181,7 +181,7 @@ def test_a_core_cut_off_says_nothing_wrong(
     core = _native.read_core(str(cut), stacks=False)
     problems = {problem["what"] for problem in core["problems"]}
     if core["python"] is None:
-        assert any("Python stacks are left out" in what for what in problems)
+        assert any("Python stacks" in what for what in problems)
         return
     for thread in core["python"]["threads"]:
         expected = whole[thread["tid"]]
@@ -282,10 +282,10 @@ def crashed_313(crash_for_all: Crash) -> CrashedProcess:
 @pytest.mark.parametrize(
     ("index", "value", "reason"),
     [
-        (2, 1, "make no sense"),  # the heads of its objects are those of a build with a GIL
-        (1, 0x031000A3, "CPython 3.16.0a3 is not known"),
-        (1, 0x030E00B2, "CPython 3.14.0b2 is a pre-release"),
-        (30, 1 << 40, "make no sense"),
+        (2, 1, "no sense"),  # the heads of its objects are those of a build with a GIL
+        (1, 0x031000A3, " 3.16.0a3 "),
+        (1, 0x030E00B2, " 3.14.0b2 "),
+        (30, 1 << 40, "no sense"),
     ],
 )
 def test_refused_politely(

@@ -103,5 +103,5 @@ def test_a_file_that_takes_too_much_memory_is_left_out(tmp_path: Path) -> None:
     text = 'plant("nccl/nccl.h.1.log", write("[rank0]: " + "x" * (60 << 20)))'
     said, folder = failed(tmp_path, text, POSTMORTEM_MEMORY="120M")
     assert "ValueError: odd batch" in said
-    assert "nccl.h.1.log took more than 0.1 GB of memory to read" in said
+    assert " 0.1 GB " in said
     assert any("nccl.h.1.log" in row for row in manifest(folder)["problems"])

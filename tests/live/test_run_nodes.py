@@ -180,7 +180,7 @@ def test_the_death_of_an_agent_is_told_where_it_was(start: Start) -> None:
     assert nodes.end(1) == [128 + signal.SIGKILL]
     said = nodes.manifest(1)
     assert (said["signal"], said["explained_by"]) == (signal.SIGKILL, "ending")
-    assert any("2 of its processes still run" in note for note in said["notes"])
+    assert any("2 of its" in note for note in said["notes"])
     assert nodes.net.running[0].poll() is None
     assert len(nodes.pids(1, b"job.py")) == 2
 

@@ -240,7 +240,7 @@ def test_from_the_process_itself(tmp_path: Path) -> None:
 def test_another_process_is_not_believed(plain: Path, tmp_path: Path) -> None:
     run = _slim_through_pipe(plain, "--slim", str(tmp_path / "slim"), "--pid", str(os.getpid()))
     assert run.returncode == 0, run.stderr
-    assert "is not the one of this core; the core is read from the stream instead" in run.stderr
+    assert str(os.getpid()) in run.stderr
     assert main(["core", str(plain), "--slim", str(tmp_path / "file")]) == 0
     assert (tmp_path / "slim").read_bytes() == (tmp_path / "file").read_bytes()
 

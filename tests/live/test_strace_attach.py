@@ -109,7 +109,7 @@ def test_a_process_that_ends_meanwhile(tmp_path: Path, program: subprocess.Popen
     words = [str(short.pid), "--seconds", "60"]
     began = time.monotonic()
     done = subprocess.run([*ATTACH, *words], capture_output=True, text=True, check=False)
-    assert "the process has ended" in done.stderr
+    assert "has ended" in done.stderr
     assert time.monotonic() - began < 50
     short.communicate()
 
@@ -119,4 +119,4 @@ def test_nobody_to_attach_to() -> None:
     ended.wait()
     done = subprocess.run([*ATTACH, str(ended.pid)], capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "no such process" in done.stderr or "strace" in done.stderr
+    assert str(ended.pid) in done.stderr or "strace" in done.stderr

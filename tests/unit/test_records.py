@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.records import record, replace
 
 
@@ -39,13 +40,14 @@ def test_it_is_made_as_a_dataclass_is() -> None:
     assert Point.__match_args__ == ("x", "y")  # type: ignore[attr-defined]
 
 
-def test_a_wrong_call_names_the_field() -> None:
+def test_a_wrong_call_names_the_field(prose: Prose) -> None:
     with pytest.raises(TypeError, match=r"Point\(\) misses field 'x'"):
         Point()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="no field 'z'"):
         Point(1, z=2)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="two values for field 'x'"):
-        Point(1, x=2)  # type: ignore[misc]
+    with pytest.raises(TypeError) as refused:
+        Point(1, x=2)
+    prose(refused.value)  # type: ignore[misc]
     with pytest.raises(TypeError, match="takes 2 fields but 3 were given"):
         Point(1, 2, 3)  # type: ignore[call-arg]
 
@@ -60,14 +62,17 @@ def test_equality_and_hash_go_by_value_and_class() -> None:
         replace(Point(1), z=7)  # type: ignore[call-arg]
 
 
-def test_it_cannot_be_changed() -> None:
+def test_it_cannot_be_changed(prose: Prose) -> None:
     point = Point(1)
-    with pytest.raises(AttributeError, match="of a record"):
-        point.x = 2  # type: ignore[misc]
-    with pytest.raises(AttributeError, match="of a record"):
+    with pytest.raises(AttributeError) as refused:
+        point.x = 2
+    prose(refused.value)  # type: ignore[misc]
+    with pytest.raises(AttributeError) as refused:
         del point.x
-    with pytest.raises(AttributeError, match="of a record"):
-        point.z = 2  # type: ignore[attr-defined]
+    prose(refused.value)
+    with pytest.raises(AttributeError) as refused:
+        point.z = 2
+    prose(refused.value)  # type: ignore[attr-defined]
     assert point == Point(1)
 
 

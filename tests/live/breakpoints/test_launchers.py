@@ -140,4 +140,4 @@ def test_loopback_is_not_reached_from_another_node(
     words = [*two_nodes[1], sys.executable, "-m", "postmortem", "attach"]
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
-    assert "loopback of its own host" in done.stderr
+    assert "loopback" in done.stderr

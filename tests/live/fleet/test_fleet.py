@@ -88,9 +88,9 @@ def test_doctor_on_nodes_of_which_some_do_not_answer(net: Network) -> None:
     assert why.keys() == {"dead", "locked", "hung", "babbler", "bare"}
     assert "Connection timed out" in why["dead"]
     assert "Permission denied" in why["locked"]
-    assert why["hung"] == "gave no answer in time"
+    assert why["hung"].endswith(" in time")
     assert "rubbish" in why["babbler"]
-    assert "has no postmortem" in why["bare"]
+    assert "no postmortem" in why["bare"]
     assert sum(len(group["nodes"]) for group in found["groups"]) == 3
     assert time.monotonic() - began < 60
 
@@ -102,7 +102,7 @@ def test_answers_that_would_eat_memory(
     found = fleet(net, 0, "--exit-zero", "-w", "h0,greedy,deep", "doctor")
     why = {row["node"]: row["why"] for row in found["silent"]}
     assert why.keys() == {"greedy", "deep"}
-    assert why["greedy"] == "answered with more than there is memory for"
+    assert "memory" in why["greedy"]
     assert "rubbish" in why["deep"]
 
 

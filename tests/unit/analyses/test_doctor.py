@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.analyses.doctor import report_on
 from postmortem.diagnose.machine.check import Check
 from postmortem.diagnose.machine.checks import checks
@@ -88,7 +89,7 @@ def test_every_finding_says_why_and_how_to_mend_it() -> None:
     assert report.failed
     body = report.body["checks"]
     assert isinstance(body, list)
-    assert set(body[0]) == {"name", "status", "found", "why", "fix", "command"}
+    assert set(body[0]) == {"name", "said", "status", "found", "why", "fix", "command"}
 
 
 def test_verdict_says_what_it_means_for_a_crash(golden: Callable[[str, str], None]) -> None:
@@ -163,22 +164,22 @@ def test_shared_memory_of_docker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("distribution", "like", "root", "command"),
+    ("distribution", "like", "root"),
     [
-        ("debian", (), False, "sudo apt-get install gdb"),
-        ("debian", (), True, "apt-get install gdb"),
-        ("rocky", ("rhel", "centos", "fedora"), False, "sudo dnf install gdb"),
-        ("alpine", (), True, "apk add gdb"),
-        ("opensuse-leap", ("suse",), False, "sudo zypper install gdb"),
-        ("nixos", (), False, "install the package gdb"),
+        ("debian", (), False),
+        ("debian", (), True),
+        ("rocky", ("rhel", "centos", "fedora"), False),
+        ("alpine", (), True),
+        ("opensuse-leap", ("suse",), False),
+        ("nixos", (), False),
     ],
 )
 def test_install_command_of_the_distribution(
-    distribution: str, like: tuple[str, ...], root: bool, command: str
+    distribution: str, like: tuple[str, ...], root: bool, prose: Prose
 ) -> None:
     gdb = Tool("gdb", problem="no gdb found")
     row = check("gdb", gdb=gdb, distribution=distribution, distribution_like=like, root=root)
-    assert (row.fix or "").startswith(command + ";")
+    prose(row.fix or "")
 
 
 def test_conda_is_told_first() -> None:
@@ -222,23 +223,17 @@ def test_processor_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "version"),
+    "text",
     [
-        (
-            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32\n",
-            "535.129.03",
-        ),
-        (
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n",
-            "580.65.06",
-        ),
-        ("something else", "of unknown version"),
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32\n",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n",
+        "something else",
     ],
 )
-def test_nvidia_driver(tmp_path: Path, text: str, version: str) -> None:
+def test_nvidia_driver(tmp_path: Path, text: str, prose: Prose) -> None:
     path = tmp_path / "version"
     path.write_text(text)
-    assert nvidia_driver(path) == version
+    prose(nvidia_driver(path))
     assert nvidia_driver(path.with_name("none")) is None
 
 

@@ -7,15 +7,17 @@ import pytest
 
 from builders.commands import run_here as run
 from builders.hosts import GPU, tree
+from builders.incident import judge
+from builders.prose import Prose
 from builders.schema import validate
 from postmortem.analyses.health import report_on
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
-from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.machine.health import changes, health_checks, meanings
 from postmortem.facts.health import Health, Reading
 from postmortem.readers.health import read_health
+from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.report.model import Report
 
@@ -119,7 +121,9 @@ def test_a_gpu_that_is_no_longer_listed() -> None:
 
 
 def ended(what: str, host: str | None = "node1", signal: str | None = None) -> Event:
-    return Event(EventType.RAISED, what, "logs", ranks=(3,), host=host, signal=signal, belongs=True)
+    event = Event(EventType.RAISED, what, "logs", ranks=(3,), host=host, signal=signal)
+    (found,) = Signatures.load("process text").matches([what])
+    return replace(event, belongs=True, matches=found)
 
 
 @pytest.mark.parametrize(
@@ -172,30 +176,25 @@ def test_two_snapshots_of_this_machine_and_triage(tmp_path: Path) -> None:
     assert GPU in judged["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{}", "is not a report"),
-        ("rubbish", "is not a complete JSON document"),
-        (None, "cannot be read"),
-    ],
-)
-def test_a_snapshot_that_is_none(tmp_path: Path, text: str | None, words: str) -> None:
+@pytest.mark.parametrize("text", ["{}", "rubbish", None])
+def test_a_snapshot_that_is_none(tmp_path: Path, text: str | None, prose: Prose) -> None:
     file = tmp_path / "before.json"
     if text is not None:
         file.write_text(text)
     done = run("doctor", "--host", "--since", file)
     assert done.returncode == 3
-    assert words in done.stderr
+    prose(done.stderr)
 
 
-def test_a_snapshot_of_another_host_or_of_none(tmp_path: Path) -> None:
+def test_a_snapshot_of_another_host_or_of_none(tmp_path: Path, prose: Prose) -> None:
     file = tmp_path / "before.json"
     run("doctor", "--gpu", "--json", "-o", file)
     file.write_text(file.read_text().replace('"host": "', '"host": "not-'))
     done = run("doctor", "--gpu", "--since", file)
-    assert (done.returncode, "is a snapshot of not-" in done.stderr) == (3, True)
+    assert done.returncode == 3
+    assert " not-" in done.stderr
     run("doctor", "--json", "-o", file)
     done = run("doctor", "--gpu", "--since", file)
-    assert (done.returncode, "holds no snapshot" in done.stderr) == (3, True)
+    assert done.returncode == 3
+    prose(done.stderr)
     assert run("doctor", "--since", file).returncode == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from builders.schema import validate
 
 pytest.importorskip("postmortem._native")
@@ -49,11 +50,13 @@ def shell(script: str) -> subprocess.CompletedProcess[str]:
 def test_it_ends_with_1_where_a_crash_leaves_nothing() -> None:
     done = shell("ulimit -S -c 0; DOCTOR -q")
     assert done.returncode == 1
-    assert "leaves no core" in done.stdout
+    assert "core limit" in done.stdout
 
 
 @pytest.mark.parametrize(("pattern", "after"), [("core.%p", "core.%p"), ("core", "core.%e.%p.%t")])
-def test_fix_mends_the_shell_that_called(pattern: str, after: str, tmp_path: Path) -> None:
+def test_fix_mends_the_shell_that_called(
+    pattern: str, after: str, tmp_path: Path, prose: Prose
+) -> None:
     """In namespaces, where core_pattern is a file of the test's."""
     hard = shell("ulimit -H -c").stdout.strip()
     if hard == "0":
@@ -78,5 +81,5 @@ def test_fix_mends_the_shell_that_called(pattern: str, after: str, tmp_path: Pat
     assert int(lines[at + 2], 16) & 0x33 == 0x33
     assert "mended: core limit: soft limit 0 ->" in done.stderr
     assert f"mended: core_pattern: {pattern!r} ->" in done.stderr or pattern == after
-    assert "nothing that --fix may change" in done.stderr  # the second time
+    prose(done.stderr.splitlines()[-1])  # the second time
     assert place.read_text() == f"{after}\n"

@@ -11,6 +11,7 @@ import pytest
 
 import postmortem
 from builders.checkpoints import floats, safetensors
+from builders.prose import Prose
 from postmortem.cli import pager
 from postmortem.cli.commands import COMMANDS
 
@@ -57,20 +58,13 @@ def test_bash_completes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("core", "--thred", "3"), "unknown option '--thred'; did you mean --thread?"),
-        (("scan",), "missing: FILE"),
-        (("hang",), "give either PIDs or --job NAME"),
-        (("strace",), "name a log"),
-        (("watch",), "give PIDs"),
-    ],
+    "words", [("core", "--thred", "3"), ("scan",), ("hang",), ("strace",), ("watch",)]
 )
-def test_a_usage_error_is_one_line(words: tuple[str, ...], told: str) -> None:
+def test_a_usage_error_is_one_line(words: tuple[str, ...], prose: Prose) -> None:
     done = call(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert told in done.stderr
+    prose(done.stderr)
     assert f"see postmortem {words[0]} --help" in done.stderr
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import postmortem
+from builders.prose import Prose
 
 TESTS = Path(__file__).parents[2]
 SAMPLE = [sys.executable, str(TESTS / "programs" / "sample_command.py")]
@@ -106,34 +107,28 @@ def test_version(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    "words",
     [
-        ([], "usage: postmortem"),
-        (["rulse"], "there is no command 'rulse'; did you mean rules?"),
-        (["zzz"], "there is no command 'zzz'; see postmortem --help"),
-        (["rules", "--nonsense"], "postmortem rules: error: unknown option '--nonsense'"),
-        (["rules", "no_such_rule"], "there is no rule 'no_such_rule'"),
+        [],
+        ["rulse"],
+        ["zzz"],
+        ["/no/such/folder"],
+        ["--nonsense"],
+        ["rules", "--nonsense"],
+        ["rules", "no_such_rule"],
     ],
 )
-def test_usage_errors(words: list[str], told: str) -> None:
+def test_usage_errors(words: list[str], prose: Prose) -> None:
     done = call(POSTMORTEM, *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    prose(done.stderr.splitlines()[0])
 
 
-@pytest.mark.parametrize(
-    ("what", "told"),
-    [
-        ("evidence", "postmortem: core.1\\x1b[2J:+0x10: is empty\nhint: look at ulimit -c\n"),
-        ("debugger", "postmortem: gdb gave no answer in 10 s\nhint: try --engine native\n"),
-        ("file", "postmortem: /nonexistent/core: No such file or directory\n"),
-        ("bug", "postmortem: unexpected ValueError: unforeseen\nhint: this is a bug"),
-    ],
-)
-def test_what_cannot_be_analysed(what: str, told: str) -> None:
+@pytest.mark.parametrize("what", ["evidence", "debugger", "file", "bug"])
+def test_what_cannot_be_analysed(what: str, prose: Prose) -> None:
     done = call(SAMPLE, "sample", what)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.removeprefix("ready\n").startswith(told)
+    prose(done.stderr.removeprefix("ready\n"))
     assert "Traceback" not in done.stderr
     assert "Traceback" in call(SAMPLE, "sample", what, env=environment(POSTMORTEM_DEBUG="1")).stderr
 
@@ -245,7 +240,7 @@ def test_the_c_locale() -> None:
     assert "<- the message" in done.stdout
 
 
-def test_closed_standard_output() -> None:
+def test_closed_standard_output(prose: Prose) -> None:
     for words, code in (("sample report", 3), ("--help", 0)):
         command = f"'{sys.executable}' '{SAMPLE[1]}' {words} >&-"
         done = subprocess.run(
@@ -259,7 +254,7 @@ def test_closed_standard_output() -> None:
         assert done.returncode == code
         assert "Traceback" not in done.stderr
         if code == 3:
-            assert "postmortem: standard output: it is closed" in done.stderr
+            prose(done.stderr)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -300,12 +295,12 @@ def test_output_replaces_a_file_whole_and_keeps_its_mode_and_link(tmp_path: Path
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
 
 
-def test_output_never_replaces_the_evidence(tmp_path: Path) -> None:
+def test_output_never_replaces_the_evidence(tmp_path: Path, prose: Prose) -> None:
     core = tmp_path / "core-python-3097667-6.zst"
     core.write_bytes(b"evidence")
     done = call(SAMPLE, "sample", "report", "-o", core.name, cwd=tmp_path)
     assert done.returncode == 3
-    assert "is the evidence itself" in done.stderr
+    prose(done.stderr)
     assert core.read_bytes() == b"evidence"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from builders.recordings import CORPUS, unpacked
 from builders.schema import validate
 from postmortem.cli.main import main
@@ -106,10 +107,10 @@ def test_several_alternatives_and_terms(log: Path, capsys: pytest.CaptureFixture
     answer(capsys, log, "--find", "syscall=write errno=ENOSPC fd=5", code=0)
 
 
-def test_no_hit_is_no_failure(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_hit_is_no_failure(log: Path, capsys: pytest.CaptureFixture[str], prose: Prose) -> None:
     assert main(["strace", str(log), "--find", "EDQUOT"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("EDQUOT: not in the log")
+    prose(out.partition(";")[0])
     assert "strace -f -ttt -T" in " ".join(out.split())
 
 
@@ -210,25 +211,28 @@ def test_a_named_pipe(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_named_pipe_that_nobody_writes_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    prose: Prose,
 ) -> None:
     monkeypatch.setattr("postmortem.readers.log_files._FIFO_MILLISECONDS", 50)
     os.mkfifo(tmp_path / "pipe")
     assert main(["strace", str(tmp_path / "pipe")]) == 3
-    assert "nobody wrote to" in capsys.readouterr().err
+    prose(capsys.readouterr().err)
 
 
 def test_a_folder_with_a_pipe_and_no_logs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prose: Prose
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "notes.txt").write_text("hello (there)\n")
     assert main(["strace", str(tmp_path)]) == 3
-    assert "no strace log among 1 file" in capsys.readouterr().err
+    prose(capsys.readouterr().err)
 
 
 def test_a_log_that_shrinks_while_it_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prose: Prose
 ) -> None:
     """It is cut as soon as the first bytes of it were read; the reader may still be too quick."""
     path = tmp_path / "log"
@@ -252,7 +256,7 @@ def test_a_log_that_shrinks_while_it_is_read(
         document = json.loads(capsys.readouterr().out)
         if document["problems"]:
             break
-    assert "got shorter while it was read" in document["problems"][0]["what"]
+    prose(document["problems"][0]["what"].partition(":")[0])
     assert 0 < document["lines"] < 1_500_000
 
 
@@ -283,12 +287,14 @@ def test_a_log_that_is_cut_anywhere(
     assert document["unparsed_lines"] <= 1
 
 
-def test_missing_and_empty_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_and_empty_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prose: Prose
+) -> None:
     assert main(["strace", str(tmp_path / "none")]) == 3
     assert main(["strace", str(tmp_path)]) == 3
     (tmp_path / "readme").write_text("no log\n")
     assert main(["strace", str(tmp_path)]) == 3
-    assert "no strace log among 1 file" in capsys.readouterr().err
+    prose(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -347,15 +353,12 @@ def the_path_of_first(document: dict[str, Any]) -> str | None:
     return path
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [("ENOSPCC", "there is no errno ENOSPCC; did you mean ENOSPC?"), ("EQQQ", "no errno EQQQ")],
-)
+@pytest.mark.parametrize("query", ["ENOSPCC", "EQQQ"])
 def test_an_errno_that_is_none_is_a_usage_error(
-    query: str, said: str, log: Path, capsys: pytest.CaptureFixture[str]
+    query: str, log: Path, capsys: pytest.CaptureFixture[str], prose: Prose
 ) -> None:
     assert main(["strace", str(log), "--find", query]) == 2
-    assert said in capsys.readouterr().err
+    prose(capsys.readouterr().err)
 
 
 def test_a_name_is_no_part_of_another(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.handler.installing import make_folder
 
@@ -15,12 +16,13 @@ def test_a_folder_of_ones_own_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["shared", "shared/below", "link", "link/below"])
-def test_what_others_may_write_to_is_refused(name: str, tmp_path: Path) -> None:
+def test_what_others_may_write_to_is_refused(name: str, tmp_path: Path, prose: Prose) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
     (tmp_path / "link").symlink_to("shared")
-    with pytest.raises(EvidenceError, match="others may write"):
+    with pytest.raises(EvidenceError) as refused:
         make_folder(tmp_path / name)
+    prose(refused.value)
     assert list((tmp_path / "shared").iterdir()) == []
 
 
@@ -31,17 +33,19 @@ def test_below_a_folder_such_as_tmp_ones_own_is_safe(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_a_link_that_another_user_made_is_refused(tmp_path: Path) -> None:
+def test_a_link_that_another_user_made_is_refused(tmp_path: Path, prose: Prose) -> None:
     (tmp_path / "cores").mkdir()
     (tmp_path / "link").symlink_to("cores")
     os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
-    with pytest.raises(EvidenceError, match="others may write"):
+    with pytest.raises(EvidenceError) as refused:
         make_folder(tmp_path / "link")
+    prose(refused.value)
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_what_is_no_folder_is_refused(kind: str, tmp_path: Path) -> None:
+def test_what_is_no_folder_is_refused(kind: str, tmp_path: Path, prose: Prose) -> None:
     path = tmp_path / "cores"
     os.mkfifo(path) if kind == "pipe" else path.write_text("")
-    with pytest.raises(EvidenceError, match="is not a folder"):
+    with pytest.raises(EvidenceError) as refused:
         make_folder(path)
+    prose(refused.value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.monitor.errors import NumericsError
 
 torch = pytest.importorskip("torch")
@@ -71,11 +72,12 @@ def test_hf_trainer_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "Detected inf/nan during batch_number=5" in capsys.readouterr().out
 
 
-def test_hf_trainer_writes_no_bad_checkpoint(tmp_path: Path) -> None:
+def test_hf_trainer_writes_no_bad_checkpoint(tmp_path: Path, prose: Prose) -> None:
     callback = hf_callback(on_bad="report")
     trainer = hf_trainer(Net(bad_call=5), tmp_path, callback)
-    with pytest.raises(NumericsError, match=r"no checkpoint is written: layer\.weight holds 4 NaN"):
+    with pytest.raises(NumericsError) as refused:
         trainer.train()
+    prose(refused.value)
     assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
@@ -130,7 +132,7 @@ def test_lightnings_sanity_check_counts_no_batches(tmp_path: Path) -> None:
     assert (error.first_bad.module, error.first_bad.batch) == ("net.layer", 2)
 
 
-def test_lightning_writes_no_bad_checkpoint(tmp_path: Path) -> None:
+def test_lightning_writes_no_bad_checkpoint(tmp_path: Path, prose: Prose) -> None:
     _, error = lightning_run(tmp_path, 2, on_bad="report")
-    assert "no checkpoint is written: net.layer.weight holds 4 NaN" in str(error)
+    prose(str(error))
     assert len(list(tmp_path.glob("*.ckpt"))) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.monitor.errors import NumericsError
 
@@ -99,12 +100,12 @@ def test_keyword_inputs_only() -> None:
     assert "     nan      nan input[scale]" in text
 
 
-def test_bad_numbers_of_a_batch_are_the_batch_s() -> None:
+def test_bad_numbers_of_a_batch_are_the_batch_s(prose: Prose) -> None:
     x = torch.ones(2, 4)
     x[1, 2] = NAN
     found, _ = watch(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), x)
     assert (found.origin, found.cell, found.first_index) == (Origin.BATCH, "input[0]", 6)
-    assert "came into the model (Sequential) bad from outside" in found.sentence()
+    prose(found.sentence())
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0, 0.0])
@@ -145,15 +146,16 @@ def test_kinds_of_values_that_are_no_fault(make: Any) -> None:
     assert text == ""
 
 
-def test_what_has_no_values_says_so_and_sparse_values_are_read() -> None:
+def test_what_has_no_values_says_so_and_sparse_values_are_read(prose: Prose) -> None:
     model = Call(lambda *_: torch.ones(1))
     with NumericsMonitor(model) as monitor:
         model(torch.empty(0), torch.empty(2, device="meta"), torch.eye(3).to_sparse(), None, {})
     text = monitor.frames[0]
     assert "            empty input[0]" in text
-    assert "no values: a meta tensor input[1]" in text
     assert "1.00e+00 1.00e+00 input[2] (values)" in text
-    assert "             None input[3]\n     not a tensor input[4]" in text
+    prose(
+        *(line for line in text.splitlines() if line.endswith(("input[1]", "input[3]", "input[4]")))
+    )
     bad = torch.sparse_coo_tensor([[0, 1]], [1.0, NAN], (3,))
     found, _ = watch(Call(lambda x: bad), torch.ones(1))
     assert (found.cell, found.nan_count) == ("output", 1)
@@ -178,14 +180,14 @@ def test_inference_mode_vmap_and_threads_of_autograd() -> None:
     assert monitor.first_bad is not None
 
 
-def test_fp8_saturation_is_counted() -> None:
+def test_fp8_saturation_is_counted(prose: Prose) -> None:
     def to_fp8(x: Any) -> Any:
         return x.to(torch.float8_e4m3fn)
 
     model = Chain(Call(to_fp8), Call(lambda x: x.float() * NAN))
     found, _ = watch(model, torch.tensor([448.0, 448.0, 1.0, -448.0]))
     assert found.module == "parts.1"
-    assert "parts.1 input[0] is saturated: 75.0% of its values are 448" in found.hints
+    prose(*found.hints)
 
 
 def test_growth_towards_the_edge_is_told() -> None:
@@ -244,14 +246,14 @@ def test_a_weight_that_is_written_through_data_is_seen() -> None:
     assert (found.origin, found.cell, found.batch) == (Origin.WEIGHT, "weight", 1)
 
 
-def test_tied_weights_have_all_their_names() -> None:
+def test_tied_weights_have_all_their_names(prose: Prose) -> None:
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
     model[1].weight = model[0].weight
     with torch.no_grad():
         model[0].weight[0, 0] = INF
     found, text = watch(model, torch.ones(1, 4))
     assert found.names == ("1.weight",)
-    assert "also known as 1.weight" in text
+    prose(*text.strip().splitlines()[-3:])
 
 
 def test_subnormals_are_seen_where_floats_are_flushed() -> None:
@@ -355,12 +357,13 @@ class Unread(io.StringIO):
         raise BrokenPipeError(32, "Broken pipe")
 
 
-def test_a_report_that_cannot_be_written_does_not_hide_the_culprit() -> None:
+def test_a_report_that_cannot_be_written_does_not_hide_the_culprit(prose: Prose) -> None:
     with (
-        pytest.raises(NumericsError, match="came into the model"),
+        pytest.raises(NumericsError) as refused,
         NumericsMonitor(nn.Sequential(nn.Linear(2, 2)), out=Unread()) as monitor,
     ):
         monitor.model(torch.full((1, 2), NAN))
+    prose(refused.value)
 
 
 def test_numbers_that_stay_bad_are_not_told_in_every_batch() -> None:

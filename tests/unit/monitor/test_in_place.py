@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.diagnose.numerics.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
@@ -25,7 +26,9 @@ class Divides(nn.Module):
         return x.div_(x.sum() * 0)
 
 
-def test_a_module_that_spoils_its_input_in_place_is_not_excused(tmp_path: Path) -> None:
+def test_a_module_that_spoils_its_input_in_place_is_not_excused(
+    tmp_path: Path, prose: Prose
+) -> None:
     model = nn.Sequential(nn.Linear(4, 4), Divides(), nn.Linear(4, 4))
     with (
         pytest.raises(postmortem.NumericsError) as raised,
@@ -35,9 +38,7 @@ def test_a_module_that_spoils_its_input_in_place_is_not_excused(tmp_path: Path) 
     found = raised.value.first_bad
     assert found is not None
     assert (found.origin, found.module, found.confidence) == (Origin.BETWEEN, "1", "possible")
-    assert "input[0] of 1 (Divides) was made bad in place, by it or right before it" in str(
-        raised.value
-    )
+    prose(str(raised.value))
     again = find_first_bad(read_flight(tmp_path / "a.flight")[0])
     assert again is not None
     assert (again.sentence(), again.confidence) == (found.sentence(), "possible")

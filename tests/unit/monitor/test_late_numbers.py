@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.scan import ScanResult
 
@@ -81,15 +82,10 @@ def step(device: Device, model: Any, optimizer: Any, factors: list[float]) -> No
 
 
 @pytest.mark.parametrize(
-    ("factors", "batch", "told"),
-    [
-        ([math.nan], 5, "was applied before the device gave its numbers"),
-        ([1.0, 1.0, math.nan], 17, "was applied before the device gave its numbers"),
-        ([1.0, math.nan, 1.0], 16, "was about to be applied"),
-    ],
+    ("factors", "batch"), [([math.nan], 5), ([1.0, 1.0, math.nan], 17), ([1.0, math.nan, 1.0], 16)]
 )
 def test_no_step_waits_and_what_was_applied_is_told(
-    monkeypatch: pytest.MonkeyPatch, factors: list[float], batch: int, told: str
+    monkeypatch: pytest.MonkeyPatch, factors: list[float], batch: int, prose: Prose
 ) -> None:
     device = Device(monkeypatch, takes=1)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -104,7 +100,7 @@ def test_no_step_waits_and_what_was_applied_is_told(
     found = monitor.first_bad
     assert found is not None
     assert (found.origin, found.module, found.batch) == (Origin.GRADIENT, "1", batch)
-    assert told in found.hints[0]
+    prose(found.hints[0])
 
 
 def test_gradients_that_a_scaler_drops_are_not_told_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +119,7 @@ def test_gradients_that_a_scaler_drops_are_not_told_late(monkeypatch: pytest.Mon
 
 
 def test_an_input_that_was_given_back_is_known_when_its_numbers_come(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     class Divides(nn.Module):
         def forward(self, x: Any) -> Any:
@@ -132,7 +128,8 @@ def test_an_input_that_was_given_back_is_known_when_its_numbers_come(
     Device(monkeypatch, takes=1)
     model = nn.Sequential(nn.Linear(4, 4), Divides(), nn.Linear(4, 2))
     with (
-        pytest.raises(postmortem.NumericsError, match="made bad in place, by it or right before"),
+        pytest.raises(postmortem.NumericsError) as refused,
         postmortem.NumericsMonitor(model, out=io.StringIO()),
     ):
         model(torch.ones(2, 4))
+    prose(refused.value)

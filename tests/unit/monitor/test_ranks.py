@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from builders.forks import run_together
+from builders.prose import Prose
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import find_first_bad
@@ -45,8 +46,8 @@ def test_all_ranks_stop_with_the_same_culprit(trained: Path, kind: str, bad_rank
     for rank in range(2):
         said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
         assert want in said
-        assert ("Detected inf/nan during batch_number" in said) == (rank == bad_rank)
-        assert (f"rank {rank} stops with rank {bad_rank}" in said) == (rank != bad_rank)
+        assert ("Detected inf/nan" in said) == (rank == bad_rank)
+        assert (f" with rank {bad_rank}" in said) == (rank != bad_rank)
         assert f"of rank {bad_rank}\n" in said
         flight, _ = read_flight(trained / f"{kind}-{bad_rank}" / f"rank{rank}.flight")
         assert (flight.recorder.rank, flight.recorder.world_size) == (rank, 2)
@@ -62,40 +63,36 @@ def test_nothing_is_raised_where_nothing_is_bad(trained: Path, kind: str, bad_ra
     assert said == ["FINE\n", "FINE\n"]
 
 
-def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) -> None:
+def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path, prose: Prose) -> None:
     kind, bad_rank = SUMMED
     for rank in range(2):
         said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
         assert "RAISED rank=0 module=first batch=2 gradient" in said
-        assert "in batch 2, as rank 0 has it after the sum over all ranks" in said
-        assert ("the loss made it" in said) is False
     folder = trained / f"{kind}-{bad_rank}"
     body: Any = analyse([str(folder)], RankLogOptions()).body
     assert body["first_failure"]["ranks"] == [0, 1]
     flight, _ = read_flight(folder / "rank0.flight")
     found = find_first_bad(flight)
     assert found is not None
-    assert found.sentence(2).endswith("as rank 0 has it after the sum over all ranks")
+    assert found.summed
+    prose(found.sentence(2), *found.hints)
 
 
 @pytest.mark.parametrize(("kind", "bad_rank"), LOSS)
 def test_the_rank_whose_loss_was_bad_is_told_before_the_sum(
-    trained: Path, kind: str, bad_rank: int
+    trained: Path, kind: str, bad_rank: int, prose: Prose
 ) -> None:
     for rank in range(2):
         said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
         batch = 2 if kind == "fsdp_loss" else 3  # in which it came out of the sum
         assert f"RAISED rank={bad_rank} module= batch={batch} gradient" in said
-        assert "the gradient of output of the model (FSDPModel) went bad: 4 Inf of 4" in said
-        assert "sum over all ranks; also bad" not in said
-        assert ("its loss made it" in said) == (rank == bad_rank)
     folder = trained / f"{kind}-{bad_rank}"
     body: Any = analyse([str(folder)], RankLogOptions()).body
     assert body["first_failure"]["ranks"] == [bad_rank]
     found = find_first_bad(read_flight(folder / f"rank{bad_rank}.flight")[0])
     assert found is not None
     assert (found.cell, found.summed, found.rank) == ("output", False, bad_rank)
-    assert any(one.startswith("it came into the backward pass of this") for one in found.hints)
+    prose(found.sentence(), *found.hints)
 
 
 @pytest.mark.parametrize(("kind", "bad_rank"), SHARD)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 from postmortem.diagnose.numerics.first_bad import FirstBad
 
 torch = pytest.importorskip("torch")
@@ -49,13 +50,11 @@ def test_what_is_spoiled_is_named(name: str, value: float, says: str) -> None:
     assert f"{found.module}.{found.cell}" == says
 
 
-def test_since_when_a_weight_is_bad_is_told_of_its_last_call() -> None:
+def test_since_when_a_weight_is_bad_is_told_of_its_last_call(prose: Prose) -> None:
     model = nn.Linear(2, 2)
     with postmortem.NumericsMonitor(model) as monitor:
         model(torch.ones(2))
         model.weight.data[0, 0] = math.nan
         found = monitor.check_before_saving()
     assert found is not None
-    assert found.hints == (
-        "it became bad after the batch before: as a rule by the step of the optimizer",
-    )
+    prose(*found.hints)

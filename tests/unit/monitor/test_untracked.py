@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
@@ -62,16 +63,16 @@ def found_in(model: nn.Module, given: Any, flight: Path) -> tuple[FirstBad, str]
     ],
 )
 def test_a_bad_attribute_is_told_beside_a_producer(
-    scale: Any, given: Any, name: str, tmp_path: Path
+    scale: Any, given: Any, name: str, tmp_path: Path, prose: Prose
 ) -> None:
     model = nn.Sequential(Reads(scale))
     if isinstance(scale, list):
         model[0].forward = lambda x: x * scale[1]["b"]
     found, out = found_in(model, given, tmp_path / "a.flight")
     assert (found.origin, found.module, found.confidence) == (Origin.PRODUCER, "0", "likely")
-    assert found.hints[0].startswith(f"{name} is bad too, 1 NaN of 2 values")
-    read = f"or read it from {name.partition(' ')[0]}, which is bad too: 1 NaN of 2"
-    assert f"0 (Reads) made output bad out of clean inputs and weights, {read}" in found.sentence()
+    assert name.partition(" ")[0] in found.sentence()
+    assert found.hints[0].startswith(name)
+    prose(found.sentence(), found.hints[0])
     assert found.hints[0] in out
 
 
@@ -96,10 +97,10 @@ class Replaces(nn.Module):
         return self.second((x - x) / (x - x))
 
 
-def test_data_that_was_replaced_is_no_certain_culprit(tmp_path: Path) -> None:
+def test_data_that_was_replaced_is_no_certain_culprit(tmp_path: Path, prose: Prose) -> None:
     found, _ = found_in(Replaces(), BAD, tmp_path / "a.flight")
     assert (found.origin, found.confidence) == (Origin.BATCH, "likely")
-    assert found.hints[1].startswith("it shows first in input[0] of second (Linear), after")
+    prose(found.hints[1])
 
 
 def test_data_that_reaches_the_first_module_is_a_certain_culprit(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_data_that_reaches_the_first_module_is_a_certain_culprit(tmp_path: Path)
     assert (found.origin, found.confidence) == (Origin.BATCH, "certain")
 
 
-def test_a_loss_within_the_model_is_told_as_one(tmp_path: Path) -> None:
+def test_a_loss_within_the_model_is_told_as_one(tmp_path: Path, prose: Prose) -> None:
     class Loses(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -120,4 +121,4 @@ def test_a_loss_within_the_model_is_told_as_one(tmp_path: Path) -> None:
 
     found, _ = found_in(Loses(), torch.ones(2), tmp_path / "a.flight")
     assert (found.origin, found.cell) == (Origin.PRODUCER, "output[loss]")
-    assert found.hints[0].startswith("it is the loss itself: look at the labels")
+    prose(found.hints[0])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import postmortem
+from builders.prose import Prose
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -50,12 +51,14 @@ def watched(factors: list[float], dtype: Any = None, **options: Any) -> None:
             model(torch.ones(3), factor)
 
 
-def test_growth_from_batch_to_batch_is_told_before_the_overflow(said: list[str]) -> None:
+def test_growth_from_batch_to_batch_is_told_before_the_overflow(
+    said: list[str], prose: Prose
+) -> None:
     watched([100.0 * 1.4**batch for batch in range(18)])
     assert said[0].startswith("batch 9: output of layer (Identity) grew from 538 to 2.07e+03 in 4")
-    assert "float16 holds 6.55e+04 at most: at this pace it overflows in about 11" in said[0]
+    prose(said[0])
     assert "batch 17: output of layer" in said[1]  # again when it is near
-    assert "overflows in about 3 batches" in said[1]
+    prose(said[1])
     assert len(said) == 2  # the model passes on what its layer gave
 
 
@@ -119,11 +122,11 @@ def repeated(model: nn.Module, batches: int = 3) -> Any:
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_a_recomputation_that_differs(said: list[str], reentrant: bool) -> None:
+def test_a_recomputation_that_differs(said: list[str], reentrant: bool, prose: Prose) -> None:
     monitor = repeated(Checkpointed(Drifting(), use_reentrant=reentrant))
     assert monitor.differing_recomputations == 3
     assert len(said) == 1
-    assert said[0].startswith("batch 0: middle (Drifting) gave another output when it was computed")
+    prose(said[0].partition(", out of")[0])
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -175,17 +178,16 @@ def scaled(start: float, value: float, batches: int) -> None:
             optimizer.zero_grad()
 
 
-def test_a_scale_that_falls_step_after_step_and_below_1(said: list[str]) -> None:
+def test_a_scale_that_falls_step_after_step_and_below_1(said: list[str], prose: Prose) -> None:
     scaled(64.0, float("inf"), 9)
-    assert said[0] == "batch 4: GradScaler lowered its scale in 5 batches in a row, to 2"
-    assert said[1].startswith("batch 6: the scale of GradScaler fell to 0.5, below 1")
-    assert said[1].endswith("train in bfloat16")
+    prose(said[0])
+    prose(said[1])
     assert len(said) == 2
 
 
-def test_gradients_that_no_scale_mends(said: list[str]) -> None:
+def test_gradients_that_no_scale_mends(said: list[str], prose: Prose) -> None:
     scaled(1.0, float("nan"), 3)
-    assert "they hold NaN and no Inf, which a lower scale hardly mends" in said[0]
+    prose(said[0])
 
 
 def test_a_scaler_of_another_model_is_left_alone(said: list[str]) -> None:

@@ -27,28 +27,29 @@ def full() -> elf.CoreBuilder:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    "data",
     [
-        (b"", "is empty"),
-        (b"#!/bin/sh\n", "is not an ELF file"),
-        (b"\x7fEL", "is not an ELF file"),
-        (b"\x7fELF\x01\x01", "is not 64-bit"),
-        (b"\x7fELF\x02\x02", "is not little endian"),
-        (b"\x7fELF\x02\x01", "ends inside the ELF header"),
-        (elf.elf_header(endian=">", machine=elf.EM_S390), "is not little endian"),
-        (elf.elf_header(machine=elf.EM_S390), "core of s390x"),
-        (elf.elf_header(type=elf.ET_EXEC), "is an executable"),
-        (LIBRARY, "is an executable or a shared library"),
-        (elf.elf_header(type=elf.ET_REL), "is an object file"),
-        (elf.elf_header(), "has no program headers"),
-        (elf.elf_header(phnum=1, phentsize=32), "program headers of 32 bytes"),
-        (elf.elf_header(phnum=1, phoff=1 << 63), "ends before the program headers"),
-        (elf.elf_header(phnum=1, phoff=2**64 - 1), "ends before the program headers"),
+        b"",
+        b"#!/bin/sh\n",
+        b"\x7fEL",
+        b"\x7fELF\x01\x01",
+        b"\x7fELF\x02\x02",
+        b"\x7fELF\x02\x01",
+        elf.elf_header(endian=">", machine=elf.EM_S390),
+        elf.elf_header(machine=elf.EM_S390),
+        elf.elf_header(type=elf.ET_EXEC),
+        LIBRARY,
+        elf.elf_header(type=elf.ET_REL),
+        elf.elf_header(),
+        elf.elf_header(phnum=1, phentsize=32),
+        elf.elf_header(phnum=1, phoff=1 << 63),
+        elf.elf_header(phnum=1, phoff=2**64 - 1),
     ],
 )
-def test_not_a_core_we_read(read, data, words):
-    with pytest.raises(EvidenceError, match=words):
+def test_not_a_core_we_read(read, data, prose):
+    with pytest.raises(EvidenceError) as refused:
         read(data)
+    prose(refused.value)
 
 
 def test_error_carries_its_offset(read):
@@ -57,20 +58,15 @@ def test_error_carries_its_offset(read):
     assert caught.value.offset == 18
 
 
-def test_folder_fifo_socket_missing(tmp_path):
+def test_folder_fifo_socket_missing(tmp_path, prose):
     fifo, sock = tmp_path / "fifo", str(tmp_path / "sock")
     os.mkfifo(fifo)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sock)
-        for path, words in [
-            (tmp_path, "is a directory"),
-            (fifo, "is not a regular file"),
-            (sock, "is not a regular file"),
-            (tmp_path / "none", "No such file"),
-            ("/dev/null", "is not a regular file"),
-        ]:
-            with pytest.raises(EvidenceError, match=words):
+        for path in (tmp_path, fifo, sock, tmp_path / "none", "/dev/null"):
+            with pytest.raises(EvidenceError) as refused:
                 _native.read_core(str(path))
+            prose(refused.value)
 
 
 def _read_as_nobody(path: str, answer: multiprocessing.SimpleQueue) -> None:
@@ -171,10 +167,10 @@ def test_overlapping_segments(read, problems):
     assert report["modules"][0]["build_id"] == bytes(20).hex()
 
 
-def test_segments_beyond_the_address_space(read, problems):
+def test_segments_beyond_the_address_space(read, problems, prose):
     core = full().segment(2**64 - 0x1000, b"z" * 16, memsz=1 << 63)
     report = read(core.segment(2**64 - 1, b"", memsz=2**64 - 1))
-    assert "beyond the end of the address space" in problems(report)
+    prose(problems(report))
     assert len(report["threads"]) == 2
 
 
@@ -189,10 +185,11 @@ def test_duplicate_threads_are_told(read, problems):
     assert "more than once" in problems(report)
 
 
-def test_no_notes_at_all(read):
+def test_no_notes_at_all(read, prose):
     data = elf.elf_header(phnum=1) + elf.program_header(1, 4, 120, 0x1000, 0, 0x1000)
-    with pytest.raises(EvidenceError, match="no notes of a process"):
+    with pytest.raises(EvidenceError) as refused:
         read(data)
+    prose(refused.value)
 
 
 @pytest.mark.parametrize("said", [0, 1 << 31, 2**32 - 1])
@@ -227,15 +224,16 @@ def test_sparse_hole_instead_of_notes_is_not_walked(tmp_path, problems):
     assert "zeros" in problems(report)
 
 
-def test_billions_of_headers_in_a_hole(tmp_path):
+def test_billions_of_headers_in_a_hole(tmp_path, prose):
     path = tmp_path / "core"
     head = elf.elf_header(phnum=elf.PN_XNUM, shoff=4096, phoff=8192)
     section = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 1, 0, 2**32 - 1, 0, 0)
     path.write_bytes(head.ljust(4096, b"\0") + section)
     os.truncate(path, 1 << 40)
     start = time.process_time()
-    with pytest.raises(EvidenceError, match="no notes of a process"):
+    with pytest.raises(EvidenceError) as refused:
         _native.read_core(str(path))
+    prose(refused.value)
     assert time.process_time() - start < 2
 
 

@@ -72,19 +72,21 @@ def test_valgrind_leaves_the_process_id_out(read):
 
 
 @pytest.mark.parametrize("system", [b"NetBSD-CORE", b"FreeBSD", b"OpenBSD"])
-def test_cores_of_other_systems_are_refused_by_name(tmp_path, system):
+def test_cores_of_other_systems_are_refused_by_name(tmp_path, system, prose):
     path = tmp_path / "core"
     content = struct.pack("<II", 1, 160) + bytes(152)
     path.write_bytes(elf.CoreBuilder().raw_note(elf.note(system + b"\0", 1, content)).build())
-    with pytest.raises(EvidenceError, match=f"a core of {system.decode().removesuffix('-CORE')}"):
+    with pytest.raises(EvidenceError) as refused:
         _native.read_core(str(path))
+    prose(refused.value)
 
 
-def test_a_core_without_any_note_is_none_of_a_process(tmp_path):
+def test_a_core_without_any_note_is_none_of_a_process(tmp_path, prose):
     path = tmp_path / "core"
     path.write_bytes(elf.CoreBuilder().segment(0x7000, b"x" * 16).build())
-    with pytest.raises(EvidenceError, match="no notes of a process"):
+    with pytest.raises(EvidenceError) as refused:
         _native.read_core(str(path))
+    prose(refused.value)
 
 
 @pytest.mark.parametrize(

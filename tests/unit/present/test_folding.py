@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.prose import Prose
 from postmortem.present.folding import MOST, Fold, Repeat, folded, folded_traceback, repeats
 
 
@@ -63,14 +64,12 @@ def test_boilerplate_folds_only_in_a_long_stack() -> None:
     assert fold("dd" + letters, kinds)[:2] == ["d", "d"], "so do the innermost frames"
 
 
-def test_a_long_stack_loses_its_middle_but_nothing_that_is_cited() -> None:
+def test_a_long_stack_loses_its_middle_but_nothing_that_is_cited(prose: Prose) -> None:
     keys = [chr(0x4E00 + number) for number in range(300)]
     shown = folded(keys, keys, [None] * 300, keep={150})
     assert len(shown) <= MOST
     assert 150 in shown
-    assert [e.text for e in shown if isinstance(e, Fold)] == [
-        "122 more frames (-v shows all)", "137 more frames (-v shows all)",
-    ]  # fmt: skip
+    prose(*[e.text for e in shown if isinstance(e, Fold)])  # fmt: skip
 
 
 def test_a_cited_frame_survives_recursion() -> None:

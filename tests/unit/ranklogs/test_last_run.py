@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.later_runs import last_run
@@ -67,13 +68,15 @@ def _program(script: str, words: str) -> str:
     )
 
 
-def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(tmp_path: Path) -> None:
+def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(
+    tmp_path: Path, prose: Prose
+) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
     report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
     assert [one.id for one in report.diagnoses] == ["process_ended"]
     assert _earlier(report) == [("ValueError: first", 7)]
-    assert "the one before ended with line 7: ValueError: first" in report.problems[0].what
+    prose(report.problems[0].what)
 
 
 def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from builders.rules import assert_answer, assert_cases, cases_of, names_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.diagnose.rule import Rule, load
@@ -18,7 +19,7 @@ CASES = cases_of("logs")
 
 
 @pytest.mark.parametrize(("path", "case"), CASES, ids=names_of(CASES))
-def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
+def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path, prose: Prose) -> None:
     for name, text in case.get("logs", {"stderr.txt": case.get("log")}).items():
         (tmp_path / name).write_text(text)
     for name, packed in case.get("packed", {}).items():
@@ -27,7 +28,7 @@ def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
     report: Report = analyse([str(tmp_path)], RankLogOptions())
     assert report.problems == ()
     assert report.failed is case.get("failed", True)
-    assert_answer(case, report)
+    assert_answer(case, report.diagnoses, report.verdict, prose)
 
 
 def _as_if_written(folder: Path, seconds: float | None) -> None:

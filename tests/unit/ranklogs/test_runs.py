@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.ranklogs import sources
@@ -31,27 +32,26 @@ def read(logs: Path) -> tuple[set[str], list[str]]:
     return {str(Path(x.path).parents[2]) for x in found.logs}, [x.what for x in found.problems]
 
 
-def test_the_newest_of_several_runs_is_read(tmp_path: Path) -> None:
+def test_the_newest_of_several_runs_is_read(tmp_path: Path, prose: Prose) -> None:
     agent(tmp_path, "job7_abcdefgh", began=1000, ended=1000 + HOUR)
     new = agent(tmp_path, "job7_ab_d3f_h", began=9000, ended=9000 + HOUR)
     folders, said = read(tmp_path)
     assert folders == {new}
-    assert said == [
-        "holds several runs: job7_ab_d3f_h is the newest and was read, not job7_abcdefgh"
-    ]
+    prose(*said)
     assert find_rank_logs([str(tmp_path / "job7_abcdefgh")]).problems == ()
 
 
 def test_a_folder_that_cannot_be_listed_is_not_called_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     def below(name: str, problems: list[Problem], *_: object) -> list[str]:
         problems.append(Problem(name, "cannot be listed: Permission denied"))
         return []
 
     monkeypatch.setattr(sources, "files_below", below)
-    with pytest.raises(EvidenceError, match="holds no logs that could be read") as caught:
+    with pytest.raises(EvidenceError) as caught:
         find_rank_logs([str(tmp_path)])
+    prose(caught.value)
     assert caught.value.hint == f"{tmp_path}: cannot be listed: Permission denied"
 
 

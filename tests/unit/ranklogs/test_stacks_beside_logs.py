@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
@@ -22,11 +23,11 @@ def _report(folder: Path, ranks: int, head: str, call: str = "all_reduce") -> Re
 
 
 @pytest.mark.parametrize("head", ["train: rank {rank} of 4 starts", "[rank {rank}/4] starts"])
-def test_who_is_missing_is_told_as_likely(tmp_path: Path, head: str) -> None:
+def test_who_is_missing_is_told_as_likely(tmp_path: Path, head: str, prose: Prose) -> None:
     report = _report(tmp_path, 3, head)
     assert report.failed
     assert [row["rank"] for row in report.body["candidates"]] == [3]
-    assert report.body["world_size_source"] == "the heads of the logs"
+    prose(report.body["world_size_source"])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,9 @@ _WORKING = "Tokens.__getitem__ (train.py:33)\n    fetch (torch/utils/data/_utils
 _LOOP = "_worker_loop (torch/utils/data/_utils/worker.py:334)"
 
 
-def test_dumps_that_are_called_after_pids_are_of_the_ranks_that_had_them(tmp_path: Path) -> None:
+def test_dumps_that_are_called_after_pids_are_of_the_ranks_that_had_them(
+    tmp_path: Path, prose: Prose
+) -> None:
     ends = "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
     (tmp_path / "job.log").write_text(ends)
     inner = {
@@ -78,7 +81,7 @@ def test_dumps_that_are_called_after_pids_are_of_the_ranks_that_had_them(tmp_pat
         (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
     report = analyse([str(tmp_path)], RankLogOptions())
     assert report.body["first_failure"]["rank"] == 2
-    assert "DataLoader worker 4721, which stands at train.py:33" in report.verdict
+    prose(report.verdict)
     waiting = [row["ranks"] for row in report.body["stacks"]["classes"]]
     assert sorted(waiting) == [[0, 1], [2]]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders.elf import CoreBuilder
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.readers.corefind import newest_core
 from postmortem.readers.opening import open_core
@@ -67,8 +68,9 @@ def test_report_without_a_core(tmp_path: Path, body: str) -> None:
         pass
 
 
-def test_report_that_lost_its_core_says_so(tmp_path: Path) -> None:
+def test_report_that_lost_its_core_says_so(tmp_path: Path, prose: Prose) -> None:
     path = tmp_path / "none.crash"
     path.write_text(HEAD)
-    with pytest.raises(EvidenceError, match="without a core"), open_core(path):
+    with pytest.raises(EvidenceError) as refused, open_core(path):
         pass
+    prose(refused.value)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from builders.checkpoints import floats, safetensors, sharded, with_header
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import ScannedTensor
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, scan_checkpoint
@@ -59,44 +60,36 @@ def test_safetensors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "data", "said"),
+    ("header", "data"),
     [
-        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"1234", "should end"),
-        ({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, b"0" * 8, "span 8"),
-        ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}}, b"0" * 8, "shape is"),
-        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}, b"0" * 8, "data_offsets"),
-        ({"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 0]}}, b"", "shape is"),
-        ({"a": {"dtype": "F32", "shape": [1]}}, b"", "data_offsets"),
-        ({"a": 3}, b"", "not an object"),
-        ({"a": {"dtype": "Q7", "shape": [1], "data_offsets": [0, 8]}}, b"0" * 8, "not known"),
-        (
-            {"a": {"dtype": "F32", "shape": [1 << 40, 1 << 40], "data_offsets": [0, 8]}},
-            b"0" * 8,
-            "takes",
-        ),
+        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"1234"),
+        ({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, b"0" * 8),
+        ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}}, b"0" * 8),
+        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}, b"0" * 8),
+        ({"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 0]}}, b""),
+        ({"a": {"dtype": "F32", "shape": [1]}}, b""),
+        ({"a": 3}, b""),
+        ({"a": {"dtype": "Q7", "shape": [1], "data_offsets": [0, 8]}}, b"0" * 8),
+        ({"a": {"dtype": "F32", "shape": [1 << 40, 1 << 40], "data_offsets": [0, 8]}}, b"0" * 8),
     ],
 )
-def test_a_header_that_lies(tmp_path: Path, header: object, data: bytes, said: str) -> None:
+def test_a_header_that_lies(tmp_path: Path, header: object, data: bytes, prose: Prose) -> None:
     assert isinstance(header, dict)
     good = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} if len(data) >= 4 else None
     facts = scanned(
         written(tmp_path, with_header({**header, **({"z": good} if good else {})}, data))
     )
-    assert said in facts.problems[0].what
+    prose(facts.problems[0].what)
     assert facts.problems[0].where.endswith(": a")
     assert ["z"] * bool(good) == [tensor.name for tensor in facts.tensors]
 
 
 @pytest.mark.parametrize(
-    ("spans", "size", "said"),
-    [
-        ([(0, 4), (8, 12)], 12, "bytes {4} to {8} belong to no tensor"),
-        ([(4, 8)], 8, "bytes {0} to {4} belong to no tensor"),
-        ([(0, 4)], 9, "5 bytes at its end belong to no tensor"),
-    ],
+    ("spans", "size", "offsets"),
+    [([(0, 4), (8, 12)], 12, (4, 8)), ([(4, 8)], 8, (0, 4)), ([(0, 4)], 9, ())],
 )
 def test_bytes_of_no_tensor(
-    tmp_path: Path, spans: list[tuple[int, int]], size: int, said: str
+    tmp_path: Path, spans: list[tuple[int, int]], size: int, offsets: tuple[int, ...], prose: Prose
 ) -> None:
     rows = {
         f"t{begin}": {"dtype": "F32", "shape": [1], "data_offsets": [begin, end]}
@@ -105,54 +98,53 @@ def test_bytes_of_no_tensor(
     content = with_header(rows, bytes(size))
     base = len(content) - size
     facts = scanned(written(tmp_path, content))
-    for offset in (0, 4, 8):
-        said = said.replace(f"{{{offset}}}", f"{base + offset:,}")
-    assert said in facts.problems[0].what
+    assert all(f"{base + offset:,}" in facts.problems[0].what for offset in offsets)
+    prose(facts.problems[0].what)
     assert facts.damaged
     assert len(facts.tensors.items) == len(spans)
 
 
-def test_a_name_that_stands_twice(tmp_path: Path) -> None:
+def test_a_name_that_stands_twice(tmp_path: Path, prose: Prose) -> None:
     row = '"a": {"dtype": "F32", "shape": [1], "data_offsets": '
     header = ("{" + row + "[0, 4]}, " + row + "[4, 8]}}").encode()
     content = len(header).to_bytes(8, "little") + header + floats(NAN, 1)
     facts = scanned(written(tmp_path, content))
     assert facts.damaged
-    assert "belong to no tensor" in facts.problems[0].what
+    prose(facts.problems[0].what)
 
 
-def test_a_download_that_stopped_is_one_problem(tmp_path: Path) -> None:
+def test_a_download_that_stopped_is_one_problem(tmp_path: Path, prose: Prose) -> None:
     whole = safetensors({f"t{i}": ("F32", [2], floats(i, 1)) for i in range(100)})
     (problem,) = scanned(written(tmp_path, whole[:-404])).problems
-    assert "the data of 51 tensors do not lie in it (t49, t50, t51 and 48 more)" in problem.what
-    assert f"it should end at byte {len(whole):,}, but has {len(whole) - 404:,}" in problem.what
+    prose(problem.what)
 
 
-def test_overlapping_tensors_are_told(tmp_path: Path) -> None:
+def test_overlapping_tensors_are_told(tmp_path: Path, prose: Prose) -> None:
     rows = {
         n: {"dtype": "F32", "shape": [2], "data_offsets": [4 * i, 4 * i + 8]}
         for i, n in enumerate("ab")
     }
     facts = scanned(written(tmp_path, with_header(rows, bytes(12))))
-    assert "overlap with those of a" in facts.problems[0].what
+    prose(facts.problems[0].what)
     assert facts.damaged
     assert len(facts.tensors.items) == 2
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        (b"", "empty"),
-        (b"\0" * 100, "zero bytes"),
-        ((1 << 40).to_bytes(8, "little") + b"{}", "only 2 follow"),
-        ((2).to_bytes(8, "little") + b"[]", "not a JSON object"),
-        ((2).to_bytes(8, "little") + b"{x", "not JSON"),
-        (b"abc", "not a safetensors"),
+        b"",
+        b"\0" * 100,
+        (1 << 40).to_bytes(8, "little") + b"{}",
+        (2).to_bytes(8, "little") + b"[]",
+        (2).to_bytes(8, "little") + b"{x",
+        b"abc",
     ],
 )
-def test_what_is_no_safetensors_file(tmp_path: Path, content: bytes, said: str) -> None:
-    with pytest.raises(EvidenceError, match=said):
+def test_what_is_no_safetensors_file(tmp_path: Path, content: bytes, prose: Prose) -> None:
+    with pytest.raises(EvidenceError) as refused:
         scanned(written(tmp_path, content))
+    prose(refused.value)
 
 
 def test_shards_and_their_index(tmp_path: Path) -> None:
@@ -174,7 +166,7 @@ def test_shards_and_their_index(tmp_path: Path) -> None:
         assert "secret" not in str(facts)
 
 
-def test_links_of_a_cache_that_lead_nowhere(tmp_path: Path) -> None:
+def test_links_of_a_cache_that_lead_nowhere(tmp_path: Path, prose: Prose) -> None:
     snapshot = tmp_path / "snapshots" / "main"
     snapshot.mkdir(parents=True)
     (tmp_path / "blob").write_bytes(safetensors({"a": ("F32", [1], floats(1))}))
@@ -184,16 +176,15 @@ def test_links_of_a_cache_that_lead_nowhere(tmp_path: Path) -> None:
     assert list(by_name(facts)) == ["a"]
     assert facts.damaged
     (problem,) = facts.problems
-    assert (problem.where, problem.what) == (
-        str(snapshot / "b.safetensors"),
-        "is a link to ../../lost, which is not there",
-    )
+    assert problem.where == str(snapshot / "b.safetensors")
+    prose(problem.what)
     (snapshot / "a.safetensors").unlink()
-    with pytest.raises(EvidenceError, match="a link to"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(tmp_path)
+    prose(refused.value)
 
 
-def test_an_index_that_is_not_of_its_shards(tmp_path: Path) -> None:
+def test_an_index_that_is_not_of_its_shards(tmp_path: Path, prose: Prose) -> None:
     shards = {
         "a.safetensors": safetensors({"a": ("F32", [1], floats(1))}),
         "b.safetensors": safetensors({"b": ("F32", [1], floats(1)), "more": ("I8", [1], b"1")}),
@@ -204,28 +195,28 @@ def test_an_index_that_is_not_of_its_shards(tmp_path: Path) -> None:
     for named in (index, tmp_path):
         facts = scanned(named)
         assert facts.damaged
-        assert [(p.where, p.what) for p in facts.problems if p.where == str(index)] == [
-            (str(index), "says that b stands in a.safetensors, where it does not"),
-            (str(index), "says that a, x stand in b.safetensors, where they do not"),
-        ]
+        prose(*(p.what for p in facts.problems if p.where == str(index)))
 
 
-def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
+def test_one_bad_file_among_good_ones(tmp_path: Path, prose: Prose) -> None:
     good = written(tmp_path, safetensors({"a": ("F32", [1], floats(1))}), "good.safetensors")
     bad = written(tmp_path, b"garbage, and more of it", "bad.pt")
     facts = scanned(good, bad)
     assert [tensor.name for tensor in facts.tensors] == ["a"]
     assert (facts.problems[0].where, facts.damaged) == (str(bad), True)
-    with pytest.raises(EvidenceError, match="not a checkpoint that can be scanned"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(bad)
+    prose(refused.value)
     with pytest.raises(EvidenceError, match="No such file"):
         scanned(tmp_path / "missing.pt")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(EvidenceError, match="holds no file"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(tmp_path / "empty")
+    prose(refused.value)
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(EvidenceError, match="not a regular file"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(tmp_path / "fifo")
+    prose(refused.value)
 
 
 def test_numpy_files(tmp_path: Path) -> None:
@@ -313,13 +304,14 @@ def test_a_whole_module_is_read_without_running_it(save: Callable[..., Path]) ->
 
 
 @pytest.mark.torch
-def test_a_cut_archive(save: Callable[..., Path]) -> None:
+def test_a_cut_archive(save: Callable[..., Path], prose: Prose) -> None:
     import torch
 
     path = save({"a": torch.ones(2000)})
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(EvidenceError, match="table of records"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(path)
+    prose(refused.value)
 
 
 class Evil:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import ScannedTensor
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, scan_checkpoint
@@ -71,18 +72,14 @@ def test_arrays_beside_tensors(tmp_path: Path, zipped: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "why"),
-    [
-        (np.array([{}, None]), "an array of Python objects"),
-        (np.ones(2, ">f4"), "'>f4' is not known here"),
-        (np.zeros(2, [("x", "f4")]), "'|V4' is not known here"),
-        (np.array(["text"]), "'<U4' is not known here"),
-    ],
+    "array",
+    [np.array([{}, None]), np.ones(2, ">f4"), np.zeros(2, [("x", "f4")]), np.array(["text"])],
 )
-def test_arrays_of_no_numbers_of_this_machine(tmp_path: Path, array: Any, why: str) -> None:
+def test_arrays_of_no_numbers_of_this_machine(tmp_path: Path, array: Any, prose: Prose) -> None:
     facts = scanned(pickled(tmp_path, {"odd": array, "good": np.ones(2)}))
     assert [tensor.name for tensor in facts.tensors] == ["good"]
-    assert [(p.where.rpartition(": ")[2], why in p.what) for p in facts.problems] == [("odd", True)]
+    assert [p.where.rpartition(": ")[2] for p in facts.problems] == ["odd"]
+    prose(facts.problems[0].what)
     assert not facts.damaged
 
 
@@ -96,22 +93,21 @@ def test_bfloat16_of_jax_by_the_name_of_its_class(tmp_path: Path) -> None:
     assert (tensor.dtype, tensor.nan_count, tensor.abs_max) == ("bfloat16", 1, 1)
 
 
-def test_arrays_that_lie(tmp_path: Path) -> None:
+def test_arrays_that_lie(tmp_path: Path, prose: Prose) -> None:
     text = pickled(tmp_path, {"a": np.ones(3, "f4"), "b": np.ones(2, "f8")}).read_bytes()
     path = tmp_path / "state.pkl"
     assert text.count(b"K\x03\x85") == 1
     path.write_bytes(text.replace(b"K\x03\x85", b"K\x04\x85"))
     facts = scanned(path)
     assert [tensor.name for tensor in facts.tensors] == ["b"]
-    assert (facts.damaged, "takes 16 bytes, the pickle holds 12" in facts.problems[0].what) == (
-        True,
-        True,
-    )
+    assert facts.damaged
+    prose(facts.problems[0].what)
     path.write_bytes(text.replace(b"K\x03\x85", b"J\xff\xff\xff\xff\x85"))
-    assert "without a shape" in scanned(path).problems[0].what
+    prose(scanned(path).problems[0].what)
     path.write_bytes(text[:-40])
-    with pytest.raises(EvidenceError, match="cannot be followed"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(path)
+    prose(refused.value)
 
 
 class Trap:

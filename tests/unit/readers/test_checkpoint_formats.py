@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from builders.forks import run_together
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import Part, ScannedTensor
 from postmortem.readers.checkpoint.joining import index_in_whole
@@ -60,24 +61,24 @@ def test_the_format_before_1_6(tmp_path: Path, protocol: int) -> None:
     assert len(found) == len(value)
 
 
-def test_a_cut_file_of_the_old_format(tmp_path: Path) -> None:
+def test_a_cut_file_of_the_old_format(tmp_path: Path, prose: Prose) -> None:
     path = legacy(tmp_path, {"a": torch.ones(1000), "b": torch.ones(1000)})
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     facts = scanned(path)
     assert len(facts.tensors.items) == 1  # the storages are in the order of their keys
     assert facts.damaged
-    assert "bytes into its record of 3,900" in facts.problems[0].what
+    prose(facts.problems[0].what)
     path.write_bytes(whole[: -4000 - 8])
     facts = scanned(path)
     assert (len(facts.tensors.items), facts.damaged) == (1, True)
     assert any("ends before 1 of its 2 storages" in p.what for p in facts.problems)
     path.write_bytes(whole[:100])
-    with pytest.raises(EvidenceError, match="cannot be read"):
+    with pytest.raises(EvidenceError):
         scanned(path)
 
 
-def test_an_old_file_that_lies_about_its_storages(tmp_path: Path) -> None:
+def test_an_old_file_that_lies_about_its_storages(tmp_path: Path, prose: Prose) -> None:
     path = legacy(tmp_path, {"a": torch.ones(1000)})
     content = bytearray(path.read_bytes())
     at = len(content) - 4008
@@ -87,7 +88,9 @@ def test_an_old_file_that_lies_about_its_storages(tmp_path: Path) -> None:
         path.write_bytes(content)
         facts = scanned(path)
         assert facts.tensors.items == ()
-        assert any("something else does" in problem.what for problem in facts.problems)
+        assert facts.damaged
+    (key,) = {word for word in facts.problems[0].what.split() if word.isdigit()}
+    prose(*(problem.what.replace(key, "KEY") for problem in facts.problems))
 
 
 # -- torch.distributed.checkpoint ---------------------------------------------------------------
@@ -119,24 +122,25 @@ def test_a_distributed_checkpoint(saved: Path) -> None:
         assert weight.abs_max_finite == 34.0
 
 
-def test_a_save_that_did_not_finish(saved: Path, tmp_path: Path) -> None:
+def test_a_save_that_did_not_finish(saved: Path, tmp_path: Path, prose: Prose) -> None:
     shutil.copy(saved / "__0_0.distcp", tmp_path)
     facts = scanned(tmp_path)
     assert facts.damaged
-    assert "did not finish" in facts.problems[0].what
+    prose(facts.problems[0].what)
     assert sorted((t.shape, t.nan_count) for t in facts.tensors) == [((7,), 0), ((7, 5), 1)]
 
 
-def test_shards_that_are_cut_or_missing(saved: Path, tmp_path: Path) -> None:
+def test_shards_that_are_cut_or_missing(saved: Path, tmp_path: Path, prose: Prose) -> None:
     folder = Path(shutil.copytree(saved, tmp_path / "copy"))
     shard = folder / "__0_0.distcp"
     shard.write_bytes(shard.read_bytes()[:-700])
     facts = scanned(folder)
     assert facts.damaged
-    assert any("but the file has" in problem.what for problem in facts.problems)
+    prose(*(problem.what for problem in facts.problems))
     shard.unlink()
-    with pytest.raises(EvidenceError, match="names 1 shards that are not there"):
+    with pytest.raises(EvidenceError) as refused:
         scanned(folder)
+    prose(refused.value)
 
 
 def test_metadata_of_other_programs(saved: Path, tmp_path: Path) -> None:
@@ -243,7 +247,7 @@ def test_kinds_of_tensors(tmp_path: Path) -> None:
 # -- compressed ---------------------------------------------------------------------------------
 
 
-def test_compressed_arrays(tmp_path: Path) -> None:
+def test_compressed_arrays(tmp_path: Path, prose: Prose) -> None:
     numpy = pytest.importorskip("numpy")
     large = numpy.zeros((3, 1 << 20))  # three pieces
     large[2, 5] = NAN
@@ -255,10 +259,11 @@ def test_compressed_arrays(tmp_path: Path) -> None:
     found = by_name(facts)
     assert (found["large"].first_nonfinite, found["large"].numel) == (2 * (1 << 20) + 5, 3 << 20)
     assert (found["fortran"].first_nonfinite, found["fortran"].nan_count) == (6, 2)
-    assert ("not known here" in facts.problems[0].what, facts.damaged) == (True, False)
+    assert not facts.damaged
+    prose(facts.problems[0].what)
 
 
-def test_a_compressed_record_that_is_damaged(tmp_path: Path) -> None:
+def test_a_compressed_record_that_is_damaged(tmp_path: Path, prose: Prose) -> None:
     numpy = pytest.importorskip("numpy")
     path = tmp_path / "a.npz"
     numpy.savez_compressed(path, x=numpy.random.default_rng(0).random(10_000))
@@ -267,7 +272,7 @@ def test_a_compressed_record_that_is_damaged(tmp_path: Path) -> None:
     path.write_bytes(content)
     facts = scanned(path)
     assert (facts.tensors.items, facts.damaged) == ((), True)
-    assert "cannot be unpacked" in facts.problems[0].what
+    prose(facts.problems[0].what)
 
 
 def test_a_file_that_is_compressed_as_a_whole(tmp_path: Path) -> None:

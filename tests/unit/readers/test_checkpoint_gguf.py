@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import ScannedTensor
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, scan_checkpoint
@@ -62,7 +63,7 @@ def scanned(path: Path) -> tuple[CheckpointFacts, dict[str, ScannedTensor]]:
     return facts, {tensor.name: tensor for tensor in facts.tensors}
 
 
-def test_weights_and_the_scales_of_quantised_ones(tmp_path: Path) -> None:
+def test_weights_and_the_scales_of_quantised_ones(tmp_path: Path, prose: Prose) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(whole())
     facts, found = scanned(tmp_path)
@@ -79,9 +80,7 @@ def test_weights_and_the_scales_of_quantised_ones(tmp_path: Path) -> None:
     assert (q8.shape, q8.nan_count, q8.first_nonfinite, q8.abs_max) == ((8,), 1, 5, 1)
     assert found["q4 (Q4_K minima)"].inf_count == 1
     assert found["q4 (Q4_K scales)"].bad_count == found["q6 (Q6_K scales)"].bad_count == 0
-    assert [problem.what for problem in facts.problems] == [
-        "its type 99 is not known here: not scanned"
-    ]
+    prose(*[problem.what for problem in facts.problems])
     assert not facts.damaged
 
 
@@ -110,8 +109,9 @@ def test_a_cut_file(tmp_path: Path) -> None:
     assert "q6 (Q6_K scales)" not in found
     for length in range(4, 400, 7):
         path.write_bytes(content[:length])
-        with pytest.raises(EvidenceError, match="header cannot be read"):
+        with pytest.raises(EvidenceError) as refused:
             scanned(path)
+        assert str(path) in str(refused.value)
 
 
 def test_headers_that_lie(tmp_path: Path) -> None:
@@ -127,8 +127,9 @@ def test_headers_that_lie(tmp_path: Path) -> None:
         gguf([("a", (1, 1, 1, 1, 1), F32, bytes(4))]),
     ):
         path.write_bytes(wrong)
-        with pytest.raises(EvidenceError, match="header cannot be read"):
+        with pytest.raises(EvidenceError) as refused:
             scanned(path)
+        assert str(path) in str(refused.value)
     path.write_bytes(gguf([("a", (1 << 40, 1 << 40), F32, b""), ("b", (33,), Q8_0, bytes(99))]))
     facts, found = scanned(path)
     assert (facts.damaged, found) == (True, {})
@@ -140,19 +141,20 @@ def test_headers_that_lie(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("name", "content"),
     [
-        ("weights.h5", b"\x89HDF\r\n\x1a\n" + bytes(8), "HDF5"),
-        ("model.ckpt.index", bytes(8) + b"k" + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb", "TensorFlow"),
-        ("model.ckpt.data-00000-of-00001", b"\x01\x02\x03", "shard of a checkpoint of TensorFlow"),
-        ("flax_model.msgpack", b"\x81\xa6params", "msgpack"),
+        ("weights.h5", b"\x89HDF\r\n\x1a\n" + bytes(8)),
+        ("model.ckpt.index", bytes(8) + b"k" + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
+        ("model.ckpt.data-00000-of-00001", b"\x01\x02\x03"),
+        ("flax_model.msgpack", b"\x81\xa6params"),
     ],
 )
-def test_files_of_other_programs(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+def test_files_of_other_programs(tmp_path: Path, name: str, content: bytes, prose: Prose) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(EvidenceError, match=why) as caught:
+    with pytest.raises(EvidenceError) as caught:
         scanned(path)
+    prose(caught.value)
     assert "convert it" in str(caught.value.hint)
 
 
@@ -162,24 +164,25 @@ _POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 497
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    "content",
     [
-        (_POINTER, "a pointer of Git LFS, which stands for a file of 4,976,698,672 bytes"),
-        (b"\n<!DOCTYPE html>\n<title>403 Forbidden</title>", r"a web page \(403 Forbidden\): a"),
-        (b"<HTML lang=en>" + b"x" * 9000, "is a web page: a server's answer"),
-        (b"Entry not found", "text: it begins with 'Entry not found'"),
-        (b'{"error": "' + "\u00e9".encode() * 9000, "text: it begins with"),
+        _POINTER,
+        b"\n<!DOCTYPE html>\n<title>403 Forbidden</title>",
+        b"<HTML lang=en>" + b"x" * 9000,
+        b"Entry not found",
+        b'{"error": "' + "\u00e9".encode() * 9000,
     ],
 )
 @pytest.mark.parametrize("name", ["a.safetensors", "a.pt", "a.npy", "a.gguf", "blob"])
 def test_what_came_in_place_of_a_download(
-    tmp_path: Path, name: str, content: bytes, why: str
+    tmp_path: Path, name: str, content: bytes, prose: Prose
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(EvidenceError, match=why) as caught:
+    with pytest.raises(EvidenceError) as caught:
         scan_checkpoint([str(path)])
-    assert "git lfs pull" in str(caught.value.hint)
+    prose(caught.value)
+    prose(str(caught.value.hint))
 
 
 def test_a_tar_archive_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.readers.core import read_core
 from postmortem.readers.executable import resolve_executable
@@ -147,27 +148,27 @@ def test_a_venv_folder_leads_to_its_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("#!/usr/bin/env bash\nexec pyenv\n", "is a script whose interpreter cannot be found"),
-        ("#!/bin/bash\nexec pyenv\n", "is a shell script"),
-        ("#!\n", "is a script whose interpreter cannot be found"),
-        ("#!/nonexistent/python\n", "leads to /nonexistent/python: no such file"),
-        ("print()\n", "is neither an ELF file nor a script"),
-        ("", "is neither an ELF file nor a script"),
+        "#!/usr/bin/env bash\nexec pyenv\n",
+        "#!/bin/bash\nexec pyenv\n",
+        "#!\n",
+        "#!/nonexistent/python\n",
+        "print()\n",
+        "",
     ],
 )
-def test_what_leads_nowhere_is_told(tmp_path: Path, text: str, words: str) -> None:
+def test_what_leads_nowhere_is_told(tmp_path: Path, text: str, prose: Prose) -> None:
     given = script(tmp_path / "given", text)
     resolved = resolve_executable(str(given), search_path=str(tmp_path))
     assert resolved.path is None
-    assert words in resolved.problems[0].what
+    prose(resolved.problems[0].what)
     assert resolved.problems[0].remedy
 
 
-def test_missing_folder_and_circle_are_told(tmp_path: Path) -> None:
-    assert "no such file" in resolve_executable(str(tmp_path / "none")).problems[0].what
-    assert "is a folder" in resolve_executable(str(tmp_path)).problems[0].what
+def test_missing_folder_and_circle_are_told(tmp_path: Path, prose: Prose) -> None:
+    prose(resolve_executable(str(tmp_path / "none")).problems[0].what)
+    prose(resolve_executable(str(tmp_path)).problems[0].what)
     circle = tmp_path / "circle"
     script(circle, f"#!{circle}\n")
     assert "more than 5 scripts" in resolve_executable(str(circle)).problems[0].what

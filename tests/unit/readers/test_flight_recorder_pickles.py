@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.prose import Prose
 from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Recorder
@@ -140,10 +141,11 @@ def test_many_dumps_take_seconds_not_minutes() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 100, 1000, -1])
-def test_a_cut_dump_is_an_error(cut: int) -> None:
+def test_a_cut_dump_is_an_error(cut: int, prose: Prose) -> None:
     data = pickle.dumps({"version": "2.10", "entries": entries(20)})
-    with pytest.raises(EvidenceError, match=r"cannot be read: it is (cut off|damaged)"):
+    with pytest.raises(EvidenceError) as refused:
         read_recorder(data[:cut], "fr_0")
+    prose(refused.value)
 
 
 def bomb(levels: int) -> bytes:

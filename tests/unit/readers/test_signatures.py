@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.prose import Prose
 from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.signature import Hit, Signature
@@ -193,7 +194,7 @@ def test_blocks_cut_anywhere_give_the_same(size: int) -> None:
     assert signatures.tally_blocks(blocks, each=2) == signatures.tally(data, each=2)
 
 
-def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose) -> None:
     monkeypatch.setattr(reader, "BLOCK_BYTES", 10)
     data = b"nothing\nsome known text\n"
     plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
@@ -202,8 +203,9 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     signatures = known(known="known text")
     assert hits(signatures, plain) == hits(signatures, packed)
     assert [hit.line_number for hit in hits(signatures, plain)] == [2]
-    with pytest.raises(EvidenceError, match="cannot be read: No such file"):
+    with pytest.raises(EvidenceError) as refused:
         hits(signatures, tmp_path / "missing")
+    prose(refused.value)
     (tmp_path / "empty").touch()
     assert signatures.tally_file(str(tmp_path / "empty")).lines == 0
 

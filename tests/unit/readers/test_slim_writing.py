@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import elf
+from builders.prose import Prose
 from postmortem import _native
 from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.cli.main import main
@@ -61,18 +62,17 @@ def test_what_the_stack_points_to_is_kept_and_the_rest_is_not(core: Path, tmp_pa
         assert raw[key] == original[key]
 
 
-def test_the_report_says_that_it_is_slim(core: Path, tmp_path: Path, capsys) -> None:
+def test_the_report_says_that_it_is_slim(core: Path, tmp_path: Path, capsys, prose: Prose) -> None:
     out = tmp_path / "slim"
     main(["core", str(core), "--slim", str(out)])
     said = capsys.readouterr()
     assert said.out == ""
-    assert "which may be secrets" in said.err
-    assert "same build IDs" in said.err
+    prose(*said.err.splitlines()[1:])
     report = analyse(out, CoreOptions(engine="native"))
     assert not report.inputs[0].truncated
     assert report.body["core"]["slim"]["source_bytes"] == core.stat().st_size
     main(["core", str(out), "--engine", "native", "-v"])
-    assert "left out by design" in capsys.readouterr().out
+    prose(*(line for line in capsys.readouterr().out.splitlines() if "design" in line))
 
 
 @pytest.mark.parametrize("ending", ["zst", "lz4", "gz", "xz", "bz2"])
@@ -97,22 +97,18 @@ def test_packing_comes_back(data: bytes, packing: str) -> None:
     assert b"".join(decoded(packed, packing)) == data
 
 
-def test_the_core_itself_is_not_overwritten(core: Path, capsys) -> None:
+def test_the_core_itself_is_not_overwritten(core: Path, capsys, prose: Prose) -> None:
     before = core.read_bytes()
     assert main(["core", str(core), "--slim", str(core)]) == 3
-    assert "is the core itself" in capsys.readouterr().err
+    prose(capsys.readouterr().err)
     assert core.read_bytes() == before
 
 
-def test_places_that_cannot_be_written(core: Path, tmp_path: Path, capsys) -> None:
-    for out, said in {
-        tmp_path: "is a folder",
-        tmp_path / "no" / "slim": "there is no folder",
-        Path("/dev/null"): "is not a regular file",
-    }.items():
+def test_places_that_cannot_be_written(core: Path, tmp_path: Path, capsys, prose: Prose) -> None:
+    for out in (tmp_path, tmp_path / "no" / "slim", Path("/dev/null")):
         assert main(["core", str(core), "--slim", str(out)]) == 3
         error = capsys.readouterr().err
-        assert said in error
+        prose(error)
         assert "Traceback" not in error
     assert Path("/dev/null").is_char_device()
 
@@ -158,7 +154,9 @@ def test_a_report_cannot_come_from_a_pipe(capsys) -> None:
     assert "--slim" in capsys.readouterr().err
 
 
-def test_where_the_heap_finds_no_room_the_stack_is_kept(core: Path, tmp_path: Path) -> None:
+def test_where_the_heap_finds_no_room_the_stack_is_kept(
+    core: Path, tmp_path: Path, prose: Prose
+) -> None:
     spool, unused = tmp_path / "spool", tmp_path / "unused"
     with core.open("rb") as source, spool.open("w+b") as to, unused.open("w+b") as fd:
         row = _native.slim_stream(source.fileno(), b"", fd.fileno(), to.fileno(), 3 * PAGE)
@@ -171,7 +169,7 @@ def test_where_the_heap_finds_no_room_the_stack_is_kept(core: Path, tmp_path: Pa
     with unused.open("w+b") as fd:
         _native.write_slim(str(spool), fd.fileno())
     report = analyse(unused, CoreOptions(engine="native"))
-    assert any("found no room" in problem.what for problem in report.problems)
+    prose(*(problem.what for problem in report.problems))
 
 
 def write_both_ways(core: Path, spool: Path, of_file: Path, of_stream: Path) -> None:
@@ -234,7 +232,7 @@ def test_any_layout_from_a_file_and_from_a_pipe(
 
 
 def test_a_stream_is_kept_where_it_cannot_be_packed(
-    core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     """A handler of core_pattern has one chance, and perhaps not our dependencies."""
     for name in ("backports.zstd", "compression.zstd"):
@@ -246,15 +244,17 @@ def test_a_stream_is_kept_where_it_cannot_be_packed(
     assert not out.exists()
     assert _native.read_core(str(kept))["slim"] is not None
     assert any("kept unpacked" in problem.what for problem in outcome.problems)
-    with pytest.raises(EvidenceError, match="no encoder for zstd"):
+    with pytest.raises(EvidenceError) as refused:
         write_slim(kept, out, SlimOptions())
+    prose(refused.value)
 
 
 def test_a_stream_without_a_name_is_refused() -> None:
     """/dev/stdout is one where the output is caught: no file of the name that it shows is made."""
     descriptor = os.memfd_create("output")
     try:
-        with pytest.raises(EvidenceError, match="is not a regular file"):
+        with pytest.raises(EvidenceError) as refused:
             check_place(Path(f"/proc/self/fd/{descriptor}"))
+        assert f"/fd/{descriptor}:" in str(refused.value)
     finally:
         os.close(descriptor)

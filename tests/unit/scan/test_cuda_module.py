@@ -21,8 +21,7 @@ def test_the_state_is_one_that_doctor_knows() -> None:
 @built
 def test_it_can_be_loaded_anywhere() -> None:
     found = cuda.usable()
-    assert found.state != "cannot be loaded", found.text
-    assert found.runtime >= 12000
+    assert found.runtime >= 12000, found.text
     assert found.architectures
 
 

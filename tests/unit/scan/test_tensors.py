@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from postmortem import ScanResult, fastscan
 
 torch = pytest.importorskip("torch")
@@ -199,7 +200,7 @@ def test_inside_vmap_it_is_refused() -> None:
     torch.func.vmap(inner)(torch.ones(3, 2))
 
 
-def test_numpy_arrays() -> None:
+def test_numpy_arrays(prose: Prose) -> None:
     numpy = pytest.importorskip("numpy")
     array = numpy.arange(12.0).reshape(3, 4)
     array[2, 1] = numpy.nan
@@ -210,8 +211,9 @@ def test_numpy_arrays() -> None:
     records = numpy.zeros(5, dtype=[("a", "i1"), ("b", "<f4")])
     assert fastscan(records["b"]).zero_count == 5
     for bad in (numpy.array(["a"]), numpy.zeros(2, "longdouble"), numpy.zeros(2, "i4, f4")):
-        with pytest.raises(TypeError, match="NumPy arrays of"):
+        with pytest.raises(TypeError) as raised:
             fastscan(bad)
+        prose(raised.value)
 
 
 def test_numpy_arrays_in_foreign_byte_order() -> None:
@@ -262,15 +264,16 @@ def test_what_has_the_array_interface_only() -> None:
     assert fastscan(Image(numpy.array([1.0, math.nan]))).nan_count == 1
 
 
-def test_a_tensor_whose_memory_is_freed_is_refused() -> None:
+def test_a_tensor_whose_memory_is_freed_is_refused(prose: Prose) -> None:
     """FSDP frees flat parameters between their uses; their views keep an offset to nothing."""
     flat = torch.ones(1000)
     views = [flat, flat[3:], flat.view(10, 100)[:, 7], torch.nn.Parameter(flat[900:])]
     flat.untyped_storage().resize_(0)
     for view in views:
         for given in (view, [view], [torch.ones(3), view]):
-            with pytest.raises(TypeError, match="memory was freed"):
+            with pytest.raises(TypeError) as raised:
                 fastscan(given)
+            prose(raised.value)
     assert fastscan(flat[:0]).numel == 0
     flat.untyped_storage().resize_(4000)
     flat.fill_(2.0)
@@ -289,18 +292,19 @@ def test_errors_of_a_subclass_are_named() -> None:
             fastscan(tensor)
 
 
-def test_what_gives_tensors_is_asked_for_as_a_list() -> None:
+def test_what_gives_tensors_is_asked_for_as_a_list(prose: Prose) -> None:
     layer = torch.nn.Linear(2, 2)
     for given in (layer.parameters(), {torch.ones(1)}, [[torch.ones(1)]]):
-        with pytest.raises(TypeError, match="make a list"):
+        with pytest.raises(TypeError) as raised:
             fastscan(given)
+        prose(raised.value)
     with pytest.raises(TypeError, match=r"list\(x\.values\(\)\)"):
         fastscan(layer.state_dict())
     with pytest.raises(TypeError, match=r"not bytes$"):
         fastscan(b"abc")
 
 
-def test_what_has_dlpack() -> None:
+def test_what_has_dlpack(prose: Prose) -> None:
     class Box:
         def __init__(self, tensor: Any) -> None:
             self.tensor = tensor
@@ -309,8 +313,9 @@ def test_what_has_dlpack() -> None:
             return self.tensor.__dlpack__(**words)
 
     assert fastscan(Box(torch.arange(6.0))).abs_max == 5.0
-    with pytest.raises(TypeError, match="tensor or an array"):
+    with pytest.raises(TypeError) as raised:
         fastscan(3)
+    prose(raised.value)
 
     class Refuses:
         def __dlpack__(self, **_: Any) -> Any:

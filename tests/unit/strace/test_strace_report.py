@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from builders.recordings import unpacked
 from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.facts.call_query import parse
@@ -32,30 +33,32 @@ def body(made: Report) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("log", "words"),
+    "log",
     [
-        (START + MORE, None),
-        (START.replace("openat", "getppid") + MORE, "no open is in the log"),
-        (START.replace("1 close(3) = 0\n", "") + MORE, "no close"),
-        ('1 write(3, "x", 1) = -1 EIO (I/O error)\n' * 30, "nearly every call in the log failed"),
-        (START[: START.index("1 access")] + MORE * 11, "not one call in the log failed (-z)"),
-        (START + MORE + "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n", "without -f"),
-        (START + MORE + "1 read(0, ", "in the middle of a line"),
-        (START + MORE + "1 read(0,  <detached ...>\n", "strace was detached"),
+        pytest.param(START + MORE, id="whole"),
+        pytest.param(START.replace("openat", "getppid") + MORE, id="no open"),
+        pytest.param(START.replace("1 close(3) = 0\n", "") + MORE, id="no close"),
+        pytest.param('1 write(3, "x", 1) = -1 EIO (I/O error)\n' * 30, id="failed calls alone"),
+        pytest.param(START[: START.index("1 access")] + MORE * 11, id="no failed call"),
+        pytest.param(
+            START + MORE + "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n", id="without -f"
+        ),
+        pytest.param(START + MORE + "1 read(0, ", id="cut"),
+        pytest.param(START + MORE + "1 read(0,  <detached ...>\n", id="detached"),
     ],
 )
-def test_what_the_recording_hides(tmp_path: Path, log: str, words: str | None) -> None:
+def test_what_the_recording_hides(
+    tmp_path: Path, log: str, request: pytest.FixtureRequest, prose: Prose
+) -> None:
     problems = report(tmp_path, log).problems
-    if words is None:
-        assert problems == ()
-    else:
-        assert any(words in problem.what for problem in problems), problems
+    assert bool(problems) == (request.node.callspec.id != "whole")
+    prose(*(problem.what for problem in problems))
 
 
 def test_remarks_on_times_and_ends(tmp_path: Path) -> None:
     made = report(tmp_path, START + MORE * 11 + "1 exit_group(0) = ?\n")
     said = str(body(made)["remarks"])
-    assert "recorded without -T and -t" in said
+    assert "-T" in said
     assert "-qq" in said
     assert made.problems == ()
 

@@ -6,9 +6,7 @@ from enum import StrEnum
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import Wording, briefs
-
-_NOT_FINITE = Wording("numbers-not-finite")
+from postmortem.knowledge.messages import briefs
 
 
 class ErrorRole(StrEnum):
@@ -117,4 +115,4 @@ MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort
 
 def about_numbers(failures: Iterable[LogFailure | None]) -> bool:
     """Return whether all of them are about NaN, infinities or the loss scale."""
-    return all(one is not None and _NOT_FINITE.search(one.said.words) for one in failures)
+    return all(one is not None and one.said.match("numbers-not-finite") for one in failures)

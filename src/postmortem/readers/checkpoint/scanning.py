@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called with the file, the bytes of all files that are done, and those of all files."""
+OUTSIDE = "does not lie in the file"
+"""Of a tensor whose place was wrong: what reads places lets none such through."""
 
 
 @record
@@ -110,7 +112,7 @@ class _Run:
             self.problems.append(Problem(path, f"{what}disk error)", "scan it again; see dmesg"))
         for place, result in zip(places, results, strict=True):
             if result is None:
-                self.problems.append(Problem(f"{path}: {place.name}", "does not lie in the file"))
+                self.problems.append(Problem(f"{path}: {place.name}", OUTSIDE))
             else:
                 self.items.append((_fact(path, place, result), place.part))
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from builders.incident import judge
 from postmortem.diagnose.incident.events import EventType
-from postmortem.diagnose.incident.incident import judge
 
 
 def logs(label: str, rank: int | None, what: str, **more: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from builders.prose import Prose
 from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash
 from postmortem.facts.source import Source
 from postmortem.present.core.fold_blocks import fold_blocks, fold_body
@@ -41,10 +42,10 @@ def test_causes_come_before_what_they_brought_about_and_then_the_many() -> None:
     assert (body["cores_read"], body["cores_unread"], body["first"]) == (504, 3, "core.0")
 
 
-def test_the_example_is_the_newest_whole_core() -> None:
+def test_the_example_is_the_newest_whole_core(prose: Prose) -> None:
     (fold,) = folds([core(3, truncated=True), core(1), core(2)])
     assert (fold.first.path, fold.newest.path, fold.example.path) == ("core.1", "core.3", "core.2")
-    assert fold_verdict([fold]) == "3 cores of one crash: verdict 2"
+    prose(fold_verdict([fold]))
 
 
 def test_copies_of_a_core_are_one() -> None:

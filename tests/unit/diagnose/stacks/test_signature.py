@@ -1,5 +1,6 @@
 """Which stacks have one signature, and which do not."""
 
+from builders.prose import Prose
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.facts.crash import AbortMessage, CppException, Signal
 from postmortem.facts.threads import Frame, Thread, Trust
@@ -60,12 +61,11 @@ def test_what_tells_crashes_apart() -> None:
     assert len({found.summary for found in different if found}) == len(different)
 
 
-def test_functions_of_the_c_library_are_one_place() -> None:
+def test_functions_of_the_c_library_are_one_place(prose: Prose) -> None:
     names = ("__memmove_avx512_unaligned_erms", "__memcpy_sse2", "??")
     found = {sign(native(name, LIBC), native("store_at", EXT), STEP) for name in names}
-    assert {f.summary for f in found if f} == {
-        "SIGSEGV in the C library <- store_at (_ext) <- train.step"
-    }
+    (summary,) = {f.summary for f in found if f}
+    prose(summary)
 
 
 def test_the_way_to_abort_is_said_by_the_signal() -> None:
@@ -89,13 +89,13 @@ def test_all_threads_of_a_parallel_region_are_one_crash() -> None:
     assert worker == master
 
 
-def test_a_recursion_ends_anywhere_but_only_where_the_stack_was_used_up() -> None:
+def test_a_recursion_ends_anywhere_but_only_where_the_stack_was_used_up(prose: Prose) -> None:
     cycle = [native("a", EXT), native("b", EXT)] * 300
     leaf = native("memset", LIBC)
     found = sign(leaf, *cycle, overflow=True)
     assert found == sign(*cycle[1:], overflow=True)
     assert found is not None
-    assert found.summary == "SIGSEGV in endless recursion of a (_ext), b (_ext)"
+    prose(found.summary)
     assert sign(native("c", EXT), *cycle) != sign(*cycle)
 
 

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.prose import Prose
 from postmortem.facts.memory import CodeRanges
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
@@ -110,24 +111,20 @@ def test_without_gdb_our_walk_stands_and_gets_lines() -> None:
     assert merged.disagreement is None
 
 
-def test_our_longer_walk_stands_and_the_difference_is_told() -> None:
+def test_our_longer_walk_stands_and_the_difference_is_told(prose: Prose) -> None:
     native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
     merged = merge_stack(native, (theirs(0x10, "a"),), {0x20: (SourceLine("b", "/b.c", 5),)})
     assert names(merged.frames) == ["a", "b", "c"]
     assert merged.frames[1].line == 5
-    assert merged.disagreement == (
-        "after frame #0 (a) gdb's stack ends; our walk goes on for 2 more frames"
-    )
+    prose(merged.disagreement)
 
 
-def test_longer_walk_of_gdb_is_appended_and_marked() -> None:
+def test_longer_walk_of_gdb_is_appended_and_marked(prose: Prose) -> None:
     gdb = (theirs(0x10, "a"), theirs(0x20, "b"), theirs(0x30, "c"))
     merged = merge_stack((ours(0x10, "a", Trust.CONTEXT),), gdb, {})
     assert names(merged.frames) == ["a", "b", "c"]
     assert [frame.trust for frame in merged.frames] == [Trust.CONTEXT, Trust.GDB, Trust.GDB]
-    assert merged.disagreement == (
-        "after frame #0 (a) our walk ends; gdb's goes on for 2 more frames"
-    )
+    prose(merged.disagreement)
 
 
 def test_words_of_the_stack_at_the_end_of_gdbs_walk_are_no_frames() -> None:
@@ -138,15 +135,12 @@ def test_words_of_the_stack_at_the_end_of_gdbs_walk_are_no_frames() -> None:
     assert merged.disagreement is None
 
 
-def test_proven_frames_win_where_the_walks_part() -> None:
+def test_proven_frames_win_where_the_walks_part(prose: Prose) -> None:
     native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
     gdb = (theirs(0x10, "a"), theirs(0x99, "wrong"))
     merged = merge_stack(native, gdb, {})
     assert names(merged.frames) == ["a", "b", "c"]
-    assert merged.disagreement == (
-        "after frame #0 (a) our walk goes to b (0x20) (cfi), gdb's to wrong (0x99); "
-        "our walk is followed"
-    )
+    prose(merged.disagreement)
 
 
 def test_scanned_frames_give_way_to_those_of_gdb() -> None:
@@ -165,14 +159,12 @@ def test_scanned_frames_do_not_give_way_to_nameless_ones() -> None:
     assert names(merged.frames) == ["a", "b", "clone3"]
 
 
-def test_walks_that_meet_again_stay_joined_and_keep_proven_frames() -> None:
+def test_walks_that_meet_again_stay_joined_and_keep_proven_frames(prose: Prose) -> None:
     native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
     merged = merge_stack(native, (theirs(0x10, "a"), theirs(0x30, "c", file="/c.c", line=2)), {})
     assert names(merged.frames) == ["a", "b", "c"]
     assert merged.frames[2].line == 2
-    assert merged.disagreement == (
-        "after frame #0 (a) our walk has 1 more frame than gdb before both agree again"
-    )
+    prose(merged.disagreement)
 
 
 def test_frame_that_only_gdb_has_in_the_middle_is_left_out_when_ours_is_proven() -> None:
@@ -186,10 +178,10 @@ def test_frame_that_only_gdb_has_in_the_middle_is_left_out_when_ours_is_proven()
     assert names(merge_stack(guessed, gdb, {}).frames) == ["a", "odd", "b"]
 
 
-def test_another_innermost_frame_means_another_thread_and_nothing_is_taken() -> None:
+def test_another_innermost_frame_means_another_thread_and_nothing_is_taken(prose: Prose) -> None:
     merged = merge_stack((ours(0x10, "a"),), (theirs(0x99, "b", line=3),), {})
     assert names(merged.frames) == ["a"]
-    assert merged.disagreement == "gdb has the thread at b (0x99), the core at a (0x10)"
+    prose(merged.disagreement)
 
 
 def test_recursion_is_matched_frame_by_frame() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.prose import Prose
 from postmortem.readers.gdb.mi import (
     Conversation,
     GdbDied,
@@ -137,7 +138,7 @@ def test_grandchild_neither_hides_the_death_nor_survives(fake_gdb: FakeGdb) -> N
     assert group_is_gone(group)
 
 
-def test_gdb_that_closes_its_output_but_lives_on_is_left(fake_gdb: FakeGdb) -> None:
+def test_gdb_that_closes_its_output_but_lives_on_is_left(fake_gdb: FakeGdb, prose: Prose) -> None:
     path = fake_gdb(
         """
         os.close(1), os.close(2)
@@ -145,8 +146,9 @@ def test_gdb_that_closes_its_output_but_lives_on_is_left(fake_gdb: FakeGdb) -> N
         """
     )
     with talk_to(path, 30) as gdb:
-        with pytest.raises(GdbDied, match="closed its output"):
+        with pytest.raises(GdbDied) as refused:
             gdb.ask("-thread-info")
+        prose(refused.value)
         group = gdb.group
     assert group_is_gone(group)
 
@@ -168,18 +170,21 @@ def test_endless_output_ends_at_the_deadline_in_bounded_memory(fake_gdb: FakeGdb
     assert grown < 50 << 10, f"grew by {grown} KiB"
 
 
-def test_endless_lines_that_are_no_answers_are_not_read_to_the_deadline(fake_gdb: FakeGdb) -> None:
+def test_endless_lines_that_are_no_answers_are_not_read_to_the_deadline(
+    fake_gdb: FakeGdb, prose: Prose
+) -> None:
     path = fake_gdb(
         """
         while True:
             say("^")
         """
     )
-    with talk_to(path, 60) as gdb, pytest.raises(GdbDied, match="not answers and was stopped"):
+    with talk_to(path, 60) as gdb, pytest.raises(GdbDied) as refused:
         gdb.ask("-thread-info")
+    prose(refused.value)
 
 
-def test_answer_over_the_limit_is_an_error_and_not_a_wait(fake_gdb: FakeGdb) -> None:
+def test_answer_over_the_limit_is_an_error_and_not_a_wait(fake_gdb: FakeGdb, prose: Prose) -> None:
     path = fake_gdb(
         """
         for token, command in commands():
@@ -187,11 +192,9 @@ def test_answer_over_the_limit_is_an_error_and_not_a_wait(fake_gdb: FakeGdb) -> 
         """
     )
     began = time.monotonic()
-    with (
-        talk_to(path, 30, max_line=1 << 16) as gdb,
-        pytest.raises(GdbDied, match="over the limit for one line"),
-    ):
+    with talk_to(path, 30, max_line=1 << 16) as gdb, pytest.raises(GdbDied) as refused:
         gdb.ask("-thread-info")
+    prose(refused.value)
     assert time.monotonic() - began < 20
 
 
@@ -209,9 +212,10 @@ def test_garbage_is_refused_and_the_next_answer_still_understood(fake_gdb: FakeG
         assert gdb.ask("-second") == {"fine": "yes"}
 
 
-def test_missing_program_is_a_gdb_that_cannot_be_started(tmp_path: Path) -> None:
-    with pytest.raises(GdbDied, match="cannot be started"), talk_to(str(tmp_path / "nowhere")):
+def test_missing_program_is_a_gdb_that_cannot_be_started(tmp_path: Path, prose: Prose) -> None:
+    with pytest.raises(GdbDied) as refused, talk_to(str(tmp_path / "nowhere")):
         pass
+    prose(refused.value)
 
 
 def test_ctrl_c_kills_gdb_and_what_it_started(fake_gdb: FakeGdb, tmp_path: Path) -> None:
@@ -290,7 +294,9 @@ def test_lines_do_not_depend_on_how_they_were_cut(chunks: list[bytes], size: int
     assert all(len(line) <= 20 for line in expected)
 
 
-def test_a_gdb_that_works_too_long_is_stopped_by_its_own_time(fake_gdb: FakeGdb) -> None:
+def test_a_gdb_that_works_too_long_is_stopped_by_its_own_time(
+    fake_gdb: FakeGdb, prose: Prose
+) -> None:
     path = fake_gdb(
         """
         while True:
@@ -298,8 +304,9 @@ def test_a_gdb_that_works_too_long_is_stopped_by_its_own_time(fake_gdb: FakeGdb)
         """
     )
     with talk_to(path, 60, cpu_seconds=0.2) as gdb:
-        with pytest.raises(GdbTooBusy, match=r"0\.2 s of processor time"):
+        with pytest.raises(GdbTooBusy) as refused:
             gdb.ask("-slow")
+        prose(refused.value)
         group = gdb.group
     assert group_is_gone(group)
 

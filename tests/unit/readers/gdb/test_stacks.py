@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.readers.gdb.find import Gdb
 from postmortem.readers.gdb.stacks import GdbStacks, read_stacks
 
@@ -42,15 +43,10 @@ def read(path: str, tmp_path: Path, seconds: float = 20.0, **options: object) ->
 
 
 @pytest.mark.parametrize(
-    ("last_act", "told"),
-    [
-        ("time.sleep(1000)", "did not answer"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"),
-        ("sys.exit(1)", "exit status 1"),
-    ],
+    "last_act", ["time.sleep(1000)", "os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(1)"]
 )
 def test_threads_told_before_the_end_are_kept(
-    fake_gdb: FakeGdb, tmp_path: Path, last_act: str, told: str
+    fake_gdb: FakeGdb, tmp_path: Path, last_act: str, prose: Prose
 ) -> None:
     path = fake_gdb(
         _PARTIAL
@@ -70,9 +66,9 @@ for token, command in commands():
     assert stacks.threads[0].frames[0].arguments == (("x", "1"),)
     assert not stacks.complete
     first, second = stacks.problems
-    assert told in first.what
+    prose(first.what)
     assert first.remedy is not None
-    assert second.what == "2 of 3 threads were walked until then"
+    prose(second.what)
 
 
 def test_hanging_before_the_first_answer_gives_a_problem_and_no_threads(
@@ -96,13 +92,13 @@ def test_hanging_before_the_first_answer_gives_a_problem_and_no_threads(
 
 
 def test_full_disk_is_a_problem_and_no_exception(
-    fake_gdb: FakeGdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_gdb: FakeGdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     stacks = read(fake_gdb("pass"), tmp_path)
     assert not stacks.complete
     assert "No such file or directory" in stacks.problems[0].what
-    assert stacks.problems[0].remedy == "set TMPDIR to a folder with space"
+    prose(stacks.problems[0].remedy)
 
 
 def test_core_that_gdb_refuses_is_a_problem(fake_gdb: FakeGdb, tmp_path: Path) -> None:
@@ -121,7 +117,7 @@ def test_core_that_gdb_refuses_is_a_problem(fake_gdb: FakeGdb, tmp_path: Path) -
 
 
 def test_nonsense_from_the_script_is_counted_and_the_rest_kept(
-    fake_gdb: FakeGdb, tmp_path: Path
+    fake_gdb: FakeGdb, tmp_path: Path, prose: Prose
 ) -> None:
     path = fake_gdb(
         _PARTIAL
@@ -137,10 +133,12 @@ for token, command in commands():
     stacks = read(path, tmp_path)
     assert len(stacks.threads) == 2
     assert not stacks.complete
-    assert [problem.what for problem in stacks.problems] == ["2 of its answers are not understood"]
+    prose(*[problem.what for problem in stacks.problems])
 
 
-def test_progress_is_told_in_words_after_two_seconds(fake_gdb: FakeGdb, tmp_path: Path) -> None:
+def test_progress_is_told_in_words_after_two_seconds(
+    fake_gdb: FakeGdb, tmp_path: Path, prose: Prose
+) -> None:
     path = fake_gdb(
         """
         for token, command in commands():
@@ -152,7 +150,7 @@ def test_progress_is_told_in_words_after_two_seconds(fake_gdb: FakeGdb, tmp_path
     words: list[str] = []
     read(path, tmp_path, load={"/a.so": 0x1000, "/b.so": 0x2000}, progress=words.append)
     assert words
-    assert re.fullmatch(r"gdb is opening the core with 2 libraries \(\d+ s\)", words[0])
+    prose(re.sub(r"\d+ s\b", "N s", words[0]))
 
 
 def test_nothing_is_said_when_it_is_quick(fake_gdb: FakeGdb, tmp_path: Path) -> None:
@@ -191,7 +189,7 @@ def test_warnings_about_the_evidence_are_told_and_the_harmless_ones_not(
 
 
 def test_gdb_without_a_working_python_tells_nothing_and_why(
-    fake_gdb: FakeGdb, tmp_path: Path
+    fake_gdb: FakeGdb, tmp_path: Path, prose: Prose
 ) -> None:
     path = fake_gdb(
         r"""
@@ -204,7 +202,7 @@ def test_gdb_without_a_working_python_tells_nothing_and_why(
         """
     )
     stacks = read(path, tmp_path)
-    assert "the script inside gdb failed: Python Exception" in stacks.problems[0].what
+    prose(stacks.problems[0].what)
     assert "--gdb" in str(stacks.problems[0].remedy)
     assert not stacks.complete
     assert stacks.threads == ()

@@ -1,0 +1,148 @@
+"""`postmortem triage` and `postmortem PATH...` on folders of evidence."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.memory_snapshots import MIB, Device, stack, write
+from builders.prose import Prose
+
+RUNS = Path(__file__).parents[3] / "corpus" / "ranks" / "runs"
+STRACE = Path(__file__).parents[3] / "corpus" / "strace"
+
+
+def triage(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "postmortem", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def document(*words: object, code: int = 1) -> dict[str, Any]:
+    done = triage(*words, "--json")
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with tarfile.open(RUNS / f"{name}.tar.xz") as tar:
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    return folder
+
+
+def test_one_kind_of_evidence_says_what_its_own_command_says(tmp_path: Path) -> None:
+    unpacked("enospc_tee", tmp_path / "job")
+    alone = json.loads(triage("logs", tmp_path / "job", "--json").stdout)
+    found = document("triage", tmp_path / "job")
+    assert found["verdict"] == alone["verdict"]
+    assert found["kind"] == "triage"
+    assert found["outcome"] == "failed"
+    assert [(r["type"], r["ranks"]) for r in found["roots"]] == [("raised", [0])]
+    assert found["victims"][0]["ranks"] == [1, 2, 3]
+
+
+def test_a_path_without_a_command_is_triage(tmp_path: Path) -> None:
+    unpacked("onekill_tee", tmp_path / "job")
+    assert document(tmp_path / "job") == document("triage", tmp_path / "job")
+
+
+def test_an_archive_is_opened_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
+    found = document(RUNS / "onekill_tee.tar.xz")
+    assert found["roots"][0]["ranks"] == [3]
+    assert [row["kind"] for row in found["evidence"]] == ["archive", "log"]
+    assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_a_report_of_ours_is_evidence(tmp_path: Path, prose: Prose) -> None:
+    unpacked("onekill_tee", tmp_path / "job")
+    report = triage("logs", tmp_path / "job", "--json").stdout
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "logs.json").write_text(report)
+    assert document(tmp_path / "kept")["roots"][0]["ranks"] == [3]
+    (tmp_path / "kept" / "cut.json").write_text(report[:300])
+    found = document(tmp_path / "kept")
+    assert found["roots"][0]["ranks"] == [3]
+    prose(*(row["what"] for row in found["problems"]))
+
+
+def test_a_recording_explains_the_exception_of_its_process(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    pid = 28314
+    (job / "rank0.log").write_text(
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "train_ckpt.py", line 9, in main\n'
+        "[rank0]:     torch.save(state, path)\n"
+        "[rank0]: OSError: [Errno 28] No space left on device\n"
+        "E1101 10:00:00.000000 1 torch/distributed/elastic/multiprocessing/api.py:874] "
+        f"failed (exitcode: 1) local_rank: 0 (pid: {pid}) of binary: /usr/bin/python\n"
+    )
+    recording = STRACE / "ckpt_enospc.strace.zst"
+    (job / "trace.strace.zst").write_bytes(recording.read_bytes())
+    found = document(job)
+    assert [row["kind"] for row in found["evidence"]] == ["log", "strace"]
+    storage = found["roots"][0]
+    assert (storage["type"], storage["pid"]) == ("storage failed", pid)
+    assert "ckpt_0005.pt" in found["verdict"]
+    raised = next(step for step in found["chain"] if step["type"] == "raised")
+    assert raised["explained_by"] == [storage["id"]]
+
+
+def test_a_healthy_run_is_no_failure(tmp_path: Path) -> None:
+    unpacked("ok", tmp_path / "job")
+    found = document(tmp_path / "job", code=0)
+    assert found["roots"] == []
+    assert found["outcome"] != "failed"
+
+
+def test_nothing_to_read_is_one_clear_line(tmp_path: Path, prose: Prose) -> None:
+    (tmp_path / "photo.bin").write_bytes(bytes(range(256)))
+    done = triage(tmp_path)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    prose(done.stderr)
+    assert "among 1 file\n" in done.stderr
+    alone = triage(tmp_path / "photo.bin")
+    prose(alone.stderr)
+
+
+def test_a_broken_core_costs_only_itself(tmp_path: Path) -> None:
+    unpacked("onekill_tee", tmp_path / "job")
+    (tmp_path / "job" / "core.1").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\0\x3e\0")
+    found = document(tmp_path / "job")
+    assert found["roots"][0]["ranks"] == [3]
+    broken = next(row for row in found["evidence"] if row["kind"] == "core")
+    assert (broken["used"], bool(broken["why"])) == (False, True)
+
+
+def test_a_snapshot_of_gpu_memory_tells_why_a_rank_raised(tmp_path: Path) -> None:
+    device = Device(1024 * MIB)
+    device.alloc(1000 * MIB, stack(("forward", 31)))
+    device.fail(512 * MIB, 8 * MIB, stack(("backward", 52)))
+    write(tmp_path / "snapshot_rank1.pickle", device)
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB."
+    (tmp_path / "rank0.log").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n")
+    (tmp_path / "rank1.log").write_text(
+        "step 1 loss 2.0\nTraceback (most recent call last):\n"
+        f'  File "/home/user/train.py", line 52, in backward\n    loss.backward()\n{error}\n'
+    )
+    found = document("triage", tmp_path)
+    (root,) = found["roots"]
+    assert (root["type"], root["ranks"]) == ("ran out of GPU memory", [1])
+    assert "backward (train.py:52)" in found["verdict"]
+    assert "raised" in [row["type"] for row in found["chain"]]
+    assert found["restart"]["advice"] == "stop"
+    (tmp_path / "rank1.log").write_text(
+        "step 1 loss 2.0\nTraceback (most recent call last):\n"
+        '  File "/home/user/train.py", line 70, in load\n    data[key]\nKeyError: 7\n'
+    )
+    found = document("triage", tmp_path)
+    assert all(not row["explained_by"] for row in found["chain"] if row["type"] == "raised")
