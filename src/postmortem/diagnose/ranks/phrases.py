@@ -9,12 +9,13 @@ from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Match, Signature
 from postmortem.facts.threads import is_ours, is_own, of_c_library
-from postmortem.knowledge.messages import Wording, about, briefs
+from postmortem.knowledge.messages import about, briefs
 from postmortem.report.model import Confidence, Evidence
 from postmortem.text import some
 
 _MOST_LABELS = 3
-_NO_SPACE, _SEMAPHORE = "enospc-log", Wording("semlock-enospc")
+_NO_SPACE, _SEMAPHORE = "enospc-log", "semlock-enospc"
+_MAKES_SEMAPHORES = ("multiprocessing/synchronize.py", "multiprocessing\\synchronize.py")
 """A semaphore lives in /dev/shm, and on no disk."""
 
 
@@ -88,8 +89,9 @@ def known_match(failure: LogFailure | None) -> Match | None:
     for role in ("root", "contributing"):
         for match in told:
             if table[match.id].role == role:
-                made = match.id == _NO_SPACE and _SEMAPHORE.search(failure.text) is not None
-                return Match(_SEMAPHORE.pattern, {}) if made else match
+                inner = failure.frames[-1].file if failure.frames else ""
+                made = match.id == _NO_SPACE and inner.endswith(_MAKES_SEMAPHORES)
+                return Match(_SEMAPHORE, {}) if made else match
     return None
 
 
