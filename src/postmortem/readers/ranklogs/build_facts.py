@@ -354,8 +354,9 @@ class FactBuilder:
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:
             raw = self._labels[position].raw
-            known = {row[0]: row for row in (*raw["tail"], *raw["work"]) if row[2]}
-            self._work_of[position] = [known[line] for line in sorted(known)]
+            rows = (row for row in (*raw["tail"], *raw["work"]) if row[2])
+            known = {(row[0], row[3]): row for row in rows}  # a bar is drawn again in one line
+            self._work_of[position] = [known[place] for place in sorted(known)]
         return self._work_of[position]
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:

@@ -155,6 +155,7 @@ def _read(
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
+    known_root = reason(said)
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
     bad = last_bad(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
@@ -165,8 +166,8 @@ def _read(
         form=form_of(about),
         above=_above(lines, ids, errors),
         first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
-        known=reason(said),
-        about_peer=_about_peer(said, about),
+        known=known_root,
+        about_peer=not known_root and _about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
         nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",

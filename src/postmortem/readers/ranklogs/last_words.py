@@ -15,7 +15,7 @@ _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _SIGNAL = "last-error-signal-named"
-_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
+_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
@@ -269,6 +270,10 @@ def _of_step(
         what += f", lines {above + 1:,} to {step.line:,}"
         what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
         problems.append(Problem(name, what, "cut the file to see others"))
+    if step.later:
+        what = f"the job went on behind line {step.line:,} with {counted(step.later, 'more step')}"
+        what += ": they run always, or a failure of that step was allowed (continue-on-error)"
+        problems.append(Problem(name, what, "the job's own conclusion tells which"))
     pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
 

@@ -135,6 +135,9 @@ def _how(party: Suspect) -> str:
     if end is not None and end.evicted:
         return f"evicted: {end.evicted}"
     if end is not None and end.signal is not None:
-        said = f": {party.failure.said.words}" if party.failure is not None else ""
+        own = party.failure.said if party.failure is not None else None
+        words = own.message if own is not None and own.exception == end.signal else ""
+        words = words or (own.words if own is not None else "")
+        said = f": {words}" if words else ""
         return f"killed by {end.signal}{said}"
     return f"ended by {party.why}"

@@ -149,6 +149,8 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
         return None
+    if any(quotes(s.exit, f) for s in found if s.exit for f in case.logs.failures):
+        return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
     said = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
@@ -157,6 +159,12 @@ def silent_exits(case: Case) -> Attribution | None:
 
 def _said_little(standing: RankState) -> bool:
     return 0 < standing.writer.lines <= _FEW_LINES
+
+
+def quotes(end: LogExit, cut: LogFailure) -> bool:
+    """Return whether a launcher quotes the traceback of a process, which the log cuts off."""
+    behind = end.file == cut.file and 0 < cut.begin_line - end.line <= _RIGHT_ABOVE
+    return behind and not cut.said.exception and not cut.causes
 
 
 def left_silently(standing: RankState) -> bool:
