@@ -81,6 +81,8 @@ def _report(folder: Path, text: str) -> Report:
             True,
         ),
         (_PARTS + "\nError in lum (line 113)\n   = lum(t);\nError in run (line 4)\n", True),
+        (_PARTS + "a:3:in 'lum': Lum\n\tfrom a:9:in 'b'\n\tfrom a:1:in '<main>'\n", True),
+        (_PARTS + "7f1e2d000000-7f1e2d021000 rw-p 00000000 00:00 0\n" * 3, True),
         (_PARTS + "STOP 3\n", True),
         (_PARTS + "It has unexpectedly come to a halt.\n", True),
         ("It unexpectedly was slow.\n" + _STEPS, False),
