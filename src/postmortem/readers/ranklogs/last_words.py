@@ -63,9 +63,14 @@ def wrong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
-    if calm(known) or _MORE in known:
+    if calm(known) or carries_on(known):
         return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
     return errors
+
+
+def carries_on(ids: Iterable[str]) -> bool:
+    """Return whether a line continues an error above it, or is written after any end."""
+    return any(name.startswith(_MORE) for name in ids)
 
 
 def complete(errors: Iterable[str]) -> bool:
