@@ -67,7 +67,7 @@ def nan_above(found: LastLines, path: str) -> LastLines:
         return found
     known = Signatures.load("last line").matches(row.text for row in rows)
     line, name, _ = last_bad(rows, known, fewest=_FEWEST_STEPS)
-    if line is None or len(rows) < _FEWEST_STEPS:
+    if line is None:
         return found
     since = nan_since(replace(found, not_a_number=line, quantity=name, earlier=True), path)
     return found if since.earlier else since
@@ -75,8 +75,7 @@ def nan_above(found: LastLines, path: str) -> LastLines:
 
 def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
     """Return the first line of the last run of numbers that are none, of what `text` prints."""
-    name = quantity.rpartition("/")[2].encode()
-    names = (name, quantity.encode())
+    name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
     ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in NUMBERS]
     forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
@@ -86,7 +85,7 @@ def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | 
         here, number = number, number + line.endswith(b"\n")
         if name not in line:
             continue
-        hits = [m for form in forms if (m := form.search(line)) and m["name"] in names]
+        hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
         values = [hit["value"] for hit in hits]
         if any(value.lower() == b"nan" for value in values):
             first = first or (here, line.decode("utf-8", "replace").strip())
@@ -100,16 +99,13 @@ def last_bad(
 ) -> tuple[LastLine | None, str, bool]:
     """Return from where on a number that is printed again and again is none, to the end.
 
-    Also what it is called, and whether it was none in all lines. `fewest` times are enough, and
-    one where no other number says that the training goes on: a summary prints each once.
+    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
     """
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
         for match in row:
             if match.id in NUMBERS:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
-    if all(values[-1][1] == "nan" for values in printed.values()):
-        fewest = 1
     for name, values in printed.items():
         bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
         if len(bad) >= fewest:
