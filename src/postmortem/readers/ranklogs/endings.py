@@ -262,10 +262,13 @@ def _terminate(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, i
     thrown = found.get("terminate-throw")
     if not thrown:
         return ExceptionText("std::terminate", found["cpp-terminate"]["what"].strip()), at
-    what = known.of(rows[at + 1][2]).get("cpp-what") if at + 1 < len(rows) else None
+    below = at + 1
+    while below < len(rows) and rows[below][2] == rows[at][2]:
+        below += 1  # processes that end at once write between each other's lines
+    what = known.of(rows[below][2]).get("cpp-what") if below < len(rows) else None
     said = what["what"].strip() if what else ""
     message = "" if said == thrown["type"] else said  # what() of the standard's own classes
-    return ExceptionText(thrown["type"], message), at + 1 if what else at
+    return ExceptionText(thrown["type"], message), below if what else at
 
 
 def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...], int]:

@@ -224,7 +224,8 @@ def _of_last_run(
     if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if wide:
         data = data.decode("utf-16", "replace").encode()
     step = failed_step(data)
     if step is not None:
@@ -232,7 +233,8 @@ def _of_last_run(
     run = last_run(data)
     if run is None:
         whole = iter((data,))
-        return source if isinstance(source, int) else lambda: next(whole, b""), EarlierRuns()
+        as_is = isinstance(source, int) and not wide
+        return source if as_is else lambda: next(whole, b""), EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
     what, one = "holds several runs, one after the other: only the last one", "the one before"
     if run.another:

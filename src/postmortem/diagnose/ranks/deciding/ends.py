@@ -143,7 +143,7 @@ def silent_exits(case: Case) -> Attribution | None:
         and not s.survived
         and not s.ended_by_launcher
         and s.exit is not None
-        and (s.exit.code or s.exit.launcher == "ray")
+        and (s.exit.code or s.exit.died or s.exit.launcher == "ray")
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
@@ -184,9 +184,7 @@ def left_silently(standing: RankState) -> bool:
 
 
 def _exit_words(standing: RankState) -> str:
-    if standing.exit is None or standing.exit.code is None:
-        return "died"
-    return standing.exit.exited
+    return standing.exit.exited if standing.exit is not None else "died"
 
 
 def node_failed(case: Case) -> Attribution | None:

@@ -228,7 +228,7 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or (end.signal and not ended))
+    bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
     places = set(map(_place, counted))
