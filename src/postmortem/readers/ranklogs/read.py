@@ -224,7 +224,8 @@ def _of_last_run(
     if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    wide = marked and b"\0" in data  # else the mark stands before bytes
     if wide:
         data = data.decode("utf-16", "replace").encode()
     step = failed_step(data)
