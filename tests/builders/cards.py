@@ -2,20 +2,29 @@
 
 import io
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import pytest
+
+from postmortem.diagnose.rule import Outcome
 from postmortem.present.card import card_of, filled
 from postmortem.render import card as drawing
 from postmortem.render import terminal
 from postmortem.render.wrapping import cells
 from postmortem.report.card import Card
-from postmortem.report.model import Report
+from postmortem.report.model import Report, ordered
 
 WIDTHS = (80, 120, 160)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BLANK = re.compile(r"\b(?:CORE|EXE|FILE|LIBRARY|LINE|MODULE)\b(?!=)")
+_WORD = re.compile(r"[\w./-]+")
+_FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
 _OURS = re.compile(r"\bpostmortem/(?:monitor|breakpoints|run/hook)/")
 _MOST_HEAD = 2
+_MOST_STEPS = 3
 _LEAST = 40
 """Characters from which on words that stand twice are no accident."""
 
@@ -25,6 +34,36 @@ def drawn(card: Card, width: int, *, color: bool = False) -> str:
     out = io.StringIO()
     drawing.render(card, out, width=width, color=color)
     return out.getvalue()
+
+
+@contextmanager
+def made() -> Iterator[list[Report]]:
+    """Collect the reports that analyses make, and one for each outcome of rules."""
+    found: list[Report] = []
+
+    def watched(kind: type[Any], taken: Any) -> Any:
+        before = kind.__init__
+
+        def begin(self: Any, *given: Any, **named: Any) -> None:
+            before(self, *given, **named)
+            taken(self, sys._getframe(1).f_globals.get("__name__", ""))
+
+        return begin
+
+    def report(one: Report, maker: str) -> None:
+        if maker.startswith(("postmortem.analyses.", "postmortem.present.")):
+            found.append(one)
+
+    def outcome(one: Outcome, _maker: str) -> None:
+        rows = ordered(one.diagnoses)
+        if rows:
+            said = rows[0].verdict or rows[0].title
+            found.append(Report("rules", (), said, True, rows, (), {}))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Report, "__init__", watched(Report, report))
+        patch.setattr(Outcome, "__init__", watched(Outcome, outcome))
+        yield found
 
 
 def faults(report: Report) -> Iterator[str]:
@@ -42,6 +81,8 @@ def faults(report: Report) -> Iterator[str]:
             yield f"{width}: a verdict of {head} lines: {card.headline}"
         if _COLOUR.sub("", drawn(card, width, color=True)) != text:
             yield f"{width}: colours change the text"
+    if len(card.steps) > _MOST_STEPS:
+        yield f"{len(card.steps)} next steps"
     yield from _twice(card)
     yield from (f"a blank in a step: {one}" for one in card.steps if _BLANK.search(one))
     whole = io.StringIO()
@@ -64,6 +105,13 @@ def _twice(card: Card) -> Iterator[str]:
         for other, within in parts[:number] + parts[number + 1 :]:
             if len(text) >= _LEAST and _plain(text) in _plain(within):
                 yield f"{name} stands in {other}: {text}"
+            elif {name, other} <= {"headline", "row"} and name != other and _all_in(text, within):
+                yield f"all words of the {name} stand in the {other}: {text}"
+
+
+def _all_in(text: str, within: str) -> bool:
+    words, known = ({*map(str.casefold, _WORD.findall(one))} for one in (text, within))
+    return len(text) >= _LEAST and words <= known | _FILLERS
 
 
 def _plain(text: str) -> str:

@@ -28,7 +28,7 @@ from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTota
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
 from postmortem.facts.versions import LibraryVersion, Versions
-from postmortem.readers.known_text import known_in
+from postmortem.readers.known_text import fatal_error, known_in, with_matches
 
 _FRAME = re.compile(r"^#(?P<index>\d+)\s+(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>.*)$", re.DOTALL)
 _FROM = re.compile(r"\s+from ?(?P<module>[^\s]\S*)$")
@@ -168,19 +168,24 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     if "fault" in raw:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
-        facts[AbortMessage] = AbortMessage(
-            raw["abort_message"], raw.get("abort_is_of_this_end", True)
+        facts[AbortMessage] = with_matches(
+            AbortMessage(raw["abort_message"], raw.get("abort_is_of_this_end", True))
         )
+    fatal = fatal_error(threads.crashed)
     if "fatal_python_error" in raw:
-        facts[FatalPythonError] = FatalPythonError(**raw["fatal_python_error"])
+        fatal = FatalPythonError(**raw["fatal_python_error"])
+    if fatal is not None:
+        facts[FatalPythonError] = with_matches(fatal)
     if "panic" in raw:
-        facts[Panic] = Panic(**raw["panic"])
+        facts[Panic] = with_matches(Panic(**raw["panic"]))
     if "exception" in raw:
         entry = {"tid": _crashed_tid(raw), "what": None, "found_by": "tls", **raw["exception"]}
-        facts[CppException] = CppException(**entry)
+        facts[CppException] = with_matches(CppException(**entry))
     tid = _crashed_tid(raw)
     missing = {"tid": tid, "what": None, "found_by": "stack"}
-    earlier = [CppException(**{**missing, **entry}) for entry in raw.get("exceptions", ())]
+    earlier = [
+        with_matches(CppException(**{**missing, **entry})) for entry in raw.get("exceptions", ())
+    ]
     if (others := earlier_exceptions(earlier, tid)) is not None:
         facts[EarlierExceptions] = others
     words = [("abort message", raw.get("abort_message", ""), None)]

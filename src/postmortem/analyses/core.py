@@ -15,7 +15,7 @@ from postmortem.readers.core_reading import CoreReading, reading_core
 from postmortem.readers.core_stacks import find_gdb_unseen, stacks_and_binary
 from postmortem.readers.fault_file import looked_up
 from postmortem.readers.gdb_options import GdbOptions
-from postmortem.readers.known_text import known_in
+from postmortem.readers.known_text import core_with_matches, known_in
 from postmortem.readers.opening import Progress
 from postmortem.readers.python_frames import with_python_frames
 from postmortem.readers.versions import of_modules
@@ -70,6 +70,7 @@ def explained(
     masking = Masking(redact=options.redact, process=facts.process)
     facts = masking.core(facts)
     threads, fault = masking.facts((threads, fault))
+    facts = core_with_matches(facts, threads.crashed)
     case = core_case(facts, threads, signal, fault, binary)
     versions = of_modules(facts.modules, facts.process.python_version, facts.process.machine)
     outcome = case.outcome(known_in(case.texts()), versions)

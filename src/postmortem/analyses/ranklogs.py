@@ -13,6 +13,7 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
+from postmortem.readers.log_clock import span_of, worked_behind
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pids import rank_pids
@@ -56,6 +57,8 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
     stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
+    span = span_of(file.path for file in found.logs) if stacks else None
+    stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,

@@ -13,9 +13,11 @@ from postmortem.present.triage.body import triage_body
 from postmortem.present.triage.report import triage_report
 from postmortem.present.triage.used import nothing, problems_of, used
 from postmortem.readers.all_evidence import Evidence, plan, take_evidence
+from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
 from postmortem.readers.side_by_side import read_side_by_side
+from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report
 from postmortem.report.strings import replaced
@@ -50,7 +52,9 @@ def analyse(
     runs = runs_of(results)
     told = without_others(results, runs)
     documents = [result.document for result in told if result.document is not None]
-    judged = judge(documents)
+    clock = by_clock(told, evidence.found)
+    known_in = Signatures.load("process text").matches
+    judged = judge(documents, known_in, clock.outdated, clock.of_the_end)
     files = used(found, results, told, left, judged)
     apart = frozenset((*judged.foreign, *judged.apart))
     report = triage_report(

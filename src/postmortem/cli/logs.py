@@ -15,8 +15,6 @@ examples:
   postmortem logs node*.err --world-size 64
   postmortem logs tlogs/ --split by-rank/
 """
-INTERRUPTED = "no report was written"
-"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -130,6 +130,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
         return USAGE_ERROR
     args, unknown = parser.parse_known_args(words)
     if args.command is None:
+        if unknown:
+            parser.unknown(unknown)
         parser.error("name a command")
     if unknown:
         args.parser.unknown(unknown)
@@ -144,8 +146,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     try:
         code = commands[args.command].run(args)
     except KeyboardInterrupt:
-        told = getattr(commands[args.command], "INTERRUPTED", None)
-        if told is not None:
+        told = getattr(commands[args.command], "INTERRUPTED", "no report was written")
+        if hasattr(args, "exit_zero"):  # it writes reports
             print(f"postmortem: interrupted; {told}", file=sys.stderr)
         raise
     assert isinstance(code, int)
@@ -216,6 +218,8 @@ def _unknown(command: str) -> str:
     """Return what is wrong with a command that does not exist, and what may be meant."""
     from postmortem.render.safe import line
 
+    if "/" in command:
+        return f"{line(command)}: no such file or folder"
     what = f"there is no command {line(command)!r}"
     import difflib
 

@@ -15,8 +15,6 @@ examples:
   postmortem triage evidence.tar.gz --json
   postmortem job-4711/                      the same: triage is what no command means
 """
-INTERRUPTED = "no report was written"
-"""What is said where Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.signature import Known, Match
 from postmortem.records import record
 from postmortem.text import Pointer
 
@@ -90,31 +91,35 @@ class Fault:
 
 
 @record
-class AbortMessage:
+class AbortMessage(Known):
     """What glibc printed before it aborted (`__abort_msg`)."""
 
     text: str
     of_this_end: bool = True
     """Whether the stack shows so: glibc keeps its last words for ever, and an abort can be left."""
+    matches: tuple[Match, ...] = ()
 
 
 @record
-class FatalPythonError:
+class FatalPythonError(Known):
     """What CPython wrote to standard error when it stopped itself (Py_FatalError)."""
 
     function: str
-    """The one that found the state of the interpreter broken."""
+    """The one that found the state of the interpreter broken; empty where that is not known."""
     message: str
+    """Cut where it ends with an ellipsis."""
+    matches: tuple[Match, ...] = ()
 
 
 @record
-class Panic:
+class Panic(Known):
     """What a language's run-time said when it ended the process, as its memory still has it."""
 
     language: str
     """``"Go"``, ``"Rust"``, ``".NET"``, ``"JavaScript"``."""
     text: str
     """May have several lines: .NET and V8 put the methods behind the message."""
+    matches: tuple[Match, ...] = ()
 
     @property
     def head(self) -> str:
@@ -123,7 +128,7 @@ class Panic:
 
 
 @record
-class CppException:
+class CppException(Known):
     """A C++ exception in flight."""
 
     tid: int
@@ -137,6 +142,7 @@ class CppException:
     state: str = "uncaught"
     """``"uncaught"`` (std::terminate() ran because of it), ``"unwinding"`` (destructors were
     running on its way to a handler) or ``"handled"`` (a handler was running: context)."""
+    matches: tuple[Match, ...] = ()
 
 
 @record

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from postmortem.facts.signature import Known, Match
 from postmortem.records import record
 
 
 @record
-class Raised:
+class Raised(Known):
     """The exception that the import ended with."""
 
     type: str
@@ -17,6 +18,7 @@ class Raised:
     """Of an ImportError: the file that it is about."""
     frames: tuple[tuple[str, int, str], ...]
     """File, line and function, the outermost first; without those of importlib."""
+    matches: tuple[Match, ...] = ()
 
 
 @record

@@ -19,6 +19,8 @@ _SERVANTS = (
     ("from multiprocessing.resource_tracker import", "resource tracker of multiprocessing"),
     ("from multiprocessing.forkserver import", "fork server of multiprocessing"),
 )
+AGENT = "torchrun agent"
+"""Of a launcher: it serves no program, its ranks do."""
 _AGENT = Pattern(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$")
 
 
@@ -43,5 +45,5 @@ def process_role(process: Process, threads: Threads) -> str | None:
         if any(word.startswith(start) for word in words):
             return role
     if process.rank is None and any(_AGENT.search(word) for word in process.argv[:4]):
-        return "torchrun agent"
+        return AGENT
     return None

@@ -357,6 +357,8 @@ class RankLogs:
     earlier: tuple[LastLine, ...] = ()
     """Of runs that stand before others in their file, with what they ended where that is an error,
     the newest of each file first."""
+    earlier_pids: tuple[int, ...] = ()
+    """Processes that the lines of such runs name, and no line of the last ones."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 

@@ -12,6 +12,7 @@ _NUMBER = Wording("errno-number")
 _CLASS = Wording("errno-class")
 _NOT_FOUND = Wording("shell-not-found")
 _BESIDE = Wording("beside-an-error")
+_TIMED_OUT = Wording("ran-out-of-time")
 # How lines of backtraces and lists begin; a line without a letter.
 _AROUND = Pattern(r"^(?: {2,}|\t|- |at |: | *\d+: |[^A-Za-z]*$)")
 _CUT = "…\n"
@@ -66,6 +67,11 @@ def last_line(words: str) -> str | None:
         line.strip() for line in written if not (_AROUND.search(line) or _BESIDE.search(line))
     ]
     return (telling or lines)[-1] if lines else None
+
+
+def ran_out_of_time(words: str) -> bool:
+    """Return whether they tell of a time limit that was reached."""
+    return _TIMED_OUT.search(words) is not None
 
 
 def program_not_found(words: str) -> str | None:

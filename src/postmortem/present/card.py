@@ -1,9 +1,10 @@
 """A report's conclusion as a card: the one place where it is decided what the first screen says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.names import clip
+from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.report.card import Card, Highlights
@@ -18,11 +19,14 @@ _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _ALIKE = 0.6
-_LEAST_ALIKE = 24
-"""Characters from which on words that stand twice are no accident."""
+_FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
 _FOLDERS = Pattern(r"(?<=[\s\[(])/(?:[\w.+-]+/)+(?=[\w.+-]+\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
 """Of a source file, of which a card has no room: mostly those of the machine that built it."""
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
+_OF_RANK = Pattern(
+    r"(?P<says>[\w. ]+ says: )?rank (?P<rank>\d+)(?P<host> on [\w.-]+)?(?P<said>(?(says)| ?:).*)"
+)
+"""Who a row is of, and what stands behind that."""
 
 
 def card_of(report: Report) -> Card:
@@ -32,10 +36,12 @@ def card_of(report: Report) -> Card:
     headline = shown.headline or report.verdict
     rows, stands = shown.rows, ""
     steps = shown.steps or (() if best is None else best.next_steps)
-    why = "" if best is None else _why(best, headline)
     if not rows and not shown.places:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
-        rows, stands = _told_once(troubles if best is None else _seen(best), headline, why)
+        rows, stands = _told_once(troubles if best is None else _seen(best), headline)
+    why = "" if best is None else _why(best, headline, rows)
+    if best is not None and not shown.rows and not best.title.startswith(why):
+        rows, why = _told_in(rows, why)
     return Card(
         headline=f"{headline} ({stands})" if stands else headline,
         failed=report.failed,
@@ -91,25 +97,65 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 
 
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
+    rows = ((last_part(one.where), one.what) for one in diagnosis.evidence)
     return tuple(
-        (last_part(one.where), clip(_FOLDERS.sub("", one.what), _LONGEST_SEEN))
-        for one in diagnosis.evidence[:_MOST_SEEN]
-    )
+        (where, clip(_FOLDERS.sub("", what), _LONGEST_SEEN)) for where, what in _of_all(rows)
+    )[:_MOST_SEEN]
+
+
+def _of_all(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield one row for what several ranks said alike: ``ranks 0-2: Connection closed``."""
+    alike: dict[object, list[tuple[str, str, int | None]]] = {}
+    for where, what in rows:
+        found = _OF_RANK.fullmatch(what)
+        key: object = what if found is None else (found["says"], found["said"])
+        rank = None if found is None else int(found["rank"])
+        alike.setdefault(key, []).append((where, what, rank))
+    for key, ones in alike.items():
+        where, what, _ = ones[0]
+        ranks = {rank for _, _, rank in ones if rank is not None}
+        if len(ranks) > 1 and isinstance(key, tuple):
+            what = f"{key[0] or ''}ranks {rank_words(ranks)}{key[1]}"
+        yield where, what
 
 
 def _told_once(
-    rows: tuple[tuple[str, str], ...], headline: str, why: str
+    rows: tuple[tuple[str, str], ...], headline: str
 ) -> tuple[tuple[tuple[str, str], ...], str]:
     """Return the rows that say something new, and the place of what the headline quotes."""
     kept: dict[str, tuple[str, str]] = {}
     stands = ""
     for place, value in rows:
-        text = _plain(value)
-        if len(text) >= _LEAST_ALIKE and (text in _plain(headline) or _plain(headline) in text):
-            stands = stands or (place if place not in headline else "")
-        elif len(text) < _LEAST_ALIKE or text not in _plain(why):
-            kept.setdefault(text, (place, value))
+        teller, _, told = value.rpartition(" says: ")
+        said = f"{headline} {place.rpartition(':')[0].rpartition('/')[2]}"
+        if _says_nothing_new(told, said) or _plain(headline) in _plain(told):
+            where = f"{teller}, {place}" if teller else place
+            stands = stands or (where if place not in headline else "")
+        else:
+            kept.setdefault(_plain(value), (place, value))
     return tuple(kept.values()), stands
+
+
+def _told_in(
+    rows: tuple[tuple[str, str], ...], why: str
+) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the rows that say more than the reason, and the reason with a place of the rest."""
+    kept = tuple((place, value) for place, value in rows if not _says_nothing_new(value, why))
+    places = [place for place, value in rows if (place, value) not in kept]
+    return kept, f"{why.rstrip('.')} ({places[0]})" if places else why
+
+
+def _says_nothing_new(text: str, said: str) -> bool:
+    """Return whether all words of a text stand in what is said already."""
+    known = set(_words(said))
+    words = _words(text)
+    return all(
+        word in known or word in _FILLERS for word in words[: -1 if text[-1] == "…" else None]
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold().strip("….") for word in _WORD.findall(text)]
 
 
 def _plain(text: str) -> str:
@@ -121,13 +167,14 @@ def last_part(where: str) -> str:
     return where.rsplit("/", 1)[-1] if where.startswith("/") else where
 
 
-def _why(best: Diagnosis, headline: str) -> str:
-    """Return one sentence, two where the first is short; never what the headline says."""
+def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return one sentence, two where the first is short; never what stands above it."""
     if not _is_said(best.title[len(best.lead) :], headline):
         return best.title
+    above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
     for sentence in _SENTENCE.split(best.cause):
-        if _is_said(sentence, headline):
+        if _is_said(sentence, headline) or _says_nothing_new(sentence, above):
             continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break
@@ -137,8 +184,7 @@ def _why(best: Diagnosis, headline: str) -> str:
 
 def _is_said(sentence: str, headline: str) -> bool:
     """Return whether nearly all words of a sentence stand in the headline already."""
-    known = {word.casefold().strip("…") for word in _WORD.findall(headline)}
-    words = [word.casefold().strip("…") for word in _WORD.findall(sentence)]
+    known, words = _words(headline), _words(sentence)
     return sum(word in known for word in words) >= _ALIKE * len(words)
 
 

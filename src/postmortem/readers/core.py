@@ -297,12 +297,22 @@ _TRUST = {str(trust): trust for trust in Trust}
 
 
 def _python_threads(raw: RawCore) -> dict[int, RawPythonThread]:
-    """Return what the interpreter says of each thread; of several, the one with most frames."""
+    """Return what the interpreters say of each thread, the innermost one's frames first.
+
+    A thread that runs code in a subinterpreter has a state in each. The one that holds a GIL is the
+    innermost; where none does, the newest, with which the interpreters' list begins.
+    """
     found: dict[int, RawPythonThread] = {}
-    for row in raw["python"]["threads"] if raw["python"] is not None else ():
+    rows = raw["python"]["threads"] if raw["python"] is not None else ()
+    for row in sorted(rows, key=lambda row: not row["holds_gil"]):
         tid = row["tid"]
-        if tid is not None and (tid not in found or len(row["frames"]) > len(found[tid]["frames"])):
+        if tid is None:
+            continue
+        inner = found.get(tid)
+        if inner is None or not inner["frames"]:
             found[tid] = row
+        elif row["frames"]:
+            found[tid] = {**inner, "frames": [*inner["frames"], *row["frames"]]}
     return found
 
 

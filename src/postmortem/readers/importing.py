@@ -19,9 +19,8 @@ from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.importing import Cost, Importing, Raised, Shadow
-from postmortem.knowledge.messages import briefs
+from postmortem.readers.known_text import with_matches
 from postmortem.readers.siginfo import signal_name
-from postmortem.readers.signatures import Signatures
 
 _MOST_BYTES = 16 << 20
 _MOST_LINE = 1 << 20
@@ -30,7 +29,6 @@ _LOOK_SECONDS = 0.1
 _MOST_COSTS = 40
 _TIME = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \|\s*(\S+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (\S{1,200})', re.MULTILINE)
-_NOT_OPENED = "ld-not-opened"
 
 
 def import_in_child(name: str, *, python: str | None = None, seconds: float) -> Importing:
@@ -146,7 +144,9 @@ def _raised(row: Mapping[str, Any] | None) -> Raised | None:
         return None
     frames = tuple((str(a), int(b), str(c)) for a, b, c in row["frames"])
     words = str(row["message"])[:4000]
-    return Raised(str(row["type"]), words, _text(row["module"]), _text(row["file"]), frames)
+    return with_matches(
+        Raised(str(row["type"]), words, _text(row["module"]), _text(row["file"]), frames)
+    )
 
 
 def _text(value: object) -> str | None:
@@ -162,8 +162,7 @@ def _alike(raised: Raised | None, installed: list[str]) -> tuple[str, ...]:
 
 def _found_at(raised: Raised | None, path: list[str]) -> tuple[str, ...]:
     """Return where the library lies that was not found: wheels bring theirs in such folders."""
-    known = Signatures([briefs()[_NOT_OPENED]])
-    match = next(iter(known.matches([raised.message])[0]), None) if raised is not None else None
+    match = raised.match("ld-not-opened") if raised is not None else None
     if match is None or "/" in match["what"]:
         return ()
     found: list[str] = []

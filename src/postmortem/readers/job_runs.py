@@ -6,18 +6,16 @@ in the name, two summaries of torchrun that give one rank different processes, a
 like one had ended.
 """
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
+from postmortem.readers.log_clock import seconds_of, text_ends, times_in
 from postmortem.readers.ranklogs.sources import names_a_rank
-from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
@@ -29,11 +27,8 @@ _JOB = Pattern(
 _DATED = Pattern(
     r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
 )
-_STAMP = Pattern(r"\b20\d\d-[01]\d-[0-3]\d[ T][0-2]\d:[0-5]\d:[0-5]\d")
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
 _NUMBER = Pattern(r"\d+")
-_NO_DIGIT = Pattern(r"\D")
-_HEAD, _TAIL = 4 << 10, 64 << 10
 _MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
@@ -102,7 +97,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault((swept, parent, True), []).append(path)
         elif date:
             series = str(Path(path[: date.start()]).parent)
-            dated.setdefault(series, []).append((_seconds(date[0]), path))
+            dated.setdefault(series, []).append((seconds_of(date[0]), path))
         elif own is not None:
             groups.setdefault((own, str(Path(own).parent), False), []).append(path)
         elif job:
@@ -187,46 +182,18 @@ def _one_by_one(one: _Ends, other: _Ends) -> bool:
     return then.began is not None and then.began > first.ended + _CERTAIN
 
 
-def _seconds(stamp: str) -> float:
-    """Return seconds since the epoch, by this machine's zone as all stamps of texts."""
-    try:
-        return datetime.strptime(_NO_DIGIT.sub("", stamp), "%Y%m%d%H%M%S").timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _text_ends(path: str) -> tuple[str, str, float]:
-    """Return the first and the last bytes of a file, and when it was written to last.
-
-    Of one that cannot be read, or is gone by now, nothing.
-    """
-    try:
-        with open_regular(path) as stream:
-            head = stream.read(_HEAD)
-            status = os.fstat(stream.fileno())
-            stream.seek(max(0, status.st_size - _TAIL))
-            tail = stream.read(_TAIL)
-    except OSError:
-        return "", "", 0.0
-    return head.decode("latin-1"), tail.decode("latin-1"), status.st_mtime
-
-
 def _stamps(path: str) -> list[float]:
-    head, tail, _ = _text_ends(path)
-    return [*_times(head), *_times(tail)] or [0.0]
+    head, tail, _ = text_ends(path)
+    return [*times_in(head), *times_in(tail)] or [0.0]
 
 
 def _ends(path: str) -> _Ends:
     """Return what the ends of a log tell."""
-    head, tail, ended = _text_ends(path)
-    times = [*_times(head), *_times(tail)]
+    head, tail, ended = text_ends(path)
+    times = [*times_in(head), *times_in(tail)]
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)})
-
-
-def _times(text: str) -> Iterator[float]:
-    return (seconds for one in _STAMP.finditer(text) if (seconds := _seconds(one[0])))
 
 
 def _run(key: _Key, paths: list[str]) -> Run:

@@ -7,13 +7,60 @@ any can match at all (`literals.txt`, a millisecond); only those that can are re
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
+from postmortem.facts.core import CoreFacts
+from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.last_words import KnownWord, KnownWords
-from postmortem.facts.signature import Signature
+from postmortem.facts.signature import Known, Signature
+from postmortem.facts.threads import Thread
+from postmortem.patterns import Pattern
+from postmortem.records import replace
 
 TABLE = Path(__file__).parent.parent / "knowledge" / "messages" / "literals.txt"
 _LONGEST = 64 << 10
 _MOST = 8
+_OF_FATAL_ERROR = Pattern(r'"([^"]{4,})"(\.\.\.)?')
+_INNERMOST = 16
+_TEXT_FIELDS = ("text", "message", "what")
+K = TypeVar("K", bound=Known)
+
+
+def with_matches(fact: K) -> K:
+    """Return what a process said, with the messages that its words hold."""
+    from postmortem.readers.signatures import Signatures
+
+    text = next(filter(None, map(vars(fact).get, _TEXT_FIELDS)), None)
+    if text is None:
+        return fact
+    (found,) = Signatures.load("process text").matches([str(text)])
+    made: K = cast(Any, replace)(fact, matches=found)
+    return made
+
+
+def core_with_matches(facts: CoreFacts, crashed: Thread | None) -> CoreFacts:
+    """Return the facts of a core with the messages that its process said."""
+    fatal = facts.fatal_python_error or fatal_error(crashed)
+    return replace(
+        facts,
+        abort_message=facts.abort_message and with_matches(facts.abort_message),
+        fatal_python_error=fatal and with_matches(fatal),
+        panic=facts.panic and with_matches(facts.panic),
+        cpp_exceptions=tuple(map(with_matches, facts.cpp_exceptions)),
+    )
+
+
+def fatal_error(crashed: Thread | None) -> FatalPythonError | None:
+    """Return what Py_FatalError() was given, where gdb shows it: ``msg=0x55… "the function …"``."""
+    frames = crashed.frames[:_INNERMOST] if crashed is not None else ()
+    if not any("Py_Fatal" in frame.function for frame in frames):
+        return None
+    for frame in frames:
+        for name, value in frame.arguments if "atal" in frame.function else ():
+            found = _OF_FATAL_ERROR.search(value)
+            if name in ("msg", "message") and found is not None:  # gdb cuts long strings
+                return FatalPythonError("", found[1] + ("…" if found[2] else ""))
+    return None
 
 
 def known_in(texts: Iterable[tuple[str, str, int | None]]) -> KnownWords | None:

@@ -13,6 +13,7 @@ from postmortem.background import side_by_side
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import LARGEST, own_report
+from postmortem.text import counted
 
 MEMORY = 8 << 30
 """What a reader may have, unless POSTMORTEM_MEMORY says so: it bounds itself by that."""
@@ -28,7 +29,7 @@ def read_side_by_side(
     for done, result in enumerate(side_by_side(_read, readings, most=_AT_ONCE), 1):
         results.append(result)
         if progress is not None:
-            progress(f"{done} of {len(readings)} kinds of evidence read")
+            progress(f"{done} of {counted(len(readings), 'kind')} of evidence read")
     return tuple(results)
 
 

@@ -107,7 +107,16 @@ def test_version(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["rulse"], ["zzz"], ["rules", "--nonsense"], ["rules", "no_such_rule"]]
+    "words",
+    [
+        [],
+        ["rulse"],
+        ["zzz"],
+        ["/no/such/folder"],
+        ["--nonsense"],
+        ["rules", "--nonsense"],
+        ["rules", "no_such_rule"],
+    ],
 )
 def test_usage_errors(words: list[str], prose: Prose) -> None:
     done = call(POSTMORTEM, *words)

@@ -12,6 +12,7 @@ import pytest
 
 from postmortem import _native
 from postmortem.facts.signature import Signature
+from postmortem.knowledge.lookup import load_table
 from postmortem.knowledge.messages import TABLE, briefs, explained, messages, table
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.signatures import Signatures
@@ -187,23 +188,56 @@ def test_deciders_and_rules_over_ranks_read_no_text(path: Path) -> None:
     assert not re.search(r"\bPattern\(|^import re\b|\bre\.(?:compile|search|match)", text, re.M)
 
 
-_SAID = r"(?:text|message|what|said)"
-_READS = re.compile(
-    rf"(?<!')[\"'] (?:not )?in (?:\w+\.)*{_SAID}\b"
-    rf"|\b{_SAID}\.(?:startswith|removeprefix|find)\([\"'(]"
-)
+_SAID = {"text", "message", "what", "said", "words", "why", "head", "last_words", "cause", "title"}
+_EXPRESSIONS = {"search", "match", "fullmatch", "finditer", "findall"}
+_PARTS = {"startswith", "endswith", "find", "partition"}
+_SYNTAX = "(most recent call last):"
 
 
 def test_rules_ask_for_what_a_process_said_by_id() -> None:
-    """Of a recording of strace a text is a call with its arguments, which is no wording."""
+    """Readers recognise it: no rule has an expression over a text, nor words that it looks for.
+
+    Of a recording of strace a text is a call with its arguments, which is no wording.
+    """
     found = [
-        (path.stem, line.strip())
-        for folder in ("core", "gpu", "hang", "importing", "incident", "ranks")
-        for path in sorted((SRC / "diagnose" / folder).rglob("*.py"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if _READS.search(line)
+        (path.stem, line)
+        for path in sorted((SRC / "diagnose").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for line in _reads_text(node, of_strace="strace" in path.parts)
     ]
-    assert found == []
+    assert [row for row in found if _SYNTAX not in row[1]] == []
+
+
+@pytest.mark.parametrize("folder", ["core", "importing", "incident"])
+def test_what_rules_ask_for_is_looked_for(folder: str) -> None:
+    """Every id of a message there is one of those that a process's words are searched for."""
+    asked = {
+        node.value
+        for path in sorted((SRC / "diagnose" / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in briefs()
+    }
+    asked |= {row["wording"] for row in load_table("nccl_results.toml")["result"]}
+    asked |= {item.id for item in WITH_PATTERN if item.rule == "cuda_error"}
+    assert {name for name in asked if "process text" not in briefs()[name].where} == set()
+
+
+def _reads_text(node: ast.AST, *, of_strace: bool) -> Iterator[str]:
+    if isinstance(node, ast.ImportFrom) and any(one.name == "Wording" for one in node.names):
+        yield ast.unparse(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        looked_at = node.args[0] if node.func.attr in _EXPRESSIONS else node.func.value
+        plain = isinstance(node.args[0], ast.Constant) and node.func.attr in _PARTS
+        if (node.func.attr in _EXPRESSIONS or (plain and not of_strace)) and _is_said(looked_at):
+            yield ast.unparse(node)
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        words = isinstance(node.left, ast.Constant) and str(node.left.value).isascii()
+        if words and not of_strace and _is_said(node.comparators[0]):
+            yield ast.unparse(node)
+
+
+def _is_said(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr in _SAID for part in ast.walk(node))
 
 
 _TOLD = r"(?:title|cause|detail|why|lead|headline|label|footer)"

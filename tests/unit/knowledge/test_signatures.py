@@ -13,7 +13,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
 
 # What exceptions say is looked for in nothing but exceptions, where several may speak.
-ALL = Signatures(item for item in signatures() if set(item.where) - {"error message", "line"})
+ALSO_IN = {"error message", "line", "process text"}
+ALL = Signatures(item for item in signatures() if set(item.where) - ALSO_IN)
 ERRORS = Signatures(item for item in signatures() if "error message" in item.where)
 
 ALSO = {
@@ -76,7 +77,7 @@ def test_a_record_is_whole(record: Signature) -> None:
     "record", [record for record in signatures() if record.pattern], ids=lambda record: record.id
 )
 def test_its_lines(record: Signature) -> None:
-    engine = ALL if set(record.where) - {"error message", "line"} else ERRORS
+    engine = ALL if set(record.where) - ALSO_IN else ERRORS
     for sample in record.samples:
         found = {hit.id for hit in engine.find(b"before\n" + sample.encode() + b"\nbehind\n")}
         assert record.id in found

@@ -60,6 +60,13 @@ def _report(folder: Path, text: str) -> Report:
         (_STEPS + "==71==WARNING: MemorySanitizer: use-of-uninitialized-value\nExiting\n", True),
         (_STEPS + "==71== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n", False),
         (_STEPS + "==71== ERROR SUMMARY: 2 errors from 1 contexts (suppressed: 0 from 0)\n", True),
+        (_PARTS + "a.cc:5:3: runtime error: shift by 71 is too large\n    #0 0x4a in f\n", True),
+        ("a.cc:5:3: runtime error: shift by 71 is too large\n" + _STEPS, False),
+        (_PARTS + "quit code seven\n    #0 0x7f1e2d in f a.cc:5\n    #1 0x7f1e2e in main\n", True),
+        (_PARTS + "quit code seven\n f+0x1a/0x30 [lumen]\n run+0x4/0x9 [lumen]\nr8: 0000\n", True),
+        (_PARTS + "lumen!run\n0012ff7c 00401a2b lumen!main+0x1b\n0012ff80 004 lumen!a+0x2\n", True),
+        (_PARTS + "masks of a part\nfirst 0x1a2b3c4d\nlast 0x1a2b3c4e\n", False),
+        (_PARTS + "\tlumen.cc [0x00401A2B]\n\tlumen.cc [0x00401A2C]\n" + _STEPS, False),
         (_STEPS + "no job exceeded a walltime here\n", False),
         ("reducing loss scale to 0.0\n", True),
         (

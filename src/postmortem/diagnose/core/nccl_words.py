@@ -1,20 +1,10 @@
 """What the text of a process group's exception says, as far as one rank can know."""
 
-import re
-
 from postmortem.diagnose.names import clip
+from postmortem.facts.crash import CppException
+from postmortem.facts.signature import Match
 from postmortem.knowledge.lookup import load_table
-from postmortem.knowledge.messages import Wording
 from postmortem.records import record
-
-_TIMEOUT = Wording("pgnccl-work-ran")
-_TIMED_OUT = Wording("pgnccl-timed-out")
-_VERSION = Wording("nccl-version")
-_LAST = Wording("nccl-last-error")
-_CUDA = Wording("gpu-error")
-_CUDA_FAILURE = Wording("nccl-cuda-failure")
-_SEQUENCE = Wording("collective-sequence")
-_WORK = Wording("pgnccl-work")
 
 
 @record
@@ -29,17 +19,17 @@ class NcclError:
     step: str = ""
 
 
-def parse(text: str) -> NcclError:
-    """Return what the text of an exception says; an empty text gives the general words.
+def parse(said: CppException) -> NcclError:
+    """Return what an exception says; one without a text gives the general words.
 
     Wordings of ProcessGroupNCCL.cpp (torch 1.11 to 2.13) and of `ncclGetErrorString` in NCCL's
     src/init.cc.
     """
-    if not text.strip():
+    if not (said.what or "").strip():
         return NcclError()
-    details = _details(text)
-    cuda = _CUDA.search(text)
-    if cuda is not None and _CUDA_FAILURE.search(text) is None:
+    details = _details(said)
+    cuda = said.match("gpu-error")
+    if cuda is not None and said.match("nccl-cuda-failure") is None:
         words = clip(cuda["words"], 60)
         return NcclError(
             f"CUDA error, {clip(words, 30)}",
@@ -49,13 +39,13 @@ def parse(text: str) -> NcclError:
             "treat it as a CUDA fault of this rank: run with CUDA_LAUNCH_BLOCKING=1 or under "
             "compute-sanitizer, and look for Xid lines in dmesg",
         )
-    timeout = _TIMEOUT.search(text)
-    if timeout is not None or _TIMED_OUT.search(text):
+    timeout = said.match("pgnccl-work-ran")
+    if timeout is not None or said.match("pgnccl-timed-out"):
         return _timed_out(timeout, details)
-    return _by_result(text, details)
+    return _by_result(said, details)
 
 
-def _timed_out(found: re.Match[str] | None, details: str) -> NcclError:
+def _timed_out(found: Match | None, details: str) -> NcclError:
     meaning = (
         "A time-out is seen by the ranks that waited: this one may be a victim of a rank that "
         "failed, hung or took another path, or may itself have issued a different collective. One "
@@ -79,24 +69,24 @@ def _timed_out(found: re.Match[str] | None, details: str) -> NcclError:
     )
 
 
-def _by_result(text: str, details: str) -> NcclError:
+def _by_result(said: CppException, details: str) -> NcclError:
     for row in load_table("nccl_results.toml")["result"]:
-        if Wording(row["wording"]).search(text):
+        if said.match(row["wording"]):
             cause = f"{row['words']}{details}"
             return NcclError(row["words"], cause, row["meaning"], row["step"])
-    return NcclError("", f'the error "{clip(text, 200)}"')
+    return NcclError("", f'the error "{clip(said.what or "", 200)}"')
 
 
-def _details(text: str) -> str:
+def _details(said: CppException) -> str:
     """Return sequence number, version and NCCL's own last words, where the text has them."""
     parts = []
-    sequence = _SEQUENCE.search(text)
-    if sequence is not None and _WORK.search(text) is None:
+    sequence = said.match("collective-sequence")
+    if sequence is not None and said.match("pgnccl-work") is None:
         parts.append(f"sequence {sequence['seq']}")
-    version = _VERSION.search(text)
+    version = said.match("nccl-version")
     if version is not None:
         parts.append(f"NCCL {version['version']}")
-    last = _LAST.search(text)
+    last = said.match("nccl-last-error")
     if last is not None:
         parts.append(f"its last words: {clip(last['text'], 160)}")
     return f" ({', '.join(parts)})" if parts else ""

@@ -3,7 +3,6 @@
 from postmortem.diagnose.names import bare, clip
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -16,13 +15,8 @@ EXCEPTION_RULES = (
 )
 """Rules that read the exception of the crashed thread, and say more of it than its words."""
 
-_CUDA_ERROR = Wording("gpu-error")
 _OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
-_OUT_OF_MEMORY_TEXT = Wording("memory-short")
-_NCCL_TEXT = Wording("text-of-nccl")
 _NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
-_GLOO = Wording("text-of-gloo")
-_TRY_AGAIN = Wording("system-error-eagain")
 
 HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
 
@@ -84,24 +78,22 @@ def is_nccl(exception: CppException | None) -> bool:
     """Return whether an exception carries an error of NCCL or of its process group."""
     if exception is None:
         return False
-    text = exception.what or ""
-    if _NCCL_TYPE.search(exception.type) is None and "c10" not in exception.type:
-        return _NCCL_TEXT.search(text) is not None
-    return _NCCL_TEXT.search(text) is not None or "NCCL" in exception.type
+    of_torch = _NCCL_TYPE.search(exception.type) is not None or "c10" in exception.type
+    return exception.match("text-of-nccl") is not None or (of_torch and "NCCL" in exception.type)
 
 
 def is_gloo(exception: CppException | None) -> bool:
     """Return whether an exception comes from gloo."""
     if exception is None:
         return False
-    return _GLOO.search(exception.type) is not None or bool(_GLOO.search(exception.what or ""))
+    return "gloo" in exception.type.lower() or exception.match("text-of-gloo") is not None
 
 
 def cuda_words(exception: CppException | None) -> str | None:
     """Return what CUDA said in an exception: ``"an illegal memory access was encountered"``."""
     if exception is None:
         return None
-    found = _CUDA_ERROR.search(exception.what or "")
+    found = exception.match("gpu-error")
     if found is not None:
         return clip(found["words"], 200)
     return "" if "AcceleratorError" in exception.type else None
@@ -111,7 +103,7 @@ def is_out_of_memory(exception: CppException) -> bool:
     """Return whether an exception says that memory ran out."""
     return (
         _OUT_OF_MEMORY.search(exception.type) is not None
-        or _OUT_OF_MEMORY_TEXT.search(exception.what or "") is not None
+        or exception.match("memory-short") is not None
     )
 
 
@@ -119,7 +111,7 @@ def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
     """Return whether std::thread threw because pthread_create() failed (EAGAIN)."""
     if exception is None or exception.type != "std::system_error":
         return False
-    if _TRY_AGAIN.search(exception.what or "") is None:
+    if exception.match("system-error-eagain") is None:
         return False
     names = [bare(frame.function) for frame in thread.frames[:24]]
     return any(name.startswith("std::thread::") for name in names)

@@ -27,8 +27,8 @@ def crashes(seen: Fleet) -> Findings:
         file = kept.get(one.hash)
         yield Finding(
             title=f"{clip(one.summary, 80)}: {counted(one.count, 'core')} on {short(one.nodes, 2)}",
-            cause=f"{counted(one.count, 'core')} of {counted(len(one.nodes), 'node')} "
-            f"({short(one.nodes)}) are one crash: {one.summary}",
+            cause=f"signature {one.hash}"
+            + (": cores with the same one stopped in the same calls" if one.count > 1 else ""),
             confidence=Confidence.LIKELY,
             next_steps=(
                 f"postmortem core {shell_word(file)}"

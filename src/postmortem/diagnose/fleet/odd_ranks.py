@@ -38,7 +38,7 @@ def odd_ranks(seen: Fleet) -> Findings:
             f"{large.count:,} of {ranks:,} ranks stand in {large.doing or _place(large)}: "
             "these likely wait for it.",
             confidence=Confidence.LIKELY if len(few) == 1 else Confidence.POSSIBLE,
-            next_steps=(f"postmortem hang --gap 60 on {one.nodes[0]}   does it move?",),
+            next_steps=(f"postmortem hang --gap 60 on {one.nodes[0]}: does it move?",),
             evidence=(
                 Evidence(who, " <- ".join(one.frames[:4])),
                 Evidence(counted(large.count, "rank"), " <- ".join(large.frames[:4])),

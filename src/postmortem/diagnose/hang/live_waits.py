@@ -61,7 +61,7 @@ def _own_words(process: LiveProcess, thread: Thread) -> str:
             holder += f" since {wait.held_at}" if wait.held_at else ""
         elif wait.missing_owner is not None:
             holder = f" whose owner, {wait.missing_owner}, is not in this process"
-        elif wait.kind in _LOCKS and wait.kind != "gil":
+        elif wait.holder is None and wait.kind in _LOCKS and wait.kind != "gil":
             holder = ", whose holder is not known"
         return f"waits for {wait.what}{holder}"
     return loop_words(process.threads, thread.tid) or _kernel_words(task)

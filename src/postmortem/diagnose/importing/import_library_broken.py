@@ -14,13 +14,9 @@ from pathlib import Path
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.text import shell_word
 
-_SYMBOL = Wording("ld-symbol")
-_VERSION = Wording("ld-version")
-_LIBRARY = Wording("ld-not-opened")
 _TORCH = Pattern(r"c10|at\d|torch")
 
 
@@ -29,7 +25,7 @@ def import_library_broken(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:
         return
-    if match := _SYMBOL.search(said.message):
+    if match := said.match("ld-symbol"):
         symbol = match["what"][:60]
         title = f"{Path(match['file']).name} needs the symbol {symbol}, which no library defines"
         steps = [f"nm -DC {shell_word(match['file'])} | grep ' U '   shows what it needs"]
@@ -38,7 +34,7 @@ def import_library_broken(seen: Importing) -> Findings:
         else:
             steps.insert(0, f"ldd -r {shell_word(match['file'])}   shows all that is missing")
         cause = "The module was built against another version of a library that was loaded."
-    elif match := _VERSION.search(said.message):
+    elif match := said.match("ld-version"):
         by = match["by"] or "a library"
         name = Path(match["file"]).name
         title = f"{name} is older than {match['what']}, which {Path(by).name} needs"
@@ -49,7 +45,7 @@ def import_library_broken(seen: Importing) -> Findings:
             "libstdcxx-ng), or install a build for this system",
         ]
         cause = f"{by} was built on a newer system than the library that is found first."
-    elif match := _LIBRARY.search(said.message):
+    elif match := said.match("ld-not-opened"):
         title = f"the library {match['what']} is not found"
         steps = [f"ldconfig -p | grep {shell_word(Path(match['what']).name.partition('.')[0])}"]
         cause = "No folder that the dynamic loader searches has it."
@@ -68,5 +64,5 @@ def import_library_broken(seen: Importing) -> Findings:
             Evidence(said.type, said.message[:300]),
             *(Evidence("found", one) for one in seen.found_at),
         ),
-        about=Subject(path=match["file"] if "file" in match.groupdict() else match["what"]),
+        about=Subject(path=match["file"] or match["what"]),
     )

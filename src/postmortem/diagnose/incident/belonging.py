@@ -24,6 +24,8 @@ class Job:
     """Parents of processes, as far as any evidence tells them."""
     recorded: frozenset[int] = frozenset()
     """Processes of system-call logs of the job that follow all its children, if none crashed."""
+    earlier: frozenset[int] = frozenset()
+    """Processes of runs that stand in the logs before the one which is judged."""
 
     def ranks_of(self, pid: int | None) -> tuple[int, ...]:
         """Return the rank that a process was."""
@@ -49,7 +51,9 @@ def job_of(documents: Iterable[Document]) -> Job | None:
     pids: set[int] = set()
     hosts: set[str] = set()
     sizes: list[int] = []
+    earlier: set[int] = set()
     for one in logs:
+        earlier |= set(one.get("earlier_pids", ()))
         hosts |= {str(host) for host in one.get("hosts", ())}
         sizes += [one["world_size"]] if one.get("world_size") else []
         for row in one.get("pids", ()):
@@ -63,6 +67,7 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         max(sizes, default=None),
         dict(_parents(documents)),
         _recorded(documents, pids, calm=not any(one.get("outcome") == "failed" for one in logs)),
+        frozenset(earlier - pids),
     )
 
 
@@ -102,6 +107,8 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
         return replace(event, belongs=True, ranks=above, role=role, child=child), None
     if event.pid in job.pids or (parent and parent in job.pids):
         return replace(event, belongs=True, ranks=event.ranks or job.ranks_of(event.pid)), None
+    if event.pid in job.earlier or (event.role and parent in job.earlier):
+        return replace(event, belongs=False), "it is of an earlier run, which a log has above"
     recorded = {row["pid"] for row in document.get("processes") or ()}
     if document["kind"] == "strace" and job.own and recorded and not recorded & job.pids:
         return replace(event, belongs=False), "none of its processes is one of this job's"

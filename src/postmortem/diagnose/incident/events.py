@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from postmortem.facts.rank_sets import rank_words
+from postmortem.facts.signature import Known, Match
 from postmortem.records import record
 from postmortem.report.model import Confidence, Evidence
 
@@ -50,7 +51,7 @@ EFFECTS = frozenset({EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
 
 
 @record
-class Event:
+class Event(Known):
     """One thing that happened. Ranks and processes are those that it happened to."""
 
     type: EventType
@@ -90,6 +91,8 @@ class Event:
     """Its process ended with 0 all the same."""
     order: int = 0
     """Its place among the events of its report: the strongest conclusion first."""
+    matches: tuple[Match, ...] = ()
+    """Known messages that `what` and `cause` quote."""
 
     @property
     def actor(self) -> str:

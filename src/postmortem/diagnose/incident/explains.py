@@ -9,16 +9,10 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType, wrote
-from postmortem.knowledge.messages import Wording
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
-_CUDA_ERROR = Wording("gpu-kernel-error")
-_GPU_BROKE = Wording("gpu-broke")
-_FABRIC_BROKE = Wording("fabric-broke")
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
-
-_OUT_OF_MEMORY = Wording("gpu-memory-short")
 
 
 class Joinable(Protocol):
@@ -152,7 +146,7 @@ def same_device(cause: Event, effect: Event) -> Confidence | None:
 
 def kernel_failed(cause: Event, effect: Event) -> Confidence | None:
     """The process ended with an error of CUDA; which, mostly follows from the GPU's exception."""
-    if _CUDA_ERROR.search(f"{effect.what} {effect.cause}") is None:
+    if effect.match("gpu-kernel-error") is None:
         return None
     said = bool(cause.says) and cause.says in effect.what
     process = same_process(cause, effect)
@@ -165,7 +159,7 @@ def kernel_failed(cause: Event, effect: Event) -> Confidence | None:
 
 def gpu_memory(cause: Event, effect: Event) -> Confidence | None:
     """A request failed in the allocator, and the process ended with PyTorch's error of it."""
-    if _OUT_OF_MEMORY.search(f"{effect.what} {effect.cause}") is None:
+    if effect.match("gpu-memory-short") is None:
         return None
     if cause.ranks and effect.ranks:
         return Confidence.LIKELY if set(cause.ranks) & set(effect.ranks) else None
@@ -183,13 +177,12 @@ def worn_hardware(cause: Event, effect: Event) -> Confidence | None:
     """It ended on that host, as what uses such hardware ends: nothing else of it is known."""
     if cause.host is None or effect.host is None or not _one_host(cause, effect):
         return None
-    said = f"{effect.what} {effect.cause}"
     fits = {
         "memory": effect.signal == "SIGBUS",
         "host": effect.signal == "SIGBUS",
-        "gpu": _GPU_BROKE.search(said) is not None,
+        "gpu": effect.match("gpu-broke") is not None,
         "disk": bool(_DISK_BROKE & set(effect.errnos)),
-        "network": _FABRIC_BROKE.search(said) is not None,
+        "network": effect.match("fabric-broke") is not None,
     }
     return Confidence.LIKELY if fits.get(cause.breaks) else None
 

@@ -7,13 +7,11 @@ from postmortem.diagnose.incident.common import Document, alone, best, root_of, 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.facts.rank_logs import RUN
-from postmortem.knowledge.messages import Wording
 from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_KERNEL = 64
-_NUMBERS = Wording("numbers-not-finite")
 _OF_JAVA = Pattern(r"^hs_err_pid(\d{1,9})\.log")
 _TYPES = {
     "own exception": EventType.RAISED,
@@ -59,10 +57,10 @@ def of_logs(document: Document) -> Iterator[Event]:
         yield first
     for order, row in enumerate(document.get("also_failed", ()), 1):
         why = str(row["why"])
-        raised = EventType.RAISED if row.get("raised", True) else EventType.EXITED
+        raised = row.get("raised", True)
         own = _own_pid(document, row["rank"])
         yield Event(
-            EventType.NON_FINITE if _NUMBERS.search(why) else raised,
+            EventType.RAISED if raised else EventType.EXITED,
             why,
             "logs",
             ranks=alone(row["rank"]),
@@ -104,8 +102,6 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
     what = str(found["what"])
-    if kind is EventType.RAISED and _NUMBERS.search(what):
-        kind = EventType.NON_FINITE
     return Event(
         kind or EventType.FAILED,
         what,

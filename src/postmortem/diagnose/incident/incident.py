@@ -1,6 +1,8 @@
 """From the reports of all readers to one incident."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
@@ -18,6 +20,8 @@ from postmortem.diagnose.incident.from_processes import (
     of_watch,
 )
 from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.facts.process_role import AGENT
+from postmortem.facts.signature import Match
 from postmortem.records import record, replace
 
 _OF_KIND = {
@@ -32,7 +36,10 @@ _OF_KIND = {
     "watch": of_watch,
 }
 
+KnownIn: TypeAlias = Callable[[Iterable[str]], Sequence[tuple[Match, ...]]]
+"""The known messages of each of some texts."""
 
+_NONE: Mapping[int, str] = MappingProxyType({})
 _ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
 
@@ -49,22 +56,39 @@ class Judged:
     """Index of a report to why it tells nothing of the job's failure."""
 
 
-def judge(documents: Sequence[Document]) -> Judged:
-    """Return one incident out of reports, in their order."""
+def judge(
+    documents: Sequence[Document],
+    known_in: KnownIn,
+    outdated: Mapping[int, str] = _NONE,
+    of_the_end: Collection[int] = (),
+) -> Judged:
+    """Return one incident out of reports, in their order.
+
+    Of those that are `outdated` it is known, by the clock, that they are of before its end; those
+    `of_the_end` were written as the logs stopped.
+    """
     job = job_of(documents)
     events: list[Event] = []
     origin: list[int] = []
-    foreign: dict[int, str] = {}
+    foreign: dict[int, str] = dict(outdated)
+    logs = [one for one in documents if one["kind"] == "logs"]
+    only_stop = not any(one.get("outcome") != "unknown" or one.get("done") for one in logs)
     for index, document in enumerate(documents):
-        for event in _OF_KIND.get(document["kind"], _nothing)(document):
+        if index in outdated:
+            continue
+        for event in _quoting(_OF_KIND.get(document["kind"], _nothing)(document), known_in):
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
             if event.belongs is False:
                 continue
+            if index in of_the_end and only_stop and event.type in _ENDED_BY_KERNEL:
+                event = replace(event, belongs=True)
             events.append(event)
             origin.append(index)
     events, origin, apart = _without_survived(*_one_by_one(events, origin), documents)
+    events, origin, outlived = _without_outlived(events, origin, documents)
+    apart |= outlived
     incident = solve(events, TABLE)
     linked = {end for link in incident.links for end in (link.cause, link.effect)}
     alone = set(standing_alone(events, linked, documents))
@@ -74,6 +98,16 @@ def judge(documents: Sequence[Document]) -> Judged:
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
+
+
+def _quoting(events: Iterable[Event], known_in: KnownIn) -> Iterator[Event]:
+    """Yield events with the messages that they quote: an error may be about a rank's numbers."""
+    for event in events:
+        what, cause = known_in([event.what, event.cause])
+        kind = event.type
+        if kind is EventType.RAISED and any(match.id == "numbers-not-finite" for match in what):
+            kind = EventType.NON_FINITE
+        yield replace(event, type=kind, matches=(*what, *cause))
 
 
 def _without_survived(
@@ -96,6 +130,29 @@ def _without_survived(
     ]
     apart = {origin[i]: "who wrote its error ended with 0" for i, gone in enumerate(known) if gone}
     kept = [i for i, gone in enumerate(known) if not gone]
+    return [events[i] for i in kept], [origin[i] for i in kept], apart
+
+
+def _without_outlived(
+    events: list[Event], origin: list[int], documents: Sequence[Document]
+) -> tuple[list[Event], list[int], dict[int, str]]:
+    """Return the events without the ends of workers that their program lost, and went on.
+
+    Whose workers they were, only a log says that has an error which its program survived.
+    """
+    logs = [d for d in documents if d["kind"] == "logs"]
+    calm = bool(logs) and all(d.get("outcome") != "failed" for d in logs)
+    if not calm or not any(row.get("survived") for d in logs for row in d.get("tracebacks", ())):
+        return events, origin, {}
+    cores = (e for e in events if e.source == "core" and e.belongs is None)
+    pids = {e.pid for e in cores if e.role not in (None, AGENT)} - {None}
+    gone = [e.pid in pids and e.type in _ENDED_BY_KERNEL for e in events]
+    apart = {
+        origin[i]: "its program lost it, and went on"
+        for i, event in enumerate(events)
+        if gone[i] and event.source == "core"
+    }
+    kept = [i for i in range(len(events)) if not gone[i]]
     return [events[i] for i in kept], [origin[i] for i in kept], apart
 
 

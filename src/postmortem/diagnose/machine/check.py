@@ -24,3 +24,5 @@ class Check:
     fix: str | None = None
     command: str | None = None
     """Shows the same to people."""
+    said: str | None = None
+    """The finding as a sentence, where name and finding make none."""

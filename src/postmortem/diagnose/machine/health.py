@@ -27,6 +27,8 @@ class Meaning:
     resets: bool
     """It counts from the boot, or from when the driver was loaded."""
     breaks: str | None
+    said: str | None
+    """The number as a sentence, of what a host has one of."""
 
 
 @record
@@ -58,6 +60,7 @@ def meanings() -> dict[str, Meaning]:
             limit=int(row.get("limit", "0")),
             resets=row.get("resets", False),
             breaks=row.get("breaks"),
+            said=row.get("said"),
         )
         for row in load_table("health.toml")["reading"]
     }
@@ -139,6 +142,7 @@ def _check(meaning: Meaning, rows: list[Reading], more: list[Change]) -> Check:
         meaning.why,
         meaning.fix if status != "ok" else None,
         command=commands[0],
+        said=meaning.said.format(most) if meaning.said and status != "ok" else None,
     )
 
 

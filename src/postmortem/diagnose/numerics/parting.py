@@ -34,7 +34,7 @@ class Difference:
     """``weight``, ``input``, ``output``, ``gradient`` or ``state``."""
     name: str
     what: str
-    """``"abs max 1.0e+00, in B 2.0e+00"``."""
+    """``"abs max 1.0e+00 in A, 2.0e+00 in B"``."""
     relative: float
     """Of the largest |x|: 0 where only other numbers differ, inf where it is not finite in one."""
 
@@ -155,13 +155,13 @@ def _compared(a: Numbers, b: Numbers) -> tuple[str, float] | None:
     """
     printed = not (a.dtype and b.dtype)
     if not printed and a.numel != b.numel:
-        return f"{a.numel} elements, in B {b.numel}", math.inf
-    for name in ("nan_count", "inf_count"):
+        return f"{a.numel} elements in A, {b.numel} in B", math.inf
+    for name, kind in (("nan_count", "NaN"), ("inf_count", "Inf")):
         mine, theirs = getattr(a, name), getattr(b, name)
         if printed and a.nan_count and b.nan_count:
             return None
         if bool(mine) != bool(theirs):
-            return f"{mine} {name[:3].upper()}, in B {theirs}", math.inf
+            return f"{mine} {kind} in A, {theirs} in B", math.inf
     large, other = a.abs_max_finite, b.abs_max_finite
     relative = 0.0
     if printed and not (math.isfinite(large) and math.isfinite(other)):
@@ -169,12 +169,12 @@ def _compared(a: Numbers, b: Numbers) -> tuple[str, float] | None:
     if large != other and not (math.isnan(large) and math.isnan(other)):
         top = max(abs(large), abs(other))
         relative = abs(large - other) / top if math.isfinite(top) and top else math.inf
-        return f"abs max {large:.3e}, in B {other:.3e}", relative
+        return f"abs max {large:.3e} in A, {other:.3e} in B", relative
     beside = ("abs_min", "abs_min_nonzero", "zero_count", "nan_count", "inf_count")
     for name in () if printed else beside:
         mine, theirs = getattr(a, name), getattr(b, name)
         if mine != theirs and not (mine != mine and theirs != theirs):
-            return f"{name.replace('_', ' ')} {mine:.6g}, in B {theirs:.6g}", relative
+            return f"{name.replace('_', ' ')} {mine:.6g} in A, {theirs:.6g} in B", relative
     return None
 
 

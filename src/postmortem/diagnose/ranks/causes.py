@@ -78,6 +78,8 @@ class ExitedSilently:
     how = CauseKind.SILENT_EXIT
     heard: bool = False
     """Lines of its own are there, and none of them is an error."""
+    said: str = ""
+    """The last line of the one that wrote so few that it may be why."""
 
 
 @record

@@ -6,9 +6,7 @@ from enum import StrEnum
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import Wording, briefs
-
-_NOT_FINITE = Wording("numbers-not-finite")
+from postmortem.knowledge.messages import briefs
 
 
 class ErrorRole(StrEnum):
@@ -46,8 +44,14 @@ def part_of(failure: LogFailure) -> ErrorRole:
 
 
 def _of_a_server(failure: LogFailure) -> bool:
-    """Return whether an HTTP client raised it: the other side is no process of the job."""
-    return any(part in frame.file for frame in failure.frames for part in _CLIENTS)
+    """Return whether an HTTP client raised it: the other side is no process of the job.
+
+    Its frames show it, or its exceptions: what wraps those has neither frames of it nor its name.
+    """
+    raised = (said.exception for said in (failure.said, *failure.causes))
+    return any(name.startswith(_OF_CLIENTS) for name in raised) or any(
+        part in frame.file for frame in failure.frames for part in _CLIENTS
+    )
 
 
 def _of_another_port(failure: LogFailure) -> bool:
@@ -62,6 +66,15 @@ def _of_another_port(failure: LogFailure) -> bool:
 
 
 _CLIENTS = ("urllib/", "urllib3/", "http/client", "requests/", "httpx/", "aiohttp/")
+_OF_CLIENTS = (
+    "urllib.error.",
+    "urllib3.",
+    "http.client.",
+    "requests.",
+    "httpx.",
+    "httpcore.",
+    "aiohttp.",
+)
 _STORES = ("torch/distributed/", "torch\\distributed\\", "jax/_src/distributed", "deepspeed/comm")
 """Where the store of a job is made."""
 
@@ -102,4 +115,4 @@ MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort
 
 def about_numbers(failures: Iterable[LogFailure | None]) -> bool:
     """Return whether all of them are about NaN, infinities or the loss scale."""
-    return all(one is not None and _NOT_FINITE.search(one.said.words) for one in failures)
+    return all(one is not None and one.said.match("numbers-not-finite") for one in failures)

@@ -10,11 +10,11 @@ def headline(found: Sequence[Check]) -> str:
     missing = [check.name for check in found if check.status == "missing"]
     warnings = [check.name for check in found if check.status == "warning"]
     if needed := [name for name in missing if name in NEEDED_CHECKS]:
-        return f"postmortem core cannot work here without: {', '.join(needed)}"
+        return f"postmortem core cannot work here: no {' and no '.join(needed)}"
     if stopped := [name for name in missing if name in CORE_CHECKS]:
         others = [name for name in missing if name not in CORE_CHECKS]
         also = f"; also missing: {', '.join(others)}" if others else ""
-        return f"a crash here leaves no core to explain, because of: {', '.join(stopped)}{also}"
+        return f"a crash here leaves no core to explain ({', '.join(stopped)}){also}"
     if missing:
         return f"a crash here leaves a core; missing to explain it well: {', '.join(missing)}"
     if warnings:

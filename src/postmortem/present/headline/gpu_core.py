@@ -9,9 +9,9 @@ def headline(core: GpuCore, found: str | None) -> str:
     if found is not None:
         return found
     if core.vendor == "AMD" and core.devices:
-        return "the state of {}: what their waves did is not read here".format(
-            counted(len(core.devices), "AMD GPU")
-        )
+        whose = "its" if len(core.devices) == 1 else "their"
+        gpus = counted(len(core.devices), "AMD GPU")
+        return f"the state of {gpus}: what {whose} waves did is not read here"
     if not core.devices:
         return "the dump names no GPU"
     return f"no kernel was running on {counted(len(core.devices), 'GPU')} when the dump was written"

@@ -20,8 +20,10 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
         place = _at(job, blame) if best.id == "rank_holds_up" else ""
         return f"{doubt(best)}{best.title}{place}"
     if blame.how is CauseKind.UNDECIDED:
-        who = ", ".join(party.words for party in blame.candidates[:8])
-        return f"undecided: the ranks stand in different places; candidates are {who}"
+        named = ", ".join(party.words for party in blame.candidates[:8])
+        what = "ranks" if any(one.rank is not None for one in job.ranks()) else "processes"
+        one = "the candidate is" if len(blame.candidates) == 1 else "candidates are"
+        return f"undecided: the {what} stand in different places; {one} {named}"
     if best is not None:
         return best.title
     count = len(job.ranks())

@@ -22,4 +22,4 @@ def headline(now: Health, found: Sequence[Check], before: Health | None) -> str:
         return f"no fault among {looked}{unread}"
     worst = bad[0]
     others = more(len(bad) - 1, "; {} more")
-    return f"{worst.name}: {worst.found}{others}{since}"
+    return f"{worst.said or f'{worst.name}: {worst.found}'}{others}{since}"

@@ -63,6 +63,7 @@ def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
         labels=[view.logs.who(writer).label for writer in same.writers],
         count=same.count,
         line=failure.begin_line,
+        survived=failure.work is not None,
         group=None if failure.group is None else _group(failure.group),
         native_frames=failure.native,
     )

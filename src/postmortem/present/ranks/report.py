@@ -59,6 +59,12 @@ def ranks_report(
 
 
 def _footer(logs: RankLogs, forms: tuple[str, ...]) -> tuple[str, ...]:
-    beside = f", {counted(logs.kernel.lines, 'line')} of kernel logs" if logs.kernel.files else ""
-    read = f"{counted(logs.lines, 'line')} in {counted(len(logs.files), 'file')}{beside}"
-    return (read, f"prefixes: {', '.join(forms)}") if forms else (read,)
+    parts = [f"{counted(logs.lines, 'line')} in {counted(len(logs.files), 'file')}"]
+    if not logs.files and (logs.kernel.files or logs.recorders):
+        parts.clear()
+    if logs.kernel.files:
+        parts.append(f"{counted(logs.kernel.lines, 'line')} of kernel logs")
+    if logs.recorders:
+        parts.append(counted(len(logs.recorders), "flight recorder"))
+    read = (", ".join(parts),) if parts else ()
+    return (*read, f"prefixes: {', '.join(forms)}") if forms else read

@@ -74,6 +74,6 @@ def nothing(
         what = "holds no files"
     elif [item.path for item in found.items] == list(names):
         sized = any(item.size_bytes for item in found.items)
-        what = "is no log, core or recording" if sized else "is empty"
+        what = "is not a log, core or recording" if sized else "is empty"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

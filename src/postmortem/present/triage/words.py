@@ -123,9 +123,9 @@ def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[s
     if broken := next(lost, None):
         return "stop", f"{broken.host or 'the host'} has to be looked at first, or left out"
     if any(one.type in _AGAIN for one in roots):
-        return "stop", "the cause is still there: the same will happen again"
+        return "stop", "the cause is still there"
     if any(one.type in (EventType.EXITED, EventType.FAILED) for one in roots):
-        return "restart", "nothing says why it ended: if it ends so again, stop"
+        return "restart", "nothing says why it ended; if it ends like this again, stop"
     return "restart", "the cause came from outside and may be gone"
 
 

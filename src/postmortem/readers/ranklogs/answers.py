@@ -12,6 +12,7 @@ from postmortem.readers.signatures import Signatures
 _ANSWER = "last-answer"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
+_FEWEST_AGAIN = 3
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 
@@ -22,6 +23,19 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     Of a traceback that begins above the log no work can stand above: any good word counts.
     """
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
+    """Return whether what was printed above an error stands once more behind it, and more.
+
+    Its program caught it and began again: each line above comes behind it too, once, in the same
+    order, and the last lines behind go further.
+    """
+    above = [row[1] for row in tail if row[0] < failure.begin_line and row[1].strip()]
+    behind = [row[1] for row in tail if row[0] > failure.line]
+    again = [text for text in behind if text in above]
+    once = len(above) == len(set(above)) >= _FEWEST_AGAIN
+    return once and again == above and behind[-1] != above[-1]
 
 
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:

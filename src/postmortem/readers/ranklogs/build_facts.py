@@ -12,13 +12,13 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
-from postmortem.readers.ranklogs.answers import went_on_behind
+from postmortem.readers.ranklogs.answers import began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.exits import exits_of
+from postmortem.readers.ranklogs.exits import exits_of, without_ranks_of_agents
 from postmortem.readers.ranklogs.filter import (
     is_agent,
     once,
@@ -102,6 +102,7 @@ class FactBuilder:
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
+        self._labels = without_ranks_of_agents(self._labels, self._launchers)
         exits = [
             (self._labels[position], end)
             for position, launchers in self._launchers.items()
@@ -146,6 +147,7 @@ class FactBuilder:
             last_lines=tuple(self._last_lines(failures, remarks)),
             without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
+            earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
             jobs=tuple(job for one in self._read for job in one.jobs),
         )
         begins: dict[str, int] = {}
@@ -158,7 +160,9 @@ class FactBuilder:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
-            if failure.kind != "terminate" or failure.said.match(_AFTERMATH) is None:
+            goes_on = failure.kind == "ignored" and not failure.frames  # a word, not a traceback
+            aftermath = failure.kind == "terminate" and failure.said.match(_AFTERMATH) is not None
+            if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
@@ -327,7 +331,9 @@ class FactBuilder:
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
-            if len(found) < _VERY_LAST or not ends:
+            alone = not (position in self._launchers and self._launchers[position].exits)
+            anew = alone and began_anew(label.raw["tail"], failure)
+            if (len(found) < _VERY_LAST or not ends) and not anew:
                 return None, not shared
         return LastLine(text, label.file.path, number, since), not shared
 

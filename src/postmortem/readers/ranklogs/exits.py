@@ -32,6 +32,23 @@ def exits_of(
     return tuple(ends.values())
 
 
+def without_ranks_of_agents(labels: list[Label], launchers: Mapping[int, Launchers]) -> list[Label]:
+    """Return the labels, without the rank that a file's name seems to tell where an agent wrote it.
+
+    It is of a node then, or of nothing: an agent of several ranks speaks of them by local ranks.
+    """
+    agents = {
+        labels[position].file.path
+        for position, found in launchers.items()
+        if any(end.local_rank is not None for end in found.exits)
+        and (found.stopped or any(end.local_rank for end in found.exits))
+    }
+    return [
+        replace(one, file=replace(one.file, rank=None)) if one.file.path in agents else one
+        for one in labels
+    ]
+
+
 def _whole(
     end: LogExit,
     position: int,
@@ -70,6 +87,8 @@ def _join(ends: dict[object, LogExit], end: LogExit) -> None:
     old = ends.get(key)
     if old is None or (end.blamed and not old.blamed and end.rank is not None):
         ends[key] = end if old is None else replace(end, blamed=True)
+    elif old.time is None:
+        ends[key] = replace(old, time=end.time)
 
 
 def _aborting(labels: Sequence[Label], launchers: Mapping[int, Launchers]) -> dict[str, int]:
@@ -100,12 +119,16 @@ def _rank_at(
     ranks = {w.rank for w in writers.writers if w.local_rank == local} - {None}
     if len(ranks) == 1:
         return ranks.pop()
-    here = not ranks and _first_host(agent.file.path, local, labels, launchers)
+    here = not ranks and _first_host(agent.file.path, local, labels, launchers, writers)
     return local if here else None
 
 
 def _first_host(
-    path: str, local: int, labels: Sequence[Label], launchers: Mapping[int, Launchers]
+    path: str,
+    local: int,
+    labels: Sequence[Label],
+    launchers: Mapping[int, Launchers],
+    writers: Writers,
 ) -> bool:
     """Return whether the ranks that wrote into a file can only be those of the first host.
 
@@ -113,8 +136,9 @@ def _first_host(
     ranks 5 and 6 may be on the second one of four ranks each.
     """
     agents = [x for x in launchers.values() if any(e.local_rank is not None for e in x.exits)]
-    ranks = (label.raw["rank"] for label in labels if label.file.path == path)
-    known = [rank for rank in ranks if rank is not None]
+    of_lines = {label.raw["rank"] for label in labels if label.file.path == path}
+    of_words = {one.rank for one in writers.writers if one.source == path}
+    known = [rank for rank in of_lines | of_words if rank is not None]
     if len(agents) != 1 or not known:
         return False
     least, most = min(known), max(known)

@@ -17,7 +17,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
-from postmortem.readers.ranklogs.last_stack import stack_at_end
+from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
@@ -55,9 +55,10 @@ Rows: TypeAlias = Sequence[Row]
 
 _STAMP = Pattern(
     rf"^{OF_STEP}"
-    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+    r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
 )
-"""Before each line of a CI's log: how many have it does not matter here."""
+"""Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program."""
@@ -65,13 +66,12 @@ _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
-_FEWEST = 2
+_FEWEST, _FEWEST_WORK = 2, 3
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
 _FEW_BEHIND = 2
 """Lines behind a mere word, which may be the end all the same."""
-_FEWEST_WORK = 3
 _FEWEST_WORDS = 4
 """Of a line that may say why something ended."""
 _TELLS_ENDS = ".ipynb"
@@ -118,8 +118,8 @@ def _read(
 ) -> LastLines | None:
     if not rows:
         return None
-    keys = _KEYS.search(rows[-1][1])
-    if not keys and not any(_tells(match) for row in found for match in row):
+    calls = _KEYS.search(rows[-1][1]) or any(framed(row[1]) for row in rows[-_FEWEST:])
+    if not calls and not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
         names = [[match.id for match in row] for row in found]
@@ -285,8 +285,8 @@ def _broken(text: str, names: list[str]) -> bool:
 
 def _goes_on(text: str, names: list[str]) -> bool:
     indented = text[:1].isspace() and not calm(names)
-    typed = _PROMPT.search(text) or _KEYS.search(text)
-    return indented or "last-more" in names or bool(typed)
+    more = any(name.startswith("last-more") for name in names)
+    return indented or more or bool(_PROMPT.search(text) or _KEYS.search(text)) or dumped(text)
 
 
 def _nearest(

@@ -3,8 +3,25 @@
 from collections.abc import Callable, Sequence
 
 from postmortem.facts.last_lines import LastLine
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import calm, is_frame, shown_only, survived
 
+_NATIVE = Pattern(
+    r"(?:^|[\s!(:>?])[A-Za-z_.$~][\w.$~@:<>,*&-]* ?\+ ?0x[0-9a-f]+(?:/\S*0x[0-9a-f]+)?[)\]]?"
+    r"(?: \S* ?0x[0-9a-f]+)?(?: [\[(<].*)?$"
+    r"|^\s*(?:\w{0,3}#)?\d{1,3}:? +(?:[a-z]{1,3} )?(?:0x[0-9a-f]{5,16}|[0-9a-f]{8,16})(?: +\S|$)"
+    r"|^\s*\S+ \[0x[0-9A-F]{8,16}\+\d+\]$"
+    r"|^\s*\[<[0-9a-f]{8,16}>\] "
+    r"|^\d+ +\S.* 0x[0-9a-f]{8,16} .* \+ \d+$"
+    r"|^[\w./*()-]+\.[\w.*()]+\((?:0x[0-9a-f]|\{0x|\.\.\.).*\)$"
+)
+"""A frame of a native stack, as debuggers, handlers of signals, kernels and Go print one: a name
+with an offset, a number with an address."""
+_DUMPED = Pattern(
+    r"^\s*>?(?:0x)?[0-9a-f]{8,16}:?(?:\s+(?:0x)?(?:[0-9a-f]{2}){1,8}\b){2,}"
+    r"|^\s*(?:\w{1,10}(?: ?[:=] ?|[:=]? +)(?:0x)?[0-9a-f]{8,16}(?:\(\w+\))?[,;]?(?:\s+|$)){2,}"
+)
+"""Memory or registers, which stand beside a stack."""
 _FEWEST = 2
 _MOST_BELOW = 2
 """Lines below the frames: what was raised stands there, where the innermost frame comes last."""
@@ -19,15 +36,15 @@ def stack_at_end(
     """
     below: list[int] = []
     last = len(lines) - 1
-    while last >= 0 and not is_frame(ids[last]):
+    while last >= 0 and not _is_frame(lines[last], ids[last]):
         if _survived(lines[last], ids[last]) or len(below) == _MOST_BELOW:
             return None
         if not goes_on(last):
             below.append(last)
         last -= 1
     above, frames = last, 0
-    while above >= 0 and (is_frame(ids[above]) or goes_on(above)):
-        frames += is_frame(ids[above])
+    while above >= 0 and ((frame := _is_frame(lines[above], ids[above])) or goes_on(above)):
+        frames += frame
         above -= 1
     with_source = (
         bool(below) and last + 1 < below[-1]
@@ -42,3 +59,18 @@ def stack_at_end(
 def _survived(line: LastLine, names: Sequence[str]) -> bool:
     """Return whether a line tells of work, or is no error by its own word."""
     return bool(line.since) or survived(names) or calm(names)
+
+
+def framed(text: str) -> bool:
+    """Return whether a line is a frame of a native stack."""
+    may = "0x" in text or "[<" in text or text.lstrip().startswith("#")  # costs less
+    return may and _NATIVE.search(text) is not None
+
+
+def dumped(text: str) -> bool:
+    """Return whether a line is what a crash's report shows beside its stack."""
+    return framed(text) or _DUMPED.search(text) is not None
+
+
+def _is_frame(line: LastLine, names: Sequence[str]) -> bool:
+    return is_frame(names) or framed(line.text)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _HOLE = 8
 _PIECE = 1 << 20
 _LONGEST_ERROR = 160
+_PID = re.compile(rb"(?i)\bpid\b\W{0,3}(\d{2,10})\b")
+_MOST_PIDS = 10_000
 _MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
@@ -246,7 +249,14 @@ def _of_last_run(
     if run.caught:
         return lambda: next(pieces, b""), EarlierRuns()
     earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
-    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another)
+    own = run.another  # another program may have run beside it
+    pids = frozenset[int]() if own else _pids_in(data[: run.begin]) - _pids_in(rest)
+    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another, pids)
+
+
+def _pids_in(data: bytes) -> frozenset[int]:
+    """Return the first processes that a text calls so."""
+    return frozenset(int(found[1]) for found in islice(_PID.finditer(data), _MOST_PIDS))
 
 
 def _of_step(

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 
+from postmortem.facts.signature import Known
 from postmortem.records import is_record
 from postmortem.text import address
 
@@ -45,7 +46,9 @@ def own_fields(shape: type) -> list[tuple[type, dict[str, str]]]:
         fact, without = vars(base).get("_base", (None, ()))
         for part, fields in own_fields(fact) if fact is not None else ():
             found.append((part, {n: kind for n, kind in fields.items() if n not in without}))
-        found.append((base, base.__annotations__))
+        fields = base.__annotations__
+        untold = ("matches",) if issubclass(base, Known) else ()
+        found.append((base, {n: kind for n, kind in fields.items() if n not in untold}))
     return found
 
 

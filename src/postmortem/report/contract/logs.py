@@ -21,7 +21,7 @@ class Writer(Shape, of=rank_logs.Writer, without=("source",)):
     pass
 
 
-class ExceptionText(Shape, of=rank_logs.ExceptionText, without=("matches",)):
+class ExceptionText(Shape, of=rank_logs.ExceptionText):
     pass
 
 
@@ -44,6 +44,8 @@ class Traceback(Shape):
     """what it came from, the first one first"""
     parts: list[ExceptionText]
     """of an exception group"""
+    survived: bool
+    """whether lines behind it show that its program went on"""
     group: GroupPart | None
     """its tree"""
     native_frames: list[NativeFrame]
@@ -283,6 +285,8 @@ class Logs(Shape):
     earlier: list[EarlierEnd]
     """with what runs ended that stand in a file before the one which is judged, where that is an
     error, the newest of each file first"""
+    earlier_pids: list[int]
+    """processes that the lines of those runs name, and none of the run which is judged"""
     jobs: list[BatchJob]
     """what became of jobs of a batch system, where its log of events is among the logs"""
     launcher_blames: list[int]

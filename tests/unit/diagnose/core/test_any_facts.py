@@ -12,6 +12,7 @@ from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.present.headline.core import headline as verdict
+from postmortem.readers.known_text import with_matches
 from postmortem.report.model import Confidence, Role
 
 CASES = load_cases()
@@ -76,10 +77,10 @@ def test_hostile_text(
         Process: process,
         CoreFile: core,
         Fault: fault,
-        AbortMessage: AbortMessage(message),
-        CppException: CppException(5, type_name, what, "tls"),
+        AbortMessage: with_matches(AbortMessage(message)),
+        CppException: with_matches(CppException(5, type_name, what, "tls")),
         EarlierExceptions: EarlierExceptions(
-            (CppException(5, type_name, what, "stack", state="unwinding"),)
+            (with_matches(CppException(5, type_name, what, "stack", state="unwinding")),)
         ),
     }
     kind = facts[FaultKind] = classify(signal, fault, threads, core, process)

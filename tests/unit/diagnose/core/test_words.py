@@ -9,10 +9,11 @@ from postmortem.diagnose.core.owners import Owner, module_owner, package
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_machinery, is_malloc, site
 from postmortem.diagnose.names import bare, short
-from postmortem.facts.crash import Signal
+from postmortem.facts.crash import CppException, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame, Thread
 from postmortem.present.headline.core import headline as verdict
+from postmortem.readers.known_text import with_matches
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Topic
 
 
@@ -163,15 +164,16 @@ def test_user_code_on_nccl_is_no_watchdog() -> None:
 
 def test_nccl_quotes_its_last_words(prose: Prose) -> None:
     text = "NCCL error: unhandled system error, NCCL version 2.18.1\nLast error:\nNET/IB : timeout"
-    error = parse(text)
+    error = parse(with_matches(CppException(1, "c10::Error", text, "tls")))
     prose(error.words)
     assert "NCCL 2.18.1" in error.cause
     assert "NET/IB : timeout" in error.cause
 
 
 def test_a_timeout_is_never_blamed_on_this_rank() -> None:
-    error = parse("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
-                  "OpType=BROADCAST, Timeout(ms)=1000) ran for 1500 milliseconds")  # fmt: skip
+    text = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=BROADCAST, "
+    text += "Timeout(ms)=1000) ran for 1500 milliseconds"
+    error = parse(with_matches(CppException(1, "c10::Error", text, "tls")))
     assert "BROADCAST" in error.words
     assert "cannot decide" in error.meaning
 

@@ -7,6 +7,7 @@ import pytest
 from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
 from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
+from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Confidence
 
 T = EventType
@@ -15,7 +16,9 @@ _ILLEGAL = "an illegal memory access was encountered"
 
 
 def event(kind: EventType, source: str = "logs", **fields: Any) -> Event:
-    return Event(kind, fields.pop("what", str(kind)), source, **fields)
+    what = fields.pop("what", str(kind))
+    (found,) = Signatures.load("process text").matches([f"{what} {fields.get('cause', '')}"])
+    return Event(kind, what, source, matches=found, **fields)
 
 
 JOINED: list[tuple[str, Event, Event, Confidence]] = [

@@ -16,10 +16,7 @@ from postmortem.diagnose.core.stacks import of_libc
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.knowledge.messages import Wording
 
-_ASSERTION = Wording("assertion")
-_OF_MALLOC = Wording("assertion-of-malloc")
 _FRAMES = {"assert_fail", "assert_perror_fail"}
 _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 
@@ -28,11 +25,10 @@ _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 def assertion_failed(crash: Crash, message: AbortMessage | None) -> Findings:
     if crash.kind is not FaultKind.ABORT:
         return
-    text = message.text if message is not None else ""
     frames = crash.crashed.frames[:8]
-    found = _ASSERTION.search(text)
+    found = message.match("assertion") if message is not None else None
     by_frames = any(of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX for f in frames)
-    if _OF_MALLOC.search(text) or (found is None and not by_frames):
+    if (message and message.match("assertion-of-malloc")) or (found is None and not by_frames):
         return
     cited = (cite_abort(message),) if found and message else ()
     if found is not None:

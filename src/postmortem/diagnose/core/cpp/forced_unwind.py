@@ -21,7 +21,6 @@ from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _UNWINDING = Pattern(
@@ -31,7 +30,6 @@ _EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
 _CANCELLED = Pattern(
     r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_"
 )
-_NOT_RETHROWN = Wording("exception-not-rethrown")
 _WITHIN = 40
 
 
@@ -46,7 +44,7 @@ def forced_unwind(
         return
     names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]
     at = [i for i, name in enumerate(names) if _UNWINDING.search(name)]
-    swallowed = message is not None and _NOT_RETHROWN.search(message.text) is not None
+    swallowed = message is not None and message.match("exception-not-rethrown") is not None
     if not at and not swallowed:
         return
     if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in crashed.frames):

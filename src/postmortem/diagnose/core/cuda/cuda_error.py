@@ -45,7 +45,7 @@ def cuda_error(crash: Crash, exception: CppException | None) -> Findings:
     if own is None or words is None or is_out_of_memory(own):
         return
     watchdog = watchdog_frames(crash.crashed)
-    known = _known(words)
+    known = _known(own)
     by = ", noticed by the NCCL watchdog" if watchdog is not None else ""
     meaning = known.cause if known else "A CUDA call reported an error of earlier work on the GPU."
     yield Finding(
@@ -59,10 +59,9 @@ def cuda_error(crash: Crash, exception: CppException | None) -> Findings:
     )
 
 
-def _known(words: str) -> Signature | None:
+def _known(own: CppException) -> Signature | None:
     """Return what the knowledge base has on the words of cudaGetErrorString()."""
-    from postmortem.knowledge.messages import Wording, family  # only where CUDA failed
+    from postmortem.knowledge.messages import family  # only where CUDA failed
 
-    line = f"CUDA error: {words}"
-    mine = (m for m in family("cuda") if m.rule == cuda_error.id and m.pattern is not None)
-    return next((message for message in mine if Wording(message.id).search(line)), None)
+    mine = (message for message in family("cuda") if message.rule == cuda_error.id)
+    return next((message for message in mine if own.match(message.id)), None)

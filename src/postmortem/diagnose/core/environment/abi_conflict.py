@@ -23,7 +23,6 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.memory import BinaryFacts, Module, Modules
 from postmortem.facts.threads import Thread
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 # Libraries of which a process should have one. Wheels rename their copies (auditwheel adds a hash:
@@ -34,7 +33,6 @@ _SINGLE = Pattern(
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
 _RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")
-_FREED = (Wording("heap-free-invalid"), Wording("heap-double-free"))
 _NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 
 
@@ -95,8 +93,8 @@ def _matters(name: str, thread: Thread | None, message: AbortMessage | None) -> 
     near = thread.frames[:16]
     if name == "OpenMP":
         return any(owner(frame) is Owner.OPENMP for frame in near)
-    heap = message is not None and any(one.search(message.text) for one in _FREED)
-    heap = heap or any(is_malloc(frame) for frame in near[:6])
+    freed = message and message.match("heap-free-invalid", "heap-double-free")
+    heap = bool(freed) or any(is_malloc(frame) for frame in near[:6])
     if name == "libstdc++":
         return heap or any(owner(frame) is Owner.CXX_RUNTIME for frame in near[:4])
     return heap or any(file_name(frame.module).startswith(name) for frame in near)

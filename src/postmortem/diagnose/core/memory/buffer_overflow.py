@@ -17,7 +17,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import of_libc
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
-from postmortem.knowledge.messages import Wording, explained
+from postmortem.knowledge.messages import explained
 
 # (message, functions that print it (debug/ in glibc), title); where the message is not there, the
 # functions tell. Those of a copy come last: other checks end in them too.
@@ -45,9 +45,8 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
 def buffer_overflow(crash: Crash, message: AbortMessage | None) -> Findings:
     if crash.kind is not FaultKind.ABORT:
         return
-    text = message.text if message is not None else ""
     frames = crash.crashed.frames[:8]
-    said = next((c for c in _CHECKS if Wording(c[0]).search(text)), None)
+    said = next((c for c in _CHECKS if message and message.match(c[0])), None)
     check = said or next((c for c in _CHECKS if any(of_libc(f, c[1]) for f in frames)), None)
     if check is None:
         return

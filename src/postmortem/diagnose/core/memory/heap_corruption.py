@@ -22,12 +22,9 @@ from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread
-from postmortem.knowledge.messages import Wording, explained
+from postmortem.knowledge.messages import explained
 from postmortem.patterns import Pattern
 
-_ASSERTION = Wording("assertion")
-_OF_MALLOC = Wording("assertion-of-malloc")
-_MESSAGE = Wording("heap-message")
 # Messages of glibc's malloc/malloc.c, and whether the caller on the stack is suspect.
 _MESSAGES = (
     ("heap-double-free", True),
@@ -52,9 +49,8 @@ _STEPS = (
 )
 def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     crashed = crash.crashed
-    text = message.text if message is not None else ""
-    found = _by_message(text)
-    if found is not None and crash.kind is FaultKind.ABORT and message is not None:
+    found = _by_message(message) if message is not None else None
+    if message is not None and found is not None and crash.kind is FaultKind.ABORT:
         what, cause, is_here = found
         by = crash.named(", freed by", crash.caller, 40) if is_here else ""
         yield Finding(
@@ -101,14 +97,14 @@ def _foreign_pointer(crash: Crash) -> Finding:
     )
 
 
-def _by_message(text: str) -> tuple[str, str, bool] | None:
+def _by_message(message: AbortMessage) -> tuple[str, str, bool] | None:
     """Return the message's words, its meaning, and whether the caller on the stack is suspect."""
-    if _ASSERTION.search(text) and not _OF_MALLOC.search(text):
+    if message.match("assertion") and not message.match("assertion-of-malloc"):
         return None  # of an allocator that is not the C library's, in its words
-    found = _MESSAGE.search(text)
-    shown = found["what"] if found else text.split("\n", 1)[0].strip()
+    found = message.match("heap-message")
+    shown = found["what"] if found else message.text.split("\n", 1)[0].strip()
     for name, is_here in _MESSAGES:
-        if Wording(name).search(text):
+        if message.match(name):
             return shown, explained(name).cause, is_here
     return None
 

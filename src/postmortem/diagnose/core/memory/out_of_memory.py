@@ -22,10 +22,6 @@ from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
-from postmortem.knowledge.messages import Wording
-
-_GPU = Wording("gpu-memory-short")
-_ASKED = Wording("gpu-memory-asked-for")
 
 
 @rule(
@@ -38,8 +34,7 @@ def out_of_memory(
     own = thrown(exception, crash.threads)
     if own is None or crash.kind is not FaultKind.ABORT:
         return
-    text = own.what or ""
-    is_gpu = "OutOfMemoryError" in own.type or _GPU.search(text) is not None
+    is_gpu = "OutOfMemoryError" in own.type or own.match("gpu-memory-short") is not None
     if not (is_gpu or is_out_of_memory(own)):
         return
     evidence = [cite_exception(own), *crash.frame(crash.caller)]
@@ -48,7 +43,7 @@ def out_of_memory(
         evidence.append(
             Evidence("memory of the process", f"{size_words(memory.mapped_bytes)} mapped")
         )
-    asked = _ASKED.search(text)
+    asked = own.match("gpu-memory-asked-for")
     size = f" ({asked['size']} asked for)" if asked else ""
     what = "GPU memory" if is_gpu else "memory"
     yield Finding(

@@ -19,10 +19,6 @@ from postmortem.diagnose.core.special_exceptions import is_gloo, is_nccl, watchd
 from postmortem.diagnose.core.stacks import is_terminate, thrown
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import CppException
-from postmortem.knowledge.messages import Wording
-
-_SIZES = Wording("gloo-enforce-size")
-_CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
 
 
 @rule(
@@ -41,8 +37,7 @@ def gloo_abort(crash: Crash, exception: CppException | None) -> Findings:
     if not is_gloo(own) and not (index is not None and terminated):
         return
     cited = (cite_exception(own),) if own is not None else ()
-    text = (own.what or "") if own is not None else ""
-    sizes = _SIZES.search(text)
+    sizes = own.match("gloo-enforce-size") if own is not None else None
     if sizes is not None:
         what = "two ranks disagree about the size of a collective"
         received, wanted = sizes["received"], sizes["wanted"]
@@ -52,7 +47,7 @@ def gloo_abort(crash: Crash, exception: CppException | None) -> Findings:
             "that dies is the one that received too much; either may be wrong"
         )
         step = "TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks whose call differs"
-    elif any(wording.search(text) for wording in _CLOSED):
+    elif own and own.match("error-peer-closed", "gloo-timeout"):
         what = "another rank closed its connection"
         cause = "a connection of gloo ended: the other rank died or left first"
         step = "find the rank at the address in the message: its log has the first error"
@@ -63,7 +58,7 @@ def gloo_abort(crash: Crash, exception: CppException | None) -> Findings:
     yield Finding(
         title=f"gloo: {what}; the fault may be on another rank",
         cause=cause,
-        confidence=Confidence.LIKELY if text else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if own and own.what else Confidence.POSSIBLE,
         next_steps=(step, "read the logs of all ranks for the first error, not the last"),
         evidence=(*cited, *crash.frame(index)),
     )

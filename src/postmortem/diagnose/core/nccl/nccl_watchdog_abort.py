@@ -52,7 +52,7 @@ def nccl_watchdog_abort(
         return
     if message is not None and message.text and own is None:
         return  # the C library stopped this thread: it failed, and reports nobody else's failure
-    error = parse(own.what or "") if own is not None else NcclError()
+    error = parse(own) if own is not None else NcclError()
     evidence = _evidence(crashed, own)
     certain = frames is not None
     heartbeat = frames.is_heartbeat if frames else named and "heart" in (crashed.name or "")

@@ -21,7 +21,6 @@ from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _KILLED = Pattern(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
@@ -29,7 +28,6 @@ _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
     r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
 )
-_NOT_RETHROWN = Wording("exception-not-rethrown")
 
 
 @rule(
@@ -45,7 +43,7 @@ def gil_at_exit(kind: FaultKind, threads: Threads, message: AbortMessage | None)
     names = [bare(frame.function) for frame in crashed.frames[:40]]
     killed = next((i for i, name in enumerate(names) if _KILLED.search(name)), None)
     asked = next((i for i, name in enumerate(names) if _ASKED.search(name)), None)
-    not_rethrown = message is not None and _NOT_RETHROWN.search(message.text) is not None
+    not_rethrown = message is not None and message.match("exception-not-rethrown") is not None
     if killed is None and not not_rethrown:
         return
     if asked is None and not (not_rethrown and has_python(threads)):

@@ -13,8 +13,6 @@ What to do
     without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
 """
 
-import re
-
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
@@ -22,7 +20,6 @@ from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.threads import Frame, Thread
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _FATAL = Pattern(
@@ -39,10 +36,6 @@ _MEMORY = Pattern(
     r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
     r"gc_|_Py_NegativeRefcount"
 )
-_NO_GIL = Wording("py-no-gil")
-_OVERFLOW = Wording("py-stack-overflow")
-_DEALLOCATING = Wording("py-deallocating")
-_DAMAGED = Wording("py-damaged")
 _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
 
 
@@ -62,9 +55,8 @@ def py_fatal_error(
         return
     check = _outside(crashed, fatal[-1] + 1)
     names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
-    said = _message([crashed.frames[i] for i in fatal])
-    message = error.message if error is not None else said
-    what, cause, step = _meaning(names, message or "")
+    message = error.message if error is not None else None
+    what, cause, step = _meaning(names, error)
     evidence = [cite_frame(crashed, fatal[-1])]
     by = ""
     user = next(
@@ -86,8 +78,8 @@ def py_fatal_error(
         through = owner(frame) is Owner.LIBFFI
         by = ", called through ctypes" if through else f", called by {name}"
     evidence.extend(cite_python(crashed))
-    # The whole of it is in the cause.
-    read = () if error is not None else ('read the line "Fatal Python error: …" on standard error',)
+    whole = message is not None and not message.endswith("…")  # it is in the cause
+    read = () if whole else ('read the line "Fatal Python error: …" on standard error',)
     yield Finding(
         title=f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}",
         cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
@@ -108,9 +100,13 @@ def _head(message: str | None, what: str, limit: int) -> str:
     return clip(message, limit)
 
 
-def _meaning(names: str, message: str) -> tuple[str, str, str]:
+def _meaning(names: str, error: FatalPythonError | None) -> tuple[str, str, str]:
     """Return what was found, what it means and what to do, from the functions and the message."""
-    if _GIL.search(names) or _NO_GIL.search(message):
+
+    def said(name: str) -> bool:
+        return error is not None and error.match(name) is not None
+
+    if _GIL.search(names) or said("py-no-gil"):
         return (
             "the C API was used without the GIL",
             "native code called the Python C API on a thread that does not hold the GIL (or with a "
@@ -118,13 +114,13 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "in the native code named: take the GIL (PyGILState_Ensure, gil_scoped_acquire) before "
             "it touches Python objects",
         )
-    if _RECURSION.search(names) or _OVERFLOW.search(message):
+    if _RECURSION.search(names) or said("py-stack-overflow"):
         return (
             "Python could not recover from a stack overflow",
             "the recursion limit was passed again while RecursionError was being handled",
             "look for an except clause that recurses itself, and for sys.setrecursionlimit",
         )
-    if _REFCOUNT.search(names) or _DEALLOCATING.search(message):
+    if _REFCOUNT.search(names) or said("py-deallocating"):
         return (
             "deallocating None",
             "None (or another immortal object) was released once too often: native code "
@@ -132,7 +128,7 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "in native code: Py_RETURN_NONE or Py_INCREF(Py_None) before returning None; no "
             "Py_DECREF of borrowed references (PyList_GetItem, PyDict_GetItem, arguments)",
         )
-    if _MEMORY.search(names) or _DAMAGED.search(message):
+    if _MEMORY.search(names) or said("py-damaged"):
         return (
             "a Python object is damaged",
             "a check of an object or memory block failed: native code wrote past a buffer or "
@@ -154,16 +150,6 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
 
 def _is_cpython(frame: Frame) -> bool:
     return "Py_" in frame.function or owner(frame) is Owner.CPYTHON
-
-
-def _message(frames: list[Frame]) -> str | None:
-    """Return the message from the arguments that gdb shows: ``msg=0x55… "the function …"``."""
-    for frame in frames:
-        for name, value in frame.arguments:
-            found = re.search(r'"([^"]{4,})"(\.\.\.)?', value)
-            if name in ("msg", "message") and found is not None:
-                return found.group(1) + ("…" if found.group(2) else "")  # gdb cuts long strings
-    return None
 
 
 def _outside(thread: Thread, start: int) -> int | None:

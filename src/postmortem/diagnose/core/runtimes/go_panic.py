@@ -17,7 +17,6 @@ from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread
-from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 
 _INNERMOST = 40
@@ -25,7 +24,6 @@ _PANIC = Pattern(
     r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
-_END = Wording("go-end")
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("runtime.panicmem", "nil pointer dereference"),
     ("runtime.goPanicIndex", "index out of range"),
@@ -58,10 +56,10 @@ def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
     if "runtime.sigpanic" in names and "runtime.throw" in names:
         words_of = (("runtime.sigpanic", "a fault outside of Go's code"),)
     what = next((words for name, words in words_of if any(n.startswith(name) for n in names)), "")
-    said = panic.head if panic is not None and panic.language == "Go" else ""
-    found_end = _END.search(said)
-    is_fatal = found_end is not None and found_end["fatal"] is not None
-    what = (found_end["what"] if found_end and not is_fatal else said) or what
+    said = panic if panic is not None and panic.language == "Go" else None
+    end_words = said.match("go-end") if said is not None else None
+    is_fatal = end_words is not None and bool(end_words["fatal"])
+    what = (end_words["what"] if end_words and not is_fatal else said.head if said else "") or what
     evidence = [cite_frame(crashed, found)]
     where = ""
     if outer is not None:

@@ -20,7 +20,6 @@ from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Trust
-from postmortem.knowledge.messages import Wording
 
 
 @rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
@@ -49,7 +48,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     words = " ".join(message.text.split()) if message is not None else ""
     if message is not None and words:
         # glibc's own last words (__libc_fatal) are the reason; who spoke them is in the evidence.
-        fatal = _FATAL.search(words)
+        fatal = message.match("libc-fatal")
         title = f"the C library stopped the process: {fatal['what'] if fatal else words}"
         meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
@@ -63,7 +62,6 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     )
 
 
-_FATAL = Wording("libc-fatal")
 _STDIO = (
     "; stdio was given a FILE that is not open: closed before (fclose twice, or use after fclose), "
     "overwritten, or made by another C library in the same process"

@@ -31,7 +31,7 @@ def last_words(blame: Attribution) -> Findings:
         cause = "A line near the end reads like an error; what follows it shows no work. "
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
     if blame.cause.word:
-        cause = f"What ran it only says that it failed: {clip(blame.cause.word, 120)}. "
+        cause = "What ran it only says that it failed. "
         means, step = "This is the error above that word.", "read what stands around it"
     if blame.cause.form in ("", "code") and blame.cause.first:
         step = "look for what it wrote elsewhere: nothing stands above these lines"

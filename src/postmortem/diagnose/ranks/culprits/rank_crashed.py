@@ -13,7 +13,6 @@ What to do
 
 from typing import assert_never
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -85,8 +84,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    ended = f"{clip(party.why, 300)}{phrases.at_frame(party.failure)}"
-    cause = f"{who}{host} did not end by a Python error: {ended}."
+    cause = f"{who}{host} did not end by a Python error{phrases.at_frame(party.failure)}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."

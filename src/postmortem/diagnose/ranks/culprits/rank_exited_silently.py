@@ -68,6 +68,8 @@ def rank_exited_silently(blame: Attribution) -> Findings:
     heard = blame.cause.heard
     above = next((one.exit.above for one in blame.first if one.exit and one.exit.above), ())
     told = ", and wrote no error" if heard else "; no line that names it is an error"
+    if heard and blame.cause.said:
+        told = f"; all it wrote ends with: {clip(blame.cause.said, 160)}"
     no_error, elsewhere = "and no line that names it is an error", "may be in another file"
     if not heard:
         elsewhere = "may stand among lines that name no rank, or in another file"

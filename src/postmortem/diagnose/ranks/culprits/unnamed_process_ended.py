@@ -46,8 +46,7 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
     yield Finding(
         title=f"{end.words}; which rank that was is not known",
         verdict=clip(f"undecided: {end.words}{just_above(end.above)}", 240) if end.above else None,
-        cause=f"The launcher says that {end.words}, and no line that names a rank is an "
-        f"error.{among}",
+        cause=f"No line that names a rank is an error.{among}",
         confidence=Confidence.POSSIBLE,
         next_steps=tuple(steps),
         evidence=cite(blame, end.above),

@@ -32,7 +32,9 @@ class Case:
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
         self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
-        self.summarised = any(e.launcher == "torchrun" and e.rank is not None for e in logs.exits)
+        summaries = (e for e in logs.exits if e.launcher == "torchrun" and e.time is not None)
+        self.summarised = any(end.rank is not None for end in summaries)
+        """Whether torchrun wrote its list, which has a time for each rank."""
 
     @functools.cached_property
     def jam(self) -> Jam | None:

@@ -39,6 +39,7 @@ _STOPS = (
 _SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _RIGHT_ABOVE = 2
+_FEW_LINES = 3
 _STOP_SIGNALS = ("1", "2", "15")
 _WHY = (
     ("time", Stop.TIME),
@@ -150,7 +151,12 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
+    said = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
+    return Attribution(ExitedSilently(heard, *said), parties, evidence=cited(parties))
+
+
+def _said_little(standing: RankState) -> bool:
+    return 0 < standing.writer.lines <= _FEW_LINES
 
 
 def left_silently(standing: RankState) -> bool:

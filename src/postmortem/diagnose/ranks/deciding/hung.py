@@ -4,8 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign
-from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
+from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Inside, Sign
+from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt
@@ -166,11 +166,16 @@ def _recorded(case: Case, one: Culprit) -> Suspect:
 def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ...]:
     """Return the dumps of the culprits, and for each of some who waits for it."""
     where = {one.rank: one.where for one in case.logs.recorders}
-    rows = []
+    rows: dict[str, tuple[str, str]] = {}
     for one in culprits[:_MOST_CITED]:
-        said = where.get(one.rank, "dumps of the others")
-        rows.append((said, f"rank {one.rank} {culprit_words(one)}"))
-    return tuple(rows)
+        words = culprit_words(one)
+        place = where.get(one.rank, "dumps of the others")
+        alike = [other.rank for other in culprits if culprit_words(other) == words]
+        if isinstance(one.cause, Inside) and len(alike) > 1:
+            rows.setdefault(words, (place, f"{ranks_and(alike)} are{words.removeprefix('is')}"))
+        else:
+            rows[f"{one.rank}"] = place, f"rank {one.rank} {words}"
+    return tuple(rows.values())
 
 
 def _stack_party(known: Mapping[int, RankState], one: StackClass, member: RankStack) -> Suspect:

@@ -234,7 +234,7 @@ def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
     rank ended, and it may be that one; where all wait for a time-out, the rank is alive.
     """
     timed_out = sum(_timed_out(standing) for standing in waiting)
-    return case.logs.world_size is not None or 2 * timed_out > len(waiting)
+    return case.logs.world_size is not None or (case.summarised and 2 * timed_out > len(waiting))
 
 
 def _timed_out(standing: RankState) -> bool:

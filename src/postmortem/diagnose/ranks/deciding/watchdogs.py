@@ -8,9 +8,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import Wording
 
-_DUMP_SIGNAL = Wording("pgnccl-dump-signal")
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
 
@@ -64,7 +62,7 @@ def work_words(work: Match) -> str:
 
 def timed_out_first(case: Case) -> Attribution | None:
     """Return the rank that others say timed out first, where no error of it is here."""
-    named = [(one, _DUMP_SIGNAL.search(one.text)) for one in reversed(case.logs.remarks)]
+    named = [(one, one.match("pgnccl-dump-signal")) for one in reversed(case.logs.remarks)]
     told = {int(match["rank"]): one for one, match in named if match is not None and match["rank"]}
     absent = [rank for rank in told if rank not in case.known or case.known[rank].silent]
     if len(absent) != 1:  # of several who were first, none is known to be

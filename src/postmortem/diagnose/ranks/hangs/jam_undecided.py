@@ -12,7 +12,7 @@ What to do
 """
 
 from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
-from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
+from postmortem.diagnose.jam.words import operation_words, ranks_and
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.phrases import cite
@@ -30,15 +30,10 @@ def jam_undecided(blame: Attribution) -> Findings:
         f"ranks {rank_words(one.ranks)} are in {operation_words(one.operation)}"
         for one in jam.unended[:4]
     )
-    others = "; ".join(
-        f"rank {one.rank} {culprit_words(one)}"
-        for one in jam.candidates[:4]
-        if not any(one.rank in stuck.ranks for stuck in jam.unended)
-    )
+    told = f"{told}, and " if len(jam.unended) > 1 else ""
     yield Finding(
         title=_title(jam),
-        cause=f"{'; '.join(filter(None, (told, others))) or 'some ranks wait'}, and nothing in the "
-        f"dumps tells who began.{doubt}",
+        cause=f"{told}nothing in the dumps tells who began.{doubt}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "TORCH_NCCL_ENABLE_TIMING=1 makes the dumps tell whose device has not begun",

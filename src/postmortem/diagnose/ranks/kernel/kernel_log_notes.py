@@ -69,9 +69,11 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     crash = event.kind is KernelKind.CRASH
     process = f"{event.process} " if crash and event.process else ""
     pid = f", pid {event.pid}" if event.pid is not None else ""
-    words = clip(f"{host}{process}{event.words}", 86 - len(others) - len(pid))
+    whole = f"{host}{process}{event.words}"
+    words = clip(whole, 86 - len(others) - len(pid))
     yield Finding(
         title=f"kernel log: {words}{pid}{others}",
+        verdict=clip(f"{whole}{pid}{others}", 240) if root else None,
         role=Role.ROOT if root else None,
         confidence=_how_sure(root=root, ended=ended),
         cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone, ended=ended)}",

@@ -34,7 +34,8 @@ def steps_of(tie: KernelMatch) -> tuple[str, ...]:
     if event.number is not None and event.signature == "xid":
         return xid(event.number).next_steps
     known = explained(event.signature) if event.signature in briefs() else None
-    return known.next_steps if known else ()
+    steps = known.next_steps if known else ()
+    return steps if event.pid is None else tuple(s.replace("PID", f"{event.pid}") for s in steps)
 
 
 def joined(tie: KernelMatch) -> str:

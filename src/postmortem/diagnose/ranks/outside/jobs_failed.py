@@ -24,10 +24,11 @@ from postmortem.facts.rank_logs import RankLogs
 def jobs_failed(blame: Attribution, logs: RankLogs) -> Findings:
     if not isinstance(blame.cause, JobsFailed):
         return
-    bad, others = blame.cause.jobs, len(logs.jobs) > len(blame.cause.jobs)
+    bad = blame.cause.jobs
+    others = tuple(job for job in logs.jobs if job not in bad)
     title = clip(f"HTCondor: {_title(bad)}", 100)
     why = f": {clip(bad[0].why, 140)}" if bad[0].why else ""
-    more = f"; of all {len(logs.jobs):,} jobs {counts(logs.jobs)}" if others else ""
+    more = f"; besides, {counts(others)}" if others else ""
     yield Finding(
         title=title,
         verdict=f"{title}{more}{why}",

@@ -32,6 +32,9 @@ def ended_by_signal(logs: Logs) -> Findings:
     found = [(task, end) for task, end in ended(logs) if _from_outside(logs, task, end)]
     if not found:
         return
+    # Of threads that strace was attached to, which it does not tell from processes, one is told.
+    told = {ending.signal for _, ending in found if ending.sender_pid}
+    found = [one for one in found if one[1].sender_pid or one[1].signal not in told]
     task, ending = found[0]
     name = ending.signal or ""
     more = and_more(len(found) - 1)

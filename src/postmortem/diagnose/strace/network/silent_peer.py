@@ -26,10 +26,8 @@ from postmortem.diagnose.strace.waits import (
     waits_for_ever,
 )
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.knowledge.messages import Wording
+from postmortem.knowledge.stderr_text import ran_out_of_time
 from postmortem.text import counted
-
-_TIMED_OUT = Wording("ran-out-of-time")
 
 
 @rule(
@@ -92,7 +90,7 @@ def _in_vain(logs: Logs) -> Findings:
             continue
         last = max(silent, key=lambda one: one.silent_line)
         task = logs.task(last.pid, last.silent_line)
-        named = task is not None and _TIMED_OUT.search("".join(task.last_words)) is not None
+        named = task is not None and ran_out_of_time("".join(task.last_words))
         lasted = f" ({last.silent_seconds:.1f} s)" if last.silent_seconds >= 0.05 else ""
         count = counted(last.silent_waits, "wait")
         said = "; it said so itself" if named else ""

@@ -1,0 +1,71 @@
+"""What the times of files tell: old cores, stacks of a job that went on, a core of the end."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from postmortem.facts.inventory import Inventory, Item, Kind, Reading, Result
+from postmortem.readers.log_clock import ByClock, by_clock
+
+_END = 1_800_000_000
+"""Seconds since the epoch at which the log is changed last."""
+
+
+def _clock(
+    folder: Path, kind: str, changed: float, *, log_changed: float = _END, ran: str = ""
+) -> ByClock:
+    """Return what is told of a file beside a log of 100 s of work, by the time of its change."""
+    log, other = folder / "train.log", folder / "other"
+    stamps = (_stamp(_END - 100 + at) for at in range(0, 101, 10))
+    log.write_text(
+        "".join(f"{at} step {i} loss {1 / (i + 1):.4f}\n" for i, at in enumerate(stamps))
+    )
+    other.write_bytes(b"evidence")
+    os.utime(log, (log_changed, log_changed))
+    os.utime(other, (changed, changed))
+    results = [
+        Result(Reading("logs", (), (str(log),)), {"kind": "logs"}, None),
+        Result(Reading(kind, (), (str(other),)), {"process": {"env": {"PWD": ran}}}, None),
+    ]
+    return by_clock(results, Inventory((Item(str(log), Kind.LOG, log.stat().st_size),)))
+
+
+def _stamp(at: float) -> str:
+
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.mark.parametrize("zone", [0, 3600, -5.5 * 3600])
+def test_a_core_from_before_the_log_began_is_old_in_whatever_zone(
+    tmp_path: Path, zone: float
+) -> None:
+    found = _clock(tmp_path, "core", _END + zone - 200, log_changed=_END + zone)
+    assert set(found.outdated) == {1}
+
+
+@pytest.mark.parametrize(
+    ("changed", "log_changed"),
+    [(_END - 50, _END), (_END + 60, _END), (_END - 200, _END + 100)],
+    ids=["while it ran", "behind it", "the log is a copy"],
+)
+def test_another_core_is_not_old(tmp_path: Path, changed: float, log_changed: float) -> None:
+    assert not _clock(tmp_path, "core", changed, log_changed=log_changed).outdated
+
+
+def test_a_look_behind_which_work_goes_on_is_outdated(tmp_path: Path) -> None:
+    assert set(_clock(tmp_path, "report", _END - 50).outdated) == {1}
+
+
+def test_a_look_behind_the_last_work_is_not(tmp_path: Path) -> None:
+    assert not _clock(tmp_path, "report", _END + 300).outdated
+
+
+def test_a_core_written_as_the_log_stopped_in_the_folder_where_it_ran_is_of_the_end(
+    tmp_path: Path,
+) -> None:
+    ran = f"/data/jobs/{tmp_path.name}"
+    assert _clock(tmp_path, "core", _END + 1, ran=ran).of_the_end == {1}
+    assert not _clock(tmp_path, "core", _END + 1, ran="/home/anna").of_the_end
+    assert not _clock(tmp_path, "core", _END + 90, ran=ran).of_the_end
