@@ -178,10 +178,14 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   }
   const auto named = [&](const Count& count, std::size_t percent) {
     if (!share(count.lines, percent) || count.writers.size() < 2 || !count.repeats()) return false;
+    std::set<std::string, std::less<>> names;
     for (const auto& [name, lines] : count.writers) {
-      if (lines >= 2 || count.lines <= 8) grammar.names.insert(without_digits(name));
+      if (lines >= 2 || count.lines <= 8) names.insert(without_digits(name));
     }
-    return !grammar.names.empty();
+    // Words that each stand once are the keys of a table, unless they differ in numbers alone.
+    if (names.empty() || (count.writers.size() == count.lines && names.size() > 1)) return false;
+    grammar.names.insert(names.begin(), names.end());
+    return true;
   };
   if (!grammar.node && named(ballot.node, 80)) return grammar.node = true;
   if (!grammar.service && named(ballot.service, 60)) return grammar.service = true;

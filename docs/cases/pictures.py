@@ -150,7 +150,7 @@ def timeline(trace: bytes, width: int = 960) -> str:
         dots.add(dot)
         drawn.append(_box(left, _HEIGHT * rows.index(track), wide, _HEIGHT - 2, name, colour))
     for fifth in range(6):
-        left = _MARGIN + (width - _MARGIN - 40) * fifth / 5
+        left = _MARGIN + (width - _MARGIN - 50) * fifth / 5
         seconds = (end - start) / 1e9 * fifth / 5
         drawn.append(_label(left, _HEIGHT * len(rows), f"{seconds:.1f} s", 60))
     return _svg(width, _HEIGHT * (len(rows) + 1), "".join(drawn))
@@ -168,7 +168,7 @@ def _label(left: float, top: float, name: str, room: float, colour: str = _TEXT)
     fits = int((room - 4) / 6.7)
     if fits < 3:
         return ""
-    shown = name if len(name) <= fits else f"{name[: fits - 1]}…"
+    shown = name if len(name) <= fits else f"{name[: fits - 1].rstrip('….')}…"
     return f'<text x="{left + 3:.1f}" y="{top + 13}" fill="{colour}">{escape(shown)}</text>'
 
 

@@ -19,7 +19,8 @@ from postmortem.report.model import Report, ordered
 
 WIDTHS = (80, 120, 160)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_BLANK = re.compile(r"\b(?:CORE|EXE|FILE|LIBRARY|LINE|MODULE)\b(?!=)")
+_BLANK = re.compile(r"\b(?:FILE|LIBRARY|LINE|MODULE)\b(?!=)")
+_BLANK_OF_CORES = re.compile(r"\b(?:CORE|EXE|PID)\b")
 _WORD = re.compile(r"[\w./-]+")
 _FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
 _OURS = re.compile(r"\bpostmortem/(?:monitor|breakpoints|run/hook)/")
@@ -84,7 +85,10 @@ def faults(report: Report) -> Iterator[str]:
     if len(card.steps) > _MOST_STEPS:
         yield f"{len(card.steps)} next steps"
     yield from _twice(card)
-    yield from (f"a blank in a step: {one}" for one in card.steps if _BLANK.search(one))
+    blanks = [_BLANK, _BLANK_OF_CORES] if report.kind == "core" else [_BLANK]
+    for one in card.steps:
+        if report.kind != "rules" and any(blank.search(one) for blank in blanks):
+            yield f"a blank in a step: {one}"
     whole = io.StringIO()
     terminal.render(filled(report), whole, verbose=True)
     if _OURS.search(whole.getvalue()):
@@ -103,10 +107,12 @@ def _twice(card: Card) -> Iterator[str]:
         if card.rows and name == "why" and card.places == ():
             continue  # of what happened apart from the rest, a chain says what the answer says
         for other, within in parts[:number] + parts[number + 1 :]:
+            if name == other == "row":
+                continue  # two processes may stand alike
             if len(text) >= _LEAST and _plain(text) in _plain(within):
                 yield f"{name} stands in {other}: {text}"
-            elif {name, other} <= {"headline", "row"} and name != other and _all_in(text, within):
-                yield f"all words of the {name} stand in the {other}: {text}"
+            elif (name, other) == ("row", "headline") and _all_in(text, within):
+                yield f"all words of a row stand in the headline: {text}"
 
 
 def _all_in(text: str, within: str) -> bool:

@@ -9,7 +9,11 @@ from postmortem.facts.signature import Known, Match
 from postmortem.records import record
 from postmortem.text import Pointer
 
-CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP"})
+INSTRUCTION_SIGNALS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"})
+"""That an instruction raises; in all others it is only where the signal came."""
+FAULT_SIGNALS = INSTRUCTION_SIGNALS | {"SIGSYS"}
+"""That what a thread does itself raises: an instruction, or a call that is forbidden."""
+CRASH_SIGNALS = FAULT_SIGNALS | {"SIGABRT"}
 """By which a program ends that did what it may not, or gave up; all leave a core (signal(7))."""
 
 

@@ -205,6 +205,8 @@ class LogExit:
     code: int | None = None
     """Of exit(); None for a signal."""
     signal: str | None = None
+    died: bool = False
+    """It did not end well, and by what is not told."""
     launcher: str = "torchrun"
     of_launcher: bool = False
     """It is the launcher of the job itself that ended so, as the shell's line names it."""
@@ -231,11 +233,13 @@ class LogExit:
     @property
     def is_bad(self) -> bool:
         """Whether it did not end by itself, and well."""
-        return bool(self.code or self.signal or self.evicted)
+        return bool(self.code or self.signal or self.evicted or self.died)
 
     @property
     def exited(self) -> str:
         """``exited with 1``, and what the code means where Windows ended the process."""
+        if self.code is None:
+            return "died"
         means = _WINDOWS.get((self.code or 0) % (1 << 32))
         return f"exited with {self.code}" + (f" ({means})" if means else "")
 

@@ -157,10 +157,6 @@ class TaskCall:
     seconds: float
 
 
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-
-
 @record
 class Task:
     """One task from start to end."""
@@ -174,8 +170,10 @@ class Task:
     began: float | None = None
     recorded: bool = True
     """The log has calls of it."""
-    environment: tuple[str, ...] = ()
-    """What its environment says of ranks, as strace -v records it: ``RANK=3``."""
+    rank: int | None = None
+    """As its environment, which strace -v records, or its arguments say."""
+    local_rank: int | None = None
+    """On its machine."""
     calls: tuple[TaskCall, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
     last_failures: tuple[LastFailure, ...] = ()
@@ -192,31 +190,6 @@ class Task:
     def process(self) -> int:
         """The pid of the process that it is of."""
         return self.thread_of or self.pid
-
-    @property
-    def rank(self) -> int | None:
-        """Its rank, as its environment or its arguments say."""
-        return self._number(_RANKS, "rank")
-
-    @property
-    def local_rank(self) -> int | None:
-        """Its rank on its machine."""
-        return self._number(_LOCAL_RANKS, "local_rank", "local-rank")
-
-    def _number(self, names: tuple[str, ...], *options: str) -> int | None:
-        values = dict(word.split("=", 1) for word in self.environment if "=" in word)
-        for name in names:
-            if values.get(name, "").isdecimal():
-                return int(values[name])
-        words = self.argv or ()
-        for index, word in enumerate(words):
-            after = words[index + 1] if index + 1 < len(words) else ""
-            for option in options:
-                if word.startswith(f"--{option}=") and word.partition("=")[2].isdecimal():
-                    return int(word.partition("=")[2])
-                if word == f"--{option}" and after.isdecimal():
-                    return int(after)
-        return None
 
     @property
     def program(self) -> str:

@@ -2,11 +2,12 @@
 
 import re
 
+from postmortem.patterns import Pattern
 from postmortem.records import record
 
 # "2.27.5+cuda12.4", "v2.29.3-1", "2.4.0rc2", "2.3.0a0+git1", "1.13.0.dev20220901", "535.104.05"
-_FORM = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,5})[-_.]?(a|b|c|rc|alpha|beta|pre|dev)?", re.ASCII)
-_TERM = re.compile(r"(>=|<=|<|>)\s*(\S+)", re.ASCII)
+_FORM = Pattern(r"v?(\d{1,9}(?:\.\d{1,9}){0,5})[-_.]?(a|b|c|rc|alpha|beta|pre|dev)?", re.ASCII)
+_TERM = Pattern(r"(>=|<=|<|>)\s*(\S+)", re.ASCII)
 
 
 @record

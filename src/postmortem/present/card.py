@@ -40,7 +40,7 @@ def card_of(report: Report) -> Card:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
         rows, stands = _told_once(troubles if best is None else _seen(best), headline)
     why = "" if best is None else _why(best, headline, rows)
-    if best is not None and not shown.rows and not best.title.startswith(why):
+    if best is not None and not shown.rows and why and why != best.title:
         rows, why = _told_in(rows, why)
     return Card(
         headline=f"{headline} ({stands})" if stands else headline,
@@ -128,7 +128,7 @@ def _told_once(
     for place, value in rows:
         teller, _, told = value.rpartition(" says: ")
         said = f"{headline} {place.rpartition(':')[0].rpartition('/')[2]}"
-        if _says_nothing_new(told, said) or _plain(headline) in _plain(told):
+        if says_nothing_new(told, said) or _plain(headline) in _plain(told):
             where = f"{teller}, {place}" if teller else place
             stands = stands or (where if place not in headline else "")
         else:
@@ -140,18 +140,16 @@ def _told_in(
     rows: tuple[tuple[str, str], ...], why: str
 ) -> tuple[tuple[tuple[str, str], ...], str]:
     """Return the rows that say more than the reason, and the reason with a place of the rest."""
-    kept = tuple((place, value) for place, value in rows if not _says_nothing_new(value, why))
+    kept = tuple((place, value) for place, value in rows if not says_nothing_new(value, why))
     places = [place for place, value in rows if (place, value) not in kept]
     return kept, f"{why.rstrip('.')} ({places[0]})" if places else why
 
 
-def _says_nothing_new(text: str, said: str) -> bool:
+def says_nothing_new(text: str, said: str) -> bool:
     """Return whether all words of a text stand in what is said already."""
     known = set(_words(said))
-    words = _words(text)
-    return all(
-        word in known or word in _FILLERS for word in words[: -1 if text[-1] == "…" else None]
-    )
+    words = _words(text)[: -1 if text.endswith("…") else None]
+    return all(word in known or word in _FILLERS for word in words)
 
 
 def _words(text: str) -> list[str]:
@@ -174,7 +172,7 @@ def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
     for sentence in _SENTENCE.split(best.cause):
-        if _is_said(sentence, headline) or _says_nothing_new(sentence, above):
+        if _is_said(sentence, headline) or says_nothing_new(sentence, above):
             continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break

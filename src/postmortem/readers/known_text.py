@@ -1,25 +1,32 @@
-"""Known lines in the few words of one process, at a price that a report of a core can pay.
+"""The messages in the few words of one process, at a price that a report of a core can pay.
 
-All signatures take 20 ms of CPU to read and compile. Here a table of their texts says first whether
-any can match at all (`literals.txt`, a millisecond); only those that can are read and compiled.
+A table of their texts (`literals.txt`) says first which can match at all; only those are compiled.
 ``python -m postmortem.readers.known_text`` makes the tables of the messages anew.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.last_words import KnownWord, KnownWords
 from postmortem.facts.signature import Known, Signature
 from postmortem.facts.threads import Thread
+from postmortem.knowledge.messages import briefs, explained
 from postmortem.patterns import Pattern
 from postmortem.records import replace
+
+if TYPE_CHECKING:
+    from postmortem.readers.signatures import Signatures
 
 TABLE = Path(__file__).parent.parent / "knowledge" / "messages" / "literals.txt"
 _LONGEST = 64 << 10
 _MOST = 8
+_CAUSES = ("root", "contributing")
 _OF_FATAL_ERROR = Pattern(r'"([^"]{4,})"(\.\.\.)?')
 _INNERMOST = 16
 _TEXT_FIELDS = ("text", "message", "what")
@@ -28,12 +35,10 @@ K = TypeVar("K", bound=Known)
 
 def with_matches(fact: K) -> K:
     """Return what a process said, with the messages that its words hold."""
-    from postmortem.readers.signatures import Signatures
-
     text = next(filter(None, map(vars(fact).get, _TEXT_FIELDS)), None)
     if text is None:
         return fact
-    (found,) = Signatures.load("process text").matches([str(text)])
+    (found,) = _known(str(text)).matches([str(text)])
     made: K = cast(Any, replace)(fact, matches=found)
     return made
 
@@ -65,40 +70,27 @@ def fatal_error(crashed: Thread | None) -> FatalPythonError | None:
 
 def known_in(texts: Iterable[tuple[str, str, int | None]]) -> KnownWords | None:
     """Return the known lines in texts of (where, text, thread); None without any."""
-    given = [(where, text[:_LONGEST], tid) for where, text, tid in texts if text]
-    if not given:
-        return None
-    every = "\n".join(text for _, text, _ in given)
-    may = {names for names, literal in _literals() if literal in every}
-    if not may:
-        return None
-    return _looked_up(given, may)
-
-
-def _looked_up(
-    given: list[tuple[str, str, int | None]], may: set[tuple[str, str]]
-) -> KnownWords | None:
-    from postmortem.knowledge.messages import family
-    from postmortem.readers.signatures import Signatures
-
-    ids = {name for _, name in may}
-    wanted = [s for name in sorted({f for f, _ in may}) for s in family(name) if s.id in ids]
-    engine = Signatures(wanted)
     items: dict[str, KnownWord] = {}
-    for where, text, tid in given:
-        for hit in engine.find(text.encode("utf-8", "surrogateescape"), each=1):
-            items.setdefault(hit.id, KnownWord(hit.id, hit.text.strip(), where, tid))
+    for where, text, tid in (row for row in texts if row[1]):
+        for hit in _known(text).find(text[:_LONGEST].encode("utf-8", "surrogateescape"), each=1):
+            if hit.role in _CAUSES and is_asked_for(explained(hit.id)):
+                items.setdefault(hit.id, KnownWord(hit.id, hit.text.strip(), where, tid))
     return KnownWords(tuple(items.values())[:_MOST]) if items else None
 
 
-def _literals() -> list[tuple[tuple[str, str], str]]:
-    rows: list[tuple[tuple[str, str], str]] = []
-    with TABLE.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.startswith("#"):
-                name, identity, literal = line.rstrip("\n").split("\t")
-                rows.append(((name, identity), literal))
-    return rows
+def _known(text: str) -> Signatures:
+    """Return the messages that a text may hold."""
+    from postmortem.readers.signatures import Signatures
+
+    may = {name for name, literal in _literals() if literal in text}
+    return Signatures(item for item in briefs().values() if item.id in may)
+
+
+@lru_cache(maxsize=1)
+def _literals() -> list[tuple[str, str]]:
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    rows = (line.partition("\t") for line in lines if not line.startswith("#"))
+    return [(name, literal) for name, _, literal in rows]
 
 
 def is_asked_for(signature: Signature) -> bool:
@@ -107,23 +99,22 @@ def is_asked_for(signature: Signature) -> bool:
         "log" in signature.where
         and signature.pattern is not None
         and signature.rule is None
-        and signature.role in ("root", "contributing")
+        and signature.role in _CAUSES
     )
 
 
 def table() -> str:
     """Return what stands in `literals.txt`; a test compares the two."""
-    from postmortem.knowledge.messages import signatures
+    from postmortem.knowledge.messages import messages
     from postmortem.readers.signatures import Signatures
 
-    asked = [signature for signature in signatures() if is_asked_for(signature)]
-    engine = Signatures(asked)
+    engine = Signatures(m for m in messages() if "process text" in m.where or is_asked_for(m))
     rows = [
-        f"{signature.family}\t{signature.id}\t{literal}"
-        for signature, literals in zip(asked, engine.literals(), strict=True)
+        f"{message.id}\t{literal}"
+        for message, literals in zip(engine.signatures, engine.literals(), strict=True)
         for literal in sorted(literals)
     ]
-    head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"
+    head = "# id, a text of each match; made of the TOML files by readers/known_text.py"
     return "\n".join([head, *rows]) + "\n"
 
 

@@ -82,7 +82,7 @@ class Signatures:
         pieces: list[bytes] = []
         at = 0
         for text in texts:
-            piece = text[:LONGEST_TEXT].encode("utf-8", "surrogateescape")
+            piece = _bytes(text[:LONGEST_TEXT])
             begins.append(at)
             at += len(piece)
             ends.append(at)
@@ -147,6 +147,13 @@ def _load(where: frozenset[str]) -> Signatures:
     from postmortem.knowledge.messages import briefs
 
     return Signatures(item for item in briefs().values() if where.intersection(item.where))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, as JSON may name one
+        return text.encode("utf-8", "replace")
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.facts import syscall_totals
@@ -22,11 +22,14 @@ from postmortem.facts.syscalls import (
     Task,
     TaskCall,
 )
+from postmortem.readers.launcher import Placement, find_placement
 from postmortem.readers.stracefind import LogGroup, starts_with_exec
 from postmortem.records import of_row
 
 if TYPE_CHECKING:
     from postmortem._native import RawCounts, RawFact, RawStrace
+
+_NOWHERE = Placement()
 
 
 def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
@@ -91,7 +94,7 @@ def _options(counts: RawCounts, *, many: bool, summed: bool) -> tuple[str, ...]:
 
 
 def _match(row: RawFact) -> Match:
-    target, task = _target(row["target"]), Task(**row["task"])
+    target, task = _target(row["target"]), Task(**_placed(row["task"]))
     return Match(**row | {"target": target, "task": task})
 
 
@@ -115,7 +118,29 @@ def _task(row: RawFact) -> Task:
         "interruptions": tuple(Interruption(**one) for one in row["interruptions"]),
         "last_failures": tuple(LastFailure(**one) for one in row["last_failures"]),
     }
-    return Task(**row | nested)
+    return Task(**_placed(row) | nested)
+
+
+def _placed(row: RawFact) -> RawFact:
+    """Return the row of a task with its ranks in place of what they are told by."""
+    rest = dict(row)
+    variables, words = rest.pop("environment"), row["argv"] or ()
+    told = find_placement(dict(one.split("=", 1) for one in variables)) if variables else _NOWHERE
+    rank, local = told.rank, told.local_rank
+    if any("rank" in word for word in words):
+        rank = _option(words, "--rank") if rank is None else rank
+        local = _option(words, "--local_rank", "--local-rank") if local is None else local
+    return {**rest, "rank": rank, "local_rank": local}
+
+
+def _option(words: Sequence[str], *names: str) -> int | None:
+    """Return the number that an option has, behind ``=`` or as the next word."""
+    for word, after in zip(words, (*words[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        number = value if equals else after
+        if name in names and number.isdecimal():
+            return int(number)
+    return None
 
 
 def _blocked(row: RawFact) -> Blocked:

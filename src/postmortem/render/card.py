@@ -17,6 +17,7 @@ _LABEL = 7
 _TEXT = _INDENT + _LABEL
 _LONGEST_VALUE = 40
 _MOST_VALUES = 6
+_LONGEST_WORD = 16
 _HEAD_LINES = 2
 _SURE = {Confidence.CERTAIN: "good", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "quiet"}
 
@@ -42,8 +43,8 @@ _ROOMS = (
     _Room((1, 1), 3, 2, 2, row_lines=1),
     _Room((1, 0), 3, 2, 2, row_lines=1),
     _Room((1, 0), 2, 2, 2, rows=5, row_lines=1),
+    _Room((0, 0), 2, 2, 2, rows=5, row_lines=1),
     _Room((1, 0), 2, 2, 1, rows=5, row_lines=1),
-    _Room((0, 0), 2, 2, 2, rows=4, row_lines=1),
     _Room((0, 0), 2, 2, 1, rows=4, row_lines=1),
     _Room((0, 0), 1, 2, 2, rows=3, row_lines=1),
     _Room((0, 0), 1, 2, 1, rows=2, row_lines=1),
@@ -209,7 +210,7 @@ def _why(page: Page, card: Card, room: _Room) -> list[Line]:
     told = wrapped(page.clean(f"{text}  {sure}"), width)
     if len(told) > room.why_lines:
         told = _cut(page, wrapped(page.clean(text), width), room.why_lines)
-        told[-1] = f"{_clip(page, told[-1], width - cells(sure) - 2)}  {sure}"
+        told[-1] = f"{_clip(page, told[-1], width - cells(sure) - 2, prose=True)}  {sure}"
     drawn = _hung(page, "why", told)
     last, style = drawn[-1][-1]
     before = last.removesuffix(sure)
@@ -247,18 +248,25 @@ def _cut(page: Page, rows: list[str], most: int) -> list[str]:
     if len(rows) <= most:
         return rows
     kept = rows[:most]
-    kept[-1] = _clip(page, kept[-1].rstrip(" ,;:"), max(map(cells, rows)), more=True)
+    kept[-1] = _clip(page, kept[-1].rstrip(" ,;:"), max(map(cells, rows)), more=True, prose=True)
     return kept
 
 
-def _clip(page: Page, text: str, width: int, *, more: bool = False) -> str:
-    """Return text of at most so many cells, its end marked where it is cut or there is `more`."""
+def _clip(page: Page, text: str, width: int, *, more: bool = False, prose: bool = False) -> str:
+    """Return text of at most so many cells, its end marked where it is cut or there is `more`.
+
+    Of `prose` the last word is left out rather than cut, unless it is a long one.
+    """
     if not more and cells(text) <= width:
         return text
     end = page.glyph("…")
+    whole = text
     while text and cells(text) + cells(end) > width:
         text = text[:-1]
-    return text.rstrip() + end
+    if prose and text != whole and whole[len(text)] != " ":
+        kept = text.rpartition(" ")[0]
+        text = kept if kept and len(text) - len(kept) <= _LONGEST_WORD else text
+    return text.rstrip(" .,;:" if prose else None) + end
 
 
 def _footer(page: Page, parts: Sequence[str]) -> str:

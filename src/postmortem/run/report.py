@@ -134,7 +134,8 @@ def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list
     alive = [one for one in facts.processes if one.ended is None and one.pid != facts.pid]
     if alive:
         pids = ", ".join(str(one.pid) for one in alive[:8])
-        notes.append(f"{len(alive)} of its processes still run: {pids}")
+        verb = "runs" if len(alive) == 1 else "run"
+        notes.append(f"{len(alive)} of its processes still {verb}: {pids}")
     if any(one.memory_killed for one in facts.processes):
         rows = sorted(facts.processes, key=lambda one: -one.peak_rss)[:4]
         held = ", ".join(f"{one.label} {one.peak_rss / 2**30:.2f} GiB" for one in rows)

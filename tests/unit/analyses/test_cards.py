@@ -1,33 +1,54 @@
-"""The first screen of every case in the corpus: how long, nothing twice, nothing of ours."""
+"""What `cards_hold` (tests/unit/conftest.py) finds in the first screen of any report."""
 
-import lzma
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from builders.cards import faults
-from builders.rules import cases_of, names_of
-from postmortem.analyses import ranklogs, strace
-from postmortem.report.model import Report
+from builders.cards import faults, made
+from postmortem.analyses import ranklogs
+from postmortem.present.doctor.report import doctor_blocks
+from postmortem.records import replace
+from postmortem.report.card import Highlights
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 
-LOGS, TRACES = cases_of("logs"), cases_of("strace")
-
-
-@pytest.mark.parametrize(("path", "case"), LOGS, ids=names_of(LOGS))
-def test_of_logs(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
-    for name, text in case.get("logs", {"stderr.txt": case.get("log")}).items():
-        (tmp_path / name).write_text(text)
-    for name, packed in case.get("packed", {}).items():
-        (tmp_path / name).write_bytes(lzma.decompress((path.parent / packed).read_bytes()))
-    assert _faults(ranklogs.analyse([str(tmp_path)], ranklogs.RankLogOptions())) == []
+SAID = "rank 2 on node7 was killed by SIGKILL while it read shard 17"
+CAUSE = Diagnosis(
+    "killed", "killed by SIGKILL", Role.ROOT, Confidence.LIKELY, "The kernel ended it.", (), ()
+)
+GOOD = Report("logs", (), SAID, True, (CAUSE,), doctor_blocks(()), {})
 
 
-@pytest.mark.parametrize(("path", "case"), TRACES, ids=names_of(TRACES))
-def test_of_strace(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "strace.txt").write_text(case["log"])
-    assert _faults(strace.analyse([str(tmp_path / "strace.txt")], strace.StraceOptions())) == []
+def shown(**part: object) -> Report:
+    return replace(GOOD, highlights=Highlights(**part))  # type: ignore[arg-type]
 
 
-def _faults(report: Report) -> list[str]:
-    return list(faults(report))
+def test_a_good_card_has_none() -> None:
+    assert list(faults(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        shown(rows=(("job.log:3", f"{SAID} again"),)),
+        shown(rows=(("job.log:3", "SIGKILL killed rank 2 on node7 while it read shard 17"),)),
+        shown(rows=(("job.log:3", "its parent"),), steps=("postmortem strace FILE",)),
+        shown(rest=f"{SAID}, and nobody else"),
+    ],
+)
+def test_what_is_wrong_is_found(bad: Report) -> None:
+    assert list(faults(bad)) != []
+
+
+def test_every_report_of_an_analysis_is_seen(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("Traceback (most recent call last):\nValueError: batch 7 is empty\n")
+    with made() as reports:
+        report = ranklogs.analyse([str(log)], ranklogs.RankLogOptions())
+    assert report.verdict in {one.verdict for one in reports}
+    assert "rules" in {one.kind for one in reports}
+
+
+def test_rows_that_several_ranks_share_are_one() -> None:
+    rows = tuple(Evidence(f"job.log:{n}", f"rank {n}: Connection closed by peer") for n in range(4))
+    card = replace(GOOD, diagnoses=(replace(CAUSE, evidence=rows),))
+    assert list(faults(card)) == []

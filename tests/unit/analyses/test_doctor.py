@@ -89,7 +89,7 @@ def test_every_finding_says_why_and_how_to_mend_it() -> None:
     assert report.failed
     body = report.body["checks"]
     assert isinstance(body, list)
-    assert set(body[0]) == {"name", "status", "found", "why", "fix", "command"}
+    assert set(body[0]) == {"name", "said", "status", "found", "why", "fix", "command"}
 
 
 def test_verdict_says_what_it_means_for_a_crash(golden: Callable[[str, str], None]) -> None:

@@ -7,16 +7,17 @@ import pytest
 
 from builders.commands import run_here as run
 from builders.hosts import GPU, tree
+from builders.incident import judge
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.analyses.health import report_on
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.explains import TABLE
 from postmortem.diagnose.incident.graph import solve
-from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.machine.health import changes, health_checks, meanings
 from postmortem.facts.health import Health, Reading
 from postmortem.readers.health import read_health
+from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.report.model import Report
 
@@ -120,7 +121,9 @@ def test_a_gpu_that_is_no_longer_listed() -> None:
 
 
 def ended(what: str, host: str | None = "node1", signal: str | None = None) -> Event:
-    return Event(EventType.RAISED, what, "logs", ranks=(3,), host=host, signal=signal, belongs=True)
+    event = Event(EventType.RAISED, what, "logs", ranks=(3,), host=host, signal=signal)
+    (found,) = Signatures.load("process text").matches([what])
+    return replace(event, belongs=True, matches=found)
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,8 @@ def test_interrupted() -> None:
         assert child.stderr.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
-    assert (child.returncode, out, err) == (130, "", "")
+    said = "postmortem: interrupted; no report was written\n"
+    assert (child.returncode, out, err) == (130, "", said)
 
 
 @pytest.mark.parametrize("form", ["--json", "--markdown", "--verbose"])

@@ -86,3 +86,11 @@ def test_other_jobs_are_named(tmp_path: Path, encoding: str, prose: Prose) -> No
     report = analyse([str(path)], RankLogOptions())
     assert "ValueError: no shard 3" in report.verdict
     prose(report.problems[0].what)
+
+
+@pytest.mark.parametrize(("behind", "later"), [((), 0), (((3, TIDY),), 0), (((3, BEGIN),), 1)])
+def test_that_the_job_went_on_is_told(behind: tuple[tuple[int, str], ...], later: int) -> None:
+    rows = ((1, BEGIN), (2, CODE), *behind)
+    step = failed_step(_log(*(("a", second, text) for second, text in rows)).encode())
+    assert step is not None
+    assert step.later == later

@@ -315,3 +315,13 @@ def test_who_comes_to_an_end_behind_torchruns_signals_is_another_run(
 ) -> None:
     text = _ranks(3, 0, 1, 2) + _OF_RANK + _CLOSING + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
     assert _report(tmp_path, text).failed == failed
+
+
+def test_wide_characters_of_utf_16_are_text(tmp_path: Path) -> None:
+    """A progress bar that a shell has written anew: its characters are no control characters."""
+    steps = "".join(f"{i}%|\u0393\u00fb\u00ea\u0393\u00fb\u00ea| loss 2.{i}\n" for i in range(60))
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\n'
+    path = tmp_path / "job.log"
+    path.write_text(steps + trace + "TypeError: no tensor\n", "utf-16")
+    report = analyse([str(path)], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == ["rank_raised"]

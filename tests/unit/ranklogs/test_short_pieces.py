@@ -17,6 +17,9 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
+_ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
+
 _CONDA = "CondaError: Run 'conda init' before 'conda "
 
 
@@ -67,6 +70,24 @@ def _report(folder: Path, text: str) -> Report:
         (_PARTS + "lumen!run\n0012ff7c 00401a2b lumen!main+0x1b\n0012ff80 004 lumen!a+0x2\n", True),
         (_PARTS + "masks of a part\nfirst 0x1a2b3c4d\nlast 0x1a2b3c4e\n", False),
         (_PARTS + "\tlumen.cc [0x00401A2B]\n\tlumen.cc [0x00401A2C]\n" + _STEPS, False),
+        ("a.cc:5:3: error: no rank\n" + _WARNS, True),
+        (_WARNS + "    0 Error(s)\nTime Elapsed 00:00:06.02\n", False),
+        (_WARNS + "    2 Error(s)\nTime Elapsed 00:00:06.02\n", True),
+        (_PARTS + "lnk: returned 1 exit status\n", True),
+        ("Lum has detected the following error: no module\n'lum/3'\n\n" + _ASK, True),
+        (_PARTS + "libl.so 00001534C199F310 lum Unknown Unknown\n" * 2, True),
+        (
+            _PARTS + "lum at /lum/gf.c:2322\n_start at ./client.jl:4\nAllocations: 7 (Pool: 4)\n",
+            True,
+        ),
+        (_PARTS + "\nError in lum (line 113)\n   = lum(t);\nError in run (line 4)\n", True),
+        (_PARTS + "a:3:in 'lum': Lum\n\tfrom a:9:in 'b'\n\tfrom a:1:in '<main>'\n", True),
+        (_PARTS + "7f1e2d000000-7f1e2d021000 rw-p 00000000 00:00 0\n" * 3, True),
+        (_PARTS + "STOP 3\n", True),
+        (_PARTS + "It has unexpectedly come to a halt.\n", True),
+        ("It unexpectedly was slow.\n" + _STEPS, False),
+        ("INFO:lumen:a\nCRITICAL:lumen:Begin\nINFO:lumen:Finetuning done!\n", False),
+        ("INFO:lumen:a\nCRITICAL:lumen:Begin\nINFO:lumen:parts are there\n", True),
         (_STEPS + "no job exceeded a walltime here\n", False),
         ("reducing loss scale to 0.0\n", True),
         (

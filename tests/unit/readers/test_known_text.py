@@ -2,8 +2,9 @@
 
 import pytest
 
+from postmortem.facts.crash import AbortMessage
 from postmortem.facts.signature import Signature
-from postmortem.knowledge.messages import signatures
+from postmortem.knowledge.messages import messages, signatures
 from postmortem.readers import known_text
 
 ASKED = [signature for signature in signatures() if known_text.is_asked_for(signature)]
@@ -19,6 +20,14 @@ def test_every_sample_is_found(signature: Signature) -> None:
         found = known_text.known_in([("abort message", f"before\n{sample}\nbehind", 7)])
         assert found is not None
         assert signature.id in {item.signature for item in found.items}
+
+
+@pytest.mark.parametrize(
+    "message", [m for m in messages() if "process text" in m.where], ids=lambda message: message.id
+)
+def test_a_fact_has_the_messages_that_its_text_holds(message: Signature) -> None:
+    for sample in message.samples:
+        assert known_text.with_matches(AbortMessage(sample)).match(message.id) is not None
 
 
 def test_other_words_are_not_known() -> None:

@@ -8,8 +8,8 @@ from builders.prose import Prose
 from builders.recordings import unpacked
 from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.facts.call_query import parse
-from postmortem.facts.syscalls import Task
 from postmortem.present.strace.places import prefix_of
+from postmortem.readers import stracerows
 from postmortem.report.model import Report
 
 START = (
@@ -144,8 +144,8 @@ def test_prefixes(path: str, prefix: str | None) -> None:
 def test_ranks(
     argv: tuple[str, ...], environment: tuple[str, ...], rank: int | None, local: int | None
 ) -> None:
-    task = Task(1, None, None, argv, None, None, environment=environment)
-    assert (task.rank, task.local_rank) == (rank, local)
+    row = {"argv": argv, "environment": environment}
+    assert stracerows._placed(row) == {"argv": argv, "rank": rank, "local_rank": local}
 
 
 def test_a_deadlock_that_was_killed(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ in the frame that the kernel put on the stack for the handler.
 
 from postmortem.diagnose.core.pointers import is_canonical
 from postmortem.diagnose.core.stacks import handler_index, place
-from postmortem.facts.crash import Caught, Fault, Signal
+from postmortem.facts.crash import FAULT_SIGNALS, Caught, Fault, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.records import replace
-
-_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 
 
 def failure(
@@ -33,7 +31,7 @@ def failure(
     if caught is None:
         return _with_address(signal, fault) if exact_registers else (signal, fault)
     first = caught.signal
-    is_fault = first.name in _SYNCHRONOUS and (first.code_number or 0) > 0
+    is_fault = first.name in FAULT_SIGNALS and (first.code_number or 0) > 0
     if not is_fault and first.number != signal.number:
         return signal, fault
     return replace(first, then=signal), caught.fault

@@ -15,7 +15,7 @@ from postmortem.diagnose.core.pointers import (
 )
 from postmortem.diagnose.core.stack_end import is_stack_overflow
 from postmortem.diagnose.names import bare
-from postmortem.facts.crash import CRASH_SIGNALS, Fault, Signal
+from postmortem.facts.crash import CRASH_SIGNALS, INSTRUCTION_SIGNALS, Fault, Signal
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Thread, Threads
@@ -110,7 +110,6 @@ _DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
 """Signals whose default is a core (signal(7)), but for SIGTRAP, which is mostly gdb's own."""
 _SI_KERNEL = 0x80
 _LIMITED = ("SIGXCPU", "SIGXFSZ")
-_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
 def classify(
@@ -164,7 +163,7 @@ def _is_forged(signal: Signal, crashed: Thread | None) -> bool:
 
     A fault comes from an instruction, never from the system call that sends signals.
     """
-    is_fault = signal.name in _SYNCHRONOUS and (signal.code_number or 0) > 0
+    is_fault = signal.name in INSTRUCTION_SIGNALS and (signal.code_number or 0) > 0
     return is_fault and signal.then is None and is_sending(crashed)
 
 
@@ -202,7 +201,7 @@ def _sent(signal: Signal, threads: Threads, process: Process) -> FaultKind:
     # abort() sends its signal with tgkill (SI_TKILL), in glibc and in musl.
     if signal.name == "SIGABRT" and signal.code == "SI_TKILL" and not _is_elsewhere(threads):
         return FaultKind.ABORT
-    if signal.name in _SYNCHRONOUS:
+    if signal.name in INSTRUCTION_SIGNALS:
         return FaultKind.RERAISED
     return FaultKind.SENT_BY_ITSELF
 

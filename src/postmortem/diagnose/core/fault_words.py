@@ -203,7 +203,8 @@ def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads) -> st
         text += f": {access_words(fault)} {signal.address:#x} {past}"
         text += f" (stack pointer {fault.sp.value:#x})"
     elif fault is not None:
-        text += f": the stack pointer {fault.sp.value:#x} is past the end of the stack"
+        where = "at" if fault.sp.mapped else "past"
+        text += f": the stack pointer {fault.sp.value:#x} is {where} the end of the stack"
     if fault is not None and fault.stack_limit and fault.stack_limit < 1 << 62:
         text += f"; the limit was {size_words(fault.stack_limit)}"
     crashed = threads.crashed

@@ -7,6 +7,8 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
 from postmortem.facts.threads import Threads
 
+_PUSHED = 64
+"""Bytes that one instruction may push."""
 STACK_REACH = 16 * 1024 * 1024
 """How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
 
@@ -17,7 +19,7 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     if signal.code == "SI_KERNEL":
         # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
         # force_sigsegv): handlers without an alternate stack turn an overflow into this.
-        return _is_below_stack(sp) or _is_guard(sp)
+        return any(_is_below_stack(at) or _is_guard(at) for at in (sp, _pushed_to(fault)))
     address = fault.address
     if address is None:
         return False
@@ -42,6 +44,12 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     if address.mapped:
         return False
     return abs(address.value - sp.value) <= thresholds.STACK_NEAR_BYTES and _recurses(threads)
+
+
+def _pushed_to(fault: Fault) -> Address:
+    """Return where the instruction pushed to, right below the stack pointer, else that pointer."""
+    at = fault.operand
+    return at if at is not None and 0 < fault.sp.value - at.value <= _PUSHED else fault.sp
 
 
 def is_past_handler_stack(fault: Fault) -> bool:

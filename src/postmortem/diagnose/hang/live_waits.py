@@ -23,17 +23,34 @@ def wait_words(process: LiveProcess, thread: Thread) -> str:
 def waits_words(process: LiveProcess, thread: Thread) -> str:
     """Return ``waits for a Python lock that thread 12 "saver" holds, which …``, along the chain."""
     words = _own_words(process, thread)
-    wait, seen = thread.waits_for, {thread.tid}
-    while wait is not None and wait.holder is not None and len(seen) < _LONGEST_CHAIN:
-        holder = next((one for one in process.threads if one.tid == wait.holder), None)
-        if holder is None:
-            break
-        if holder.tid in seen:
+    holders = _holders(process, thread)
+    for holder in holders:
+        if holder is holders[-1] and is_in_circle(process, thread):
             return f"{words}: a circle"
-        seen.add(holder.tid)
         words += f", which {_own_words(process, holder)}{_at(holder)}"
-        wait = holder.waits_for
     return words
+
+
+def is_in_circle(process: LiveProcess, thread: Thread) -> bool:
+    """Return whether it waits for somebody who waits in a circle, with or without it."""
+    tids = [thread.tid, *(one.tid for one in _holders(process, thread))]
+    return tids[-1] in tids[:-1]
+
+
+def _holders(process: LiveProcess, thread: Thread) -> list[Thread]:
+    """Return whom it waits for, whom those wait for and so on, up to one who came before."""
+    threads = {one.tid: one for one in process.threads}
+    found: list[Thread] = []
+    wait, seen = thread.waits_for, {thread.tid}
+    while wait is not None and wait.holder is not None and wait.holder in threads:
+        if len(seen) >= _LONGEST_CHAIN:
+            break
+        found.append(threads[wait.holder])
+        if wait.holder in seen:
+            break
+        seen.add(wait.holder)
+        wait = found[-1].waits_for
+    return found
 
 
 def place_words(thread: Thread, *, most: int = 2) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.records import record, replace
 
-_CRASHES = frozenset("SIGSEGV SIGBUS SIGILL SIGFPE SIGABRT SIGTRAP".split())
 _MOST_ABOVE = 8
 """Generations between a rank and its descendants that are followed."""
 
@@ -79,7 +79,7 @@ def _recorded(documents: Iterable[Document], pids: set[int], *, calm: bool) -> f
     rows = [row for one in documents if one["kind"] == "strace" for row in one["processes"]]
     found = frozenset(row["pid"] for row in rows)
     ends = [row["exit"] for row in rows if row["recorded"] and not row["thread_of"]]
-    crashed = any(end is not None and end["signal"] in _CRASHES for end in ends)
+    crashed = any(end is not None and end["signal"] in CRASH_SIGNALS for end in ends)
     whole = bool(ends) and all(end is not None for end in ends)
     return found if whole and not crashed and (calm or found & pids) else frozenset()
 

@@ -63,8 +63,13 @@ class FirstBad:
         where = f" of rank {self.rank}" if ranks > 1 else ""
         if where and self.summed:
             where = f", as rank {self.rank} has it after the sum over all ranks"
+        return f"{self.brief}: {self.extent}{where}"
+
+    @property
+    def extent(self) -> str:
+        """How many values of how many are bad, and in which batch."""
         bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
-        return f"{self.brief}: {bad} in batch {self.batch}{where}"
+        return f"{bad} in batch {self.batch}"
 
     @property
     def brief(self) -> str:

@@ -73,6 +73,8 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["there"] = f" {who[:1].upper()}{who[1:]} ran there." if who else ""
         case causes.OtherText() as cause:
             words["frame"] = cause.frame
+            place = blame.evidence[0][0] if blame.evidence else ""
+            words["file"] = shell_word(place.rpartition(":")[0] or "FILE")
         case causes.Undecided():
             some = blame.candidates
             words["candidates"] = ranks_words(some)

@@ -14,6 +14,9 @@ from postmortem.report.model import Confidence, Evidence
 from postmortem.text import some
 
 _MOST_LABELS = 3
+_NO_SPACE, _SEMAPHORE = "enospc-log", "semlock-enospc"
+_MAKES_SEMAPHORES = ("multiprocessing/synchronize.py", "multiprocessing\\synchronize.py")
+"""A semaphore lives in /dev/shm, and on no disk."""
 
 
 def ranks_words(parties: Sequence[Suspect]) -> str:
@@ -86,7 +89,9 @@ def known_match(failure: LogFailure | None) -> Match | None:
     for role in ("root", "contributing"):
         for match in told:
             if table[match.id].role == role:
-                return match
+                inner = failure.frames[-1].file if failure.frames else ""
+                made = match.id == _NO_SPACE and inner.endswith(_MAKES_SEMAPHORES)
+                return Match(_SEMAPHORE, {}) if made else match
     return None
 
 
@@ -95,7 +100,7 @@ def at_frame(failure: LogFailure | None) -> str:
     frame = own_frame(failure) or _native_frame(failure)
     if frame is None:
         return ""
-    name = frame.file.rsplit("/", 1)[-1]
+    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
     function = clip(frame.function, 40) if frame.function else ""
     within = f" in {function}" if function not in ("", "<module>") else ""
     return f" ({clip(name, 40)}:{frame.line}{within})"

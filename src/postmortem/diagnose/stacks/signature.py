@@ -24,7 +24,7 @@ from postmortem.diagnose.stacks.frame_identity import (
     physical,
     python_name,
 )
-from postmortem.facts.crash import AbortMessage, CppException, Signal
+from postmortem.facts.crash import FAULT_SIGNALS, AbortMessage, CppException, Signal
 from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
@@ -38,7 +38,6 @@ _MOST_FRAMES = 400
 _LONGEST_NAME = 60
 _LONGEST_MESSAGE = 80
 _OPENMP = "OpenMP"
-_FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS"})
 _RUN_TIME = frozenset(
     {"C library", "C++ runtime", "kernel (vdso)", "allocator", "sanitizer", CPYTHON, _OPENMP}
 )
@@ -114,7 +113,7 @@ def crash_signature(
 
 
 def _is_fault(signal: Signal | None, pid: int) -> bool:
-    return signal is not None and signal.name in _FAULTS and not _is_sent(signal, pid)
+    return signal is not None and signal.name in FAULT_SIGNALS and not _is_sent(signal, pid)
 
 
 def _is_sent(signal: Signal, pid: int) -> bool:

@@ -3,7 +3,7 @@
 import shlex
 
 from postmortem.diagnose.core.signal_words import saved_by
-from postmortem.facts.crash import CppException, Fault
+from postmortem.facts.crash import INSTRUCTION_SIGNALS, CppException, Fault
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import Process, SlimSource
 from postmortem.knowledge.modules import VDSO, module_kind, short_name
@@ -16,9 +16,6 @@ _LONGEST_ARGUMENTS = 160
 _LONGEST_VALUE = 160
 _MOST_MODULES = 8
 _MOST_VARIABLES = 24
-_FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"})
-"""Signals that the instruction itself raised; in all others it is only where the signal came."""
-
 _STATES = {"handled": "C++, handled", "unwinding": "C++, on its way"}
 
 # Variables that decide how PyTorch, NCCL, OpenMP and the launchers behave; all of them are in the
@@ -45,7 +42,11 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
         rows.append((label, view.explanation))
     if view.signal is not None and view.signal.sender_pid is not None and not view.explanation:
         rows.append(("sender", f"pid {view.signal.sender_pid}"))
-    if view.fault is not None and view.signal is not None and view.signal.name in _FAULTS:
+    if (
+        view.fault is not None
+        and view.signal is not None
+        and view.signal.name in INSTRUCTION_SIGNALS
+    ):
         rows += _fault_rows(view.fault)
     if view.abort_message is not None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))

@@ -24,6 +24,7 @@ MEANINGS = {
     "st-incomplete": "a checkpoint is cut off",
     "st-headertoolarge": "a file is not a checkpoint",
     "enospc-log": "the disk is full",
+    "semlock-enospc": "/dev/shm is full",
     "library-missing": "a library is missing",
     "cpp-bad-alloc": "memory that it asked for could not be had",
     "dl-killed": "DataLoader worker {pid} was ended by a signal ({signal})",

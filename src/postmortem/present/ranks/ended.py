@@ -88,7 +88,8 @@ def _jobs_ended(jobs: tuple[BatchJob, ...]) -> str:
     last = last_run(jobs) if bad else jobs
     alone = f"job {last[0].id} {fate(last[0])}" if len(last) == 1 else f"jobs: {counts(last)}"
     if not bad:
-        return f"no failure in these logs; HTCondor: {alone}"
+        calm = "" if any(job.open and job.memory for job in jobs) else "no failure in these logs; "
+        return f"{calm}HTCondor: {alone}"
     why = next((f"; job {job.id} {job.said}" for job in reversed(bad) if job.why), "")
     everything = f"of {len(jobs):,} jobs in this log {counts(jobs)}"
     return f"HTCondor: {alone}, in the last run; {everything}{clip(why, 160)}"

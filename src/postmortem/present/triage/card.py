@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.incident.runs import Runs
-from postmortem.present.card import last_part
+from postmortem.present.card import last_part, says_nothing_new
 from postmortem.present.headline.incident import explained_by_kernel, first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
 from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
@@ -39,8 +39,13 @@ def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]
     """Yield the steps from the first root on, and the other roots that a verdict does not name."""
     for root in incident.roots[:1]:
         for one in incident.events[root].evidence[:1]:
-            said = one.what in step_words(incident.events[root])
-            yield "seen", last_part(one.where) + ("" if said else f": {one.what}")
+            teller, _, told = one.what.rpartition(" says: ")
+            more = f", {teller} says so" if teller else ""
+            step = step_words(incident.events[root])
+            known = one.what in step or told.startswith(step.rstrip("…"))
+            if not known and not says_nothing_new(told, f"{step} {verdict}"):
+                more = f": {one.what}"
+            yield "seen", f"{last_part(one.where)}{more}"
         later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
         for place, index in enumerate(later[:_MOST_STEPS]):
             yield ("then" if not place else ""), _later(incident.events[index])

@@ -94,6 +94,7 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
     rows = _nameless(lines)
     known = Signatures.load("last line").matches(text for _, text in rows)
     found: dict[str, tuple[bool, LastLine]] = {}
+    below: list[str] = []
     for (number, text), row in zip(reversed(rows), reversed(known), strict=True):
         ids = [match.id for match in row]
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
@@ -102,7 +103,9 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
             error = bool(wrong(ids))
             if not error and (looks_like_log(text) or works(ids) or calm(ids)):
                 break
-            found.setdefault(text, (error, LastLine(text.strip(), path, above + number - 1)))
+            whole = " ".join([text.strip(), *(below if error else ())])
+            found.setdefault(text, (error, LastLine(whole, path, above + number - 1)))
+            below = [text.strip(), *below][:_MOST_LINES] if text[:1].isspace() else []
     rows_found = [*found.values()][:_MOST_LINES]
     # Of several errors the first; else the line that stands nearest.
     rows_found.sort(key=lambda row: (not row[0], row[1].line if row[0] else -row[1].line))

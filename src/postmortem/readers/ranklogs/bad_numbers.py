@@ -1,5 +1,6 @@
 """From which line on the numbers that a training prints are none."""
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
@@ -23,6 +24,9 @@ _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 """A number that is no part of a clock, a date or a fraction."""
 _FEWEST_STEPS = 2
 _NOT_FINITE = ("nan", "inf", "-inf")
+_NEAR_END = 256 << 10
+"""Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
+_OF_LOSS = re.compile(b"loss|Loss|LOSS")
 _LIKE_ONE = re.compile(r"[ :=(-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
 
@@ -39,10 +43,34 @@ def nan_since(found: LastLines, path: str) -> LastLines:
             since = _first_bad(stream, last.text, found.quantity)
     except (OSError, Refused):
         return found
-    if since is None or since[0] > last.line:
+    if since is None or since[0] > (last.line or since[0]):
         return found
     line = LastLine(since[1], path, since[0])
     return replace(found, not_a_number=line, earlier=False)
+
+
+def nan_above(found: LastLines, path: str) -> LastLines:
+    """Return it with numbers that are none above the last lines, where samples or tables follow."""
+    if found.not_a_number is not None or found.nearest_counts or found.errors:
+        return found
+    try:
+        stream = open_plain(path)
+        if stream is None:
+            return found
+        with stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _NEAR_END))
+            lines = [line for line in stream.read(_NEAR_END).splitlines() if _OF_LOSS.search(line)]
+    except (OSError, Refused):
+        return found
+    rows = [LastLine(line.decode("utf-8", "replace").strip(), path, 0) for line in lines]
+    if not any(may_be_bad(row.text) for row in rows):
+        return found
+    known = Signatures.load("last line").matches(row.text for row in rows)
+    line, name, _ = last_bad(rows, known, fewest=_FEWEST_STEPS)
+    if line is None:
+        return found
+    since = nan_since(replace(found, not_a_number=line, quantity=name, earlier=True), path)
+    return found if since.earlier else since
 
 
 def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark
 from postmortem.readers.ranklogs.above import watched_programs, with_above
 from postmortem.readers.ranklogs.answers import began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_since
+from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -173,6 +173,7 @@ class FactBuilder:
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
+        writers = Counter(files)
         bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
         rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
@@ -185,6 +186,8 @@ class FactBuilder:
                     near = found.nearest if found.nearest_by == "word" else None
                     found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
+                if writers[file] == 1 and file not in runs:
+                    found = nan_above(found, file)
                 last, step = earlier.pop(file, None), file not in runs
                 yield with_earlier(found, last, idle=file not in busy, step=step)
 
@@ -354,8 +357,9 @@ class FactBuilder:
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:
             raw = self._labels[position].raw
-            known = {row[0]: row for row in (*raw["tail"], *raw["work"]) if row[2]}
-            self._work_of[position] = [known[line] for line in sorted(known)]
+            rows = (row for row in (*raw["tail"], *raw["work"]) if row[2])
+            known = {(row[0], row[3]): row for row in rows}  # a bar is drawn again in one line
+            self._work_of[position] = [known[place] for place in sorted(known)]
         return self._work_of[position]
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:

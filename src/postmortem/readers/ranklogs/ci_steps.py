@@ -17,6 +17,7 @@ mark with which the runner begins each step, which PowerShell reads in its own w
 _STAMPED = Pattern(
     rf"^{OF_STEP}(?:(?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
 )
+_BEGINS = "ci-step-begins"
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
 _MOST_NAMED = 3
 
@@ -37,6 +38,8 @@ class FailedStep:
     """Other jobs that failed, at most a few."""
     jobs: int = 1
     """How many jobs the log is of."""
+    later: int = 0
+    """How many steps of the same job began behind it."""
 
 
 @record
@@ -77,6 +80,7 @@ def failed_step(data: bytes) -> FailedStep | None:
         first.job,
         tuple(others[:_MOST_NAMED]),
         len({mark.job for mark in marks}),
+        sum(one.id == _BEGINS and one.job == first.job for one in marks[ends[0] :]),
     )
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _ABORTED_AT = "Aborted at"
+_PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
+"""Before each line that a process of Open MPI writes when it dies."""
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
     "go-panic", "zig-panic",
@@ -240,6 +242,12 @@ def _native(
     if "gdb-signal" in found:
         frames, rows_of_it = gfortran_frames([row[2] for row in rows[at + 1 :]])
         return frames, at + rows_of_it
+    process = _PROCESS.match(rows[at][2])
+    if process:  # several write in turn
+        mine = [i for i in range(last + 1, len(rows)) if rows[i][2].startswith(process[0])]
+        begin, end = frames_behind([rows[i] for i in mine], 0)
+        own = [native_frame(rows[i][2]) for i in mine[begin:end]]
+        return tuple(one for one in own if one), mine[end - 1] if begin < end else last
     begin, end = frames_behind(rows, last + 1)
     heads = (i for i in range(at, len(rows)) if known.of(rows[i][2]).keys() & _HEADS)
     c_stack = next(heads, -1)
@@ -254,10 +262,13 @@ def _terminate(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, i
     thrown = found.get("terminate-throw")
     if not thrown:
         return ExceptionText("std::terminate", found["cpp-terminate"]["what"].strip()), at
-    what = known.of(rows[at + 1][2]).get("cpp-what") if at + 1 < len(rows) else None
+    below = at + 1
+    while below < len(rows) and rows[below][2] == rows[at][2]:
+        below += 1  # processes that end at once write between each other's lines
+    what = known.of(rows[below][2]).get("cpp-what") if below < len(rows) else None
     said = what["what"].strip() if what else ""
     message = "" if said == thrown["type"] else said  # what() of the standard's own classes
-    return ExceptionText(thrown["type"], message), at + 1 if what else at
+    return ExceptionText(thrown["type"], message), below if what else at
 
 
 def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...], int]:

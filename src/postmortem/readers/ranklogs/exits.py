@@ -33,20 +33,27 @@ def exits_of(
 
 
 def without_ranks_of_agents(labels: list[Label], launchers: Mapping[int, Launchers]) -> list[Label]:
-    """Return the labels, without the rank that a file's name seems to tell where an agent wrote it.
+    """Return the labels, without the rank that a file's name seems to tell where a launcher wrote.
 
-    It is of a node then, or of nothing: an agent of several ranks speaks of them by local ranks.
+    It is of a node then, or of nothing: that launcher speaks of several ranks.
     """
-    agents = {
+    shared = {
         labels[position].file.path
         for position, found in launchers.items()
-        if any(end.local_rank is not None for end in found.exits)
-        and (found.stopped or any(end.local_rank for end in found.exits))
+        if _of_several(found, labels[position].file.rank)
     }
     return [
-        replace(one, file=replace(one.file, rank=None)) if one.file.path in agents else one
+        replace(one, file=replace(one.file, rank=None)) if one.file.path in shared else one
         for one in labels
     ]
+
+
+def _of_several(found: Launchers, rank: int | None) -> bool:
+    """Return whether a launcher speaks of others than a rank, or of several local ranks."""
+    told = [end for end in found.exits if end.launcher != "ray"]
+    local = [end.local_rank for end in told if end.local_rank is not None]
+    others = any(end.rank not in (rank, None) for end in told)
+    return others or bool(local and (found.stopped or any(local)))
 
 
 def _whole(

@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.last_words import (
     began_to_close,
     below_calm,
     calm,
+    carries_on,
     closes,
     complete,
     cut_in_thread,
@@ -70,10 +71,8 @@ _FEWEST, _FEWEST_WORK = 2, 3
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
-_FEW_BEHIND = 2
-"""Lines behind a mere word, which may be the end all the same."""
-_FEWEST_WORDS = 4
-"""Of a line that may say why something ended."""
+_FEW_BEHIND = 2  # lines behind a mere word, which may be the end all the same
+_FEWEST_WORDS = 4  # of a line that may say why something ended
 _TELLS_ENDS = ".ipynb"
 """A notebook has an output of its own for a cell that failed: a word in others is none."""
 _AT_ONCE = 1024
@@ -155,6 +154,7 @@ def _read(
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
     said = shown[0].text if shown else told.text if told is not None else ""
+    known_root = reason(said)
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
     bad = last_bad(lines, found, fewest=1 if once else _FEWEST)
     return LastLines(
@@ -165,8 +165,8 @@ def _read(
         form=form_of(about),
         above=_above(lines, ids, errors),
         first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
-        known=reason(said),
-        about_peer=_about_peer(said, about),
+        known=known_root,
+        about_peer=not known_root and _about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
         nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
@@ -215,9 +215,9 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     broken = 0
     above = [[], *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
-        if (block and _COMMAND in names) or cut_in_thread(before, names):
-            break  # what stands above is of another command, or thread
-        if wrong(names) and "last-more" not in names:
+        if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
+            break
+        if wrong(names) and not carries_on(names):
             announces = line.text.rstrip().endswith(":")
             block.append(((announces, place_of(names)), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
@@ -285,8 +285,8 @@ def _broken(text: str, names: list[str]) -> bool:
 
 def _goes_on(text: str, names: list[str]) -> bool:
     indented = text[:1].isspace() and not calm(names)
-    more = any(name.startswith("last-more") for name in names)
-    return indented or more or bool(_PROMPT.search(text) or _KEYS.search(text)) or dumped(text)
+    typed = bool(_PROMPT.search(text) or _KEYS.search(text))
+    return indented or carries_on(names) or typed or dumped(text)
 
 
 def _nearest(
@@ -294,16 +294,16 @@ def _nearest(
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: no work follows, and it says more than a word, or it is a level
-    in a `short` text, or near the end, or a word with next to nothing behind it, and no line of
-    another level follows. What a program says while it closes counts for neither, unless it was at
-    that before: then the error may be an effect.
+    Also whether it may be the end: no work follows, and it says more than a word, or it is near the
+    end or in a `short` text, and no line of another level follows, or behind a level no word that
+    all is done. What a program says while it closes counts for neither, unless it was at that
+    before: then the error may be an effect.
     """
     if short and heads([line.line for line in lines], ids):
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = False
+    counts = went_on = over = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(without_numbers(line.text) for line in lines)
@@ -313,17 +313,18 @@ def _nearest(
         if line.since:
             work.append(line.since)
         if complete(wrong(names)):
-            if complete(strong(names)):
+            if complete(strong(names)) and (sure(names) or not over):
                 return line, not closing
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            counts = counts or (near and not went_on) or (short and level)
+            counts = counts or ((near or short) and not went_on) or (short and level and not over)
         elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
         went_on = went_on or calm(names)
+        over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts

@@ -13,15 +13,17 @@ _NATIVE = Pattern(
     r"|^\s*\S+ \[0x[0-9A-F]{8,16}\+\d+\]$"
     r"|^\s*\[<[0-9a-f]{8,16}>\] "
     r"|^\d+ +\S.* 0x[0-9a-f]{8,16} .* \+ \d+$"
+    r"|^\s*0x[0-9a-f]{8,16} +- +0x[0-9a-f]{8,16} +\S|^[0-9a-f]{8,16}-[0-9a-f]{8,16} \S{3}p "
     r"|^[\w./*()-]+\.[\w.*()]+\((?:0x[0-9a-f]|\{0x|\.\.\.).*\)$"
 )
 """A frame of a native stack, as debuggers, handlers of signals, kernels and Go print one: a name
-with an offset, a number with an address."""
+with an offset, a number with an address; and the map of memory below one."""
 _DUMPED = Pattern(
     r"^\s*>?(?:0x)?[0-9a-f]{8,16}:?(?:\s+(?:0x)?(?:[0-9a-f]{2}){1,8}\b){2,}"
+    r"|^\s*\w{2,4}: (?:0x)?[0-9a-f]{8,16}$|^=+ [A-Za-z ]+: =+$"
     r"|^\s*(?:\w{1,10}(?: ?[:=] ?|[:=]? +)(?:0x)?[0-9a-f]{8,16}(?:\(\w+\))?[,;]?(?:\s+|$)){2,}"
 )
-"""Memory or registers, which stand beside a stack."""
+"""Memory or registers, which stand beside a stack, and a heading of such parts."""
 _FEWEST = 2
 _MOST_BELOW = 2
 """Lines below the frames: what was raised stands there, where the innermost frame comes last."""
@@ -63,7 +65,9 @@ def _survived(line: LastLine, names: Sequence[str]) -> bool:
 
 def framed(text: str) -> bool:
     """Return whether a line is a frame of a native stack."""
-    may = "0x" in text or "[<" in text or text.lstrip().startswith("#")  # costs less
+    may = (
+        "0x" in text or "[<" in text or "p 0" in text or text.lstrip().startswith("#")
+    )  # costs less
     return may and _NATIVE.search(text) is not None
 
 

@@ -15,7 +15,7 @@ _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _SIGNAL = "last-error-signal-named"
-_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch")
+_WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
@@ -63,9 +63,14 @@ def wrong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
-    if calm(known) or _MORE in known:
+    if calm(known) or carries_on(known):
         return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
     return errors
+
+
+def carries_on(ids: Iterable[str]) -> bool:
+    """Return whether a line continues an error above it, or is written after any end."""
+    return any(name.startswith(_MORE) for name in ids)
 
 
 def complete(errors: Iterable[str]) -> bool:

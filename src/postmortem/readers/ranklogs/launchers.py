@@ -98,6 +98,8 @@ class Launchers:
                 self._summary(number, text)
             else:
                 self._line(number, text)
+        if self._in_summary and self._root and "exitcode" not in self._fields:
+            self._entry(number)  # the log ends within it: who failed first stands there
         self._in_summary = False
 
     def _summary(self, number: int, text: str) -> None:
@@ -128,10 +130,10 @@ class Launchers:
 
     def _entry(self, number: int) -> None:
         rank = self._rank
-        exitcode = _EXITCODE.match(self._fields["exitcode"])
-        if not rank or not exitcode:
+        exitcode = _EXITCODE.match(self._fields.get("exitcode", ""))
+        if not rank or (not exitcode and "exitcode" in self._fields):
             return
-        code, name = ended(int(exitcode[1]))
+        code, name = ended(int(exitcode[1])) if exitcode else (None, None)
         host = self._fields.get("host", "").strip()
         self.exits.append(
             LogExit(
@@ -139,9 +141,10 @@ class Launchers:
                 number,
                 rank=int(rank["rank"]),
                 local_rank=int(rank["local"]),
-                pid=int(exitcode[2]),
+                pid=int(exitcode[2]) if exitcode else None,
                 code=code,
                 signal=name,
+                died=exitcode is None,
                 blamed=self._root,
                 host=None if host in ("", "localhost") else host,
                 writer=self._writer,
@@ -302,7 +305,7 @@ class Launchers:
         status, name = None, "SIGKILL" if said["memory"] else _SIGNALS.get(said["signal"])
         if said["code"]:  # a shell between, or Slurm's own sum
             status, name = ended_in_shell(int(said["code"]))
-        for task in _numbers(said["tasks"]):
+        for task in _numbers(said["tasks"] or said["died"]):
             yield LogExit(
                 self._file,
                 number,
@@ -310,6 +313,7 @@ class Launchers:
                 host=said["host"],
                 code=status,
                 signal=name,
+                died=bool(said["died"]),
                 launcher="srun",
                 memory=bool(said["memory"]),
             )

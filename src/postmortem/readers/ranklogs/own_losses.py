@@ -13,7 +13,6 @@ from postmortem.readers.signatures import Signatures
 from postmortem.underway import Refused
 
 _OF_RANK = Wording("loss-of-rank")
-_NOT_FINITE = Wording("numbers-not-finite")
 _WORD = (b"loss", b"Loss", b"LOSS")
 _MOST_BYTES = 256 << 20
 _MOST_RANKS = 4096
@@ -25,7 +24,7 @@ _LAST = 32
 def losses_of_ranks(logs: RankLogs) -> Iterator[tuple[int, Printed]]:
     """Yield the last losses of each rank that such lines name; the file is read for them again."""
     raised = (one for one in logs.failures if logs.who(one.writer).rank is not None)
-    for path in dict.fromkeys(one.file for one in raised if _NOT_FINITE.search(one.said.words)):
+    for path in dict.fromkeys(one.file for one in raised if one.said.match("numbers-not-finite")):
         rows: dict[int, deque[LastLine]] = {}
         for rank, line in _told(path):
             if rank in rows or len(rows) < _MOST_RANKS:

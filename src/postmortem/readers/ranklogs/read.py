@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
@@ -223,7 +224,9 @@ def _of_last_run(
     if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    wide = marked and b"\0" in data  # else the mark stands before bytes
+    if wide:
         data = data.decode("utf-16", "replace").encode()
     step = failed_step(data)
     if step is not None:
@@ -231,7 +234,8 @@ def _of_last_run(
     run = last_run(data)
     if run is None:
         whole = iter((data,))
-        return source if isinstance(source, int) else lambda: next(whole, b""), EarlierRuns()
+        as_is = isinstance(source, int) and not wide
+        return source if as_is else lambda: next(whole, b""), EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
     what, one = "holds several runs, one after the other: only the last one", "the one before"
     if run.another:
@@ -269,6 +273,10 @@ def _of_step(
         what += f", lines {above + 1:,} to {step.line:,}"
         what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
         problems.append(Problem(name, what, "cut the file to see others"))
+    if step.later:
+        what = f"the job went on behind line {step.line:,} with {counted(step.later, 'more step')}"
+        what += ": they run always, or a failure of that step was allowed (continue-on-error)"
+        problems.append(Problem(name, what, "the job's own conclusion tells which"))
     pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
 

@@ -56,15 +56,12 @@ class Interruption(Shape, of=syscalls.Interruption, without=("file",)):
     seconds: float | None
 
 
-_NOT_TOLD = ("ending", "blocked", "environment", "last_failures", "last_word_lines", "stopped")
+_NOT_TOLD = ("ending", "blocked", "last_failures", "last_word_lines", "stopped")
 
 
 class Task(Shape, of=syscalls.Task, without=_NOT_TOLD):
     exit: Exit | None
     blocked_in: Blocked | None
-    rank: int | None
-    """of its environment or arguments"""
-    local_rank: int | None
     calls: int
     seconds: float | None
     seconds_by_call: dict[str, float]

@@ -4,14 +4,8 @@ from typing import Any
 
 import pytest
 
+from builders.incident import judge
 from postmortem.diagnose.incident.events import EventType
-from postmortem.diagnose.incident.incident import Judged
-from postmortem.diagnose.incident.incident import judge as judge_with
-from postmortem.readers.signatures import Signatures
-
-
-def judge(documents: list[dict[str, Any]]) -> Judged:
-    return judge_with(documents, Signatures.load("process text").matches)
 
 
 def logs(label: str, rank: int | None, what: str, **more: Any) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def ctypes_call(crash: Crash) -> Findings:
         if index - start <= 3 and crash.kind is not FaultKind.RERAISED
         else Confidence.POSSIBLE,
         next_steps=(
-            f"find the Python line that calls {what} and print its arguments",
+            _print_arguments(what, crashed),
             "set argtypes and restype of that function; c_void_p for returned pointers, else they "
             "are cut to 32 bits",
             "keep a reference to every buffer and callback for as long as C uses it",
@@ -85,6 +85,13 @@ def ctypes_call(crash: Crash) -> Findings:
         # gil_not_held says what is wrong with the call, and it is not what it was given.
         role=Role.CONTRIBUTING if api_without_gil(crash.threads) is not None else None,
     )
+
+
+def _print_arguments(what: str, crashed: Thread) -> str:
+    line = cite_python(crashed)
+    if not line:
+        return f"find the Python line that calls {what} and print its arguments"
+    return f"print the arguments that {line[0].what} gives to {what}"
 
 
 _ACCESSOR = Pattern(r"^([a-zA-Z]|bool|vBOOL|[a-z]_sw|[iu](8|16|32|64)(_sw)?)_(get|set)(_sw)?$")

@@ -12,7 +12,13 @@ What to do
 
 from collections.abc import Iterator, Sequence
 
-from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
+from postmortem.diagnose.hang.live_waits import (
+    hot_words,
+    is_in_circle,
+    place_words,
+    wait_words,
+    waits_words,
+)
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import (
     ANY_REASON,
@@ -39,6 +45,8 @@ def process_waits(job: LiveJob) -> Findings:
     thread = one.main_thread
     if thread is None or motion is None or motion.goes_on or not thread.frames:
         return
+    if len(ranks) == 1 and is_in_circle(one, thread):
+        return  # the deadlock says it
     place = place_words(thread)
     doing = "computes" if motion.is_busy else waits_words(one, thread)
     hot = job.hot_path(one.pid)

@@ -15,7 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.ranks.phrases import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import at_frame, cite, known_cause, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 _STEPS = (
@@ -29,6 +29,10 @@ _UNSEEN = (
 _OF_NAMED = (
     "give the log of that rank: what did it wait for, and since when?",
     "give the flight records that all ranks wrote then: they tell whom it waited for",
+)
+_OF_CUT = (
+    "give the log as far as it goes: the last line of that traceback says what failed",
+    "where the log itself ends so, its process was ended at once: dmesg -T, sacct -j JOB",
 )
 _WITHOUT_RANKS = (
     "give the whole log: the cause may stand above what was copied",
@@ -50,19 +54,29 @@ def only_victims(blame: Attribution) -> Findings:
     if told is None:
         return
     title, cause = told
-    steps = _STEPS
+    steps: tuple[str, ...] = _STEPS
+    verdict = None
     if blame.cause.doubt is Doubt.PEERS and blame.evidence and not _ranks(blame):
-        title = f"what ended it stands elsewhere: {blame.evidence[0][1]}"
-        cause = "The line that comes nearest only says that another process is gone, and not why."
-        steps = _WITHOUT_RANKS
+        failure = blame.candidates[0].failure if blame.candidates else None
+        own = failure.said if failure is not None and failure.said.exception else None
+        said = own.words if own is not None else blame.evidence[0][1]
+        known = known_cause(failure)
+        title = f"what ended it stands elsewhere: {said}"
+        verdict = clip(f"undecided: {title}", 240)
+        cause = "The line that comes nearest only says that another process is gone"
+        cause = f"{cause}. {known.cause}" if known is not None else f"{cause}, and not why."
+        steps = (*(known.next_steps if known is not None else ()), *_WITHOUT_RANKS)
     if blame.cause.doubt is Doubt.UNSEEN:
         steps = _UNSEEN
+    if blame.cause.doubt is Doubt.CUT:
+        steps = _OF_CUT
+        title = clip(f"{title}{at_frame(blame.candidates[0].failure)}", 100)
     if blame.cause.doubt is Doubt.NAMED:
         steps = _OF_NAMED
     silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)
     yield Finding(
         title=title,
-        verdict=clip(title, 100) if silent else None,
+        verdict=clip(title, 100) if silent else verdict,
         cause=cause,
         confidence=Confidence.POSSIBLE,
         next_steps=steps,

@@ -17,7 +17,7 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.knowledge.messages import explained
 
 
-@rule("https://docs.python.org/3/library/traceback.html")
+@rule("https://docs.python.org/3/library/traceback.html", yields_to=("one_bad_peer",))
 def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return

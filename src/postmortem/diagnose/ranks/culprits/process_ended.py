@@ -30,7 +30,7 @@ def process_ended(blame: Attribution) -> Findings:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
-    means = f"{end.witness[0].upper()}{end.witness[1:]} says that {end.words}."
+    means = "It wrote no error of its own."
     if end.signal is None:  # no core, and no stack of faulthandler
         steps = (_LAST_LINES, EXITS)
     if end.launcher == "raylet":

@@ -84,7 +84,8 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    cause = f"{who}{host} did not end by a Python error{phrases.at_frame(party.failure)}."
+    it = "it" if len(blame.first) == 1 else "they"
+    cause = f"{it} did not end by a Python error{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
@@ -134,6 +135,9 @@ def _how(party: Suspect) -> str:
     if end is not None and end.evicted:
         return f"evicted: {end.evicted}"
     if end is not None and end.signal is not None:
-        said = f": {party.failure.said.words}" if party.failure is not None else ""
+        own = party.failure.said if party.failure is not None else None
+        words = own.message if own is not None and own.exception == end.signal else ""
+        words = words or (own.words if own is not None else "")
+        said = f": {words}" if words else ""
         return f"killed by {end.signal}{said}"
     return f"ended by {party.why}"

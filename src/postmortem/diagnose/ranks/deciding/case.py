@@ -136,6 +136,4 @@ def exit_words(party: Suspect) -> str:
     assert end is not None
     pid = f" (pid {end.pid})" if end.pid else ""
     how = f"killed by {end.signal}" if end.signal else end.exited
-    if end.signal is None and end.code is None:
-        how = "died"
     return f"{end.launcher} says: {party.words}{pid} {how}"

@@ -143,11 +143,13 @@ def silent_exits(case: Case) -> Attribution | None:
         and not s.survived
         and not s.ended_by_launcher
         and s.exit is not None
-        and (s.exit.code or s.exit.launcher == "ray")
+        and (s.exit.code or s.exit.died or s.exit.launcher == "ray")
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
     if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
+        return None
+    if any(quotes(s.exit, f) for s in found if s.exit for f in case.logs.failures):
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
@@ -157,6 +159,12 @@ def silent_exits(case: Case) -> Attribution | None:
 
 def _said_little(standing: RankState) -> bool:
     return 0 < standing.writer.lines <= _FEW_LINES
+
+
+def quotes(end: LogExit, cut: LogFailure) -> bool:
+    """Return whether a launcher quotes the traceback of a process, which the log cuts off."""
+    behind = end.file == cut.file and 0 < cut.begin_line - end.line <= _RIGHT_ABOVE
+    return behind and not cut.said.exception and not cut.causes
 
 
 def left_silently(standing: RankState) -> bool:
@@ -176,9 +184,7 @@ def left_silently(standing: RankState) -> bool:
 
 
 def _exit_words(standing: RankState) -> str:
-    if standing.exit is None or standing.exit.code is None:
-        return "died"
-    return standing.exit.exited
+    return standing.exit.exited if standing.exit is not None else "died"
 
 
 def node_failed(case: Case) -> Attribution | None:

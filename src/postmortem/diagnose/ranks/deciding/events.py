@@ -155,7 +155,7 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
         blame = somebody_raised(case, state, first, alike)
-        codes = (s for s in case.failed_ends if s.exit is not None and s.exit.code)
+        codes = (s for s in case.failed_ends if s.exit is not None and (s.exit.code or s.exit.died))
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
 
@@ -196,7 +196,7 @@ def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
 
 def _crashed(case: Case) -> Iterator[LogEvent]:
     """Yield who died of a signal or said why it aborts; without any, such words of nobody."""
-    found = [s for s in case.all if s.is_known and s.died]
+    found = [s for s in case.all if s.is_known and s.died and not _killed_after_another(case, s)]
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
     if found:
         yield LogEvent(
@@ -205,6 +205,18 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     elif said:
         blame = somebody_crashed(case, *said[0])
         yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, times=len(said))
+
+
+def _killed_after_another(case: Case, state: RankState) -> bool:
+    """Whether a rank is killed without a word after another one ended by itself, by one clock.
+
+    The kernel's OOM killer may choose it: that another rank failed before it is what is known.
+    """
+    end = state.exit
+    if end is None or end.signal != "SIGKILL" or end.memory or state.own or not end.time:
+        return False
+    earlier = [s.exit for s in case.failed_ends if s.exit is not None and not s.exit.signal]
+    return any(e.blamed and e.host == end.host and 0 < (e.time or 0) < end.time for e in earlier)
 
 
 def _thread_died(case: Case) -> Iterator[LogEvent]:

@@ -152,5 +152,5 @@ def _party(case: Case, bad: FirstBad, flight: Flight) -> Suspect:
     if standing is not None:
         return standing.party(bad.sentence())
     if flight.recorder.world_size < 2:
-        return Suspect("the only process", None, None, bad.sentence())
+        return Suspect("the process", None, None, bad.sentence())
     return Suspect(f"rank {rank}", rank, flight.recorder.host or None, bad.sentence())

@@ -17,6 +17,7 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
@@ -356,6 +357,10 @@ def cut_off(case: Case) -> Attribution | None:
     if not cut or _told_last(case) or over:
         return None
     some = tuple(s.party("its traceback is cut off", f) for s, f in cut[:MOST_CANDIDATES])
+    quoted = [(s, f) for s in case.ranks if s.exit for _, f in cut if quotes(s.exit, f)]
+    if quoted:
+        whose = tuple(s.party("its traceback is cut off", f) for s, f in quoted)
+        return Attribution(Undecided(Doubt.CUT), candidates=whose, evidence=cited(whose))
     above = _peer_above(case, cut[0][1])
     if above:
         return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
 from postmortem.records import record, replace
 
@@ -17,9 +18,9 @@ ABOUT_PEERS = (
     ErrorRole.SENT_TOO_MUCH,
 )
 _KILLS = ("SIGTERM", "SIGKILL")
-_SILENT_SIGNALS = frozenset(
-    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
-)
+_OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
+"""What no launcher sends."""
+_SILENT_SIGNALS = _OWN_SIGNALS | set(_KILLS)
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
@@ -124,7 +125,30 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    return tuple(_ended_after_others(_with_last_words(found), logs.remarks))
+    found = _with_last_words(_with_processes(found))
+    return tuple(_ended_after_others(found, logs.remarks))
+
+
+def _with_processes(found: list[RankState]) -> list[RankState]:
+    """Return the standings, what a process says of its end as words of the rank that it was.
+
+    It is the one rank of its host that a launcher says died of that signal.
+    """
+    ranks: dict[tuple[str | None, str | None], list[RankState]] = {}
+    processes: dict[tuple[str | None, str | None], list[RankState]] = {}
+    for one in found:
+        if one.rank is not None and one.exit is not None and one.exit.signal and not one.own:
+            ranks.setdefault((one.exit.host, one.exit.signal), []).append(one)
+        elif one.rank is None and one.own and one.exit is None and not one.writer.shared:
+            processes.setdefault((one.writer.host, one.own[0].said.exception), []).append(one)
+    pairs = [
+        (ranks[key][0], mine[0])
+        for key, mine in processes.items()
+        if key[0] is not None and len(mine) == len(ranks.get(key, ())) == 1
+    ]
+    own = {id(rank): process.own for rank, process in pairs}
+    joined = {id(process) for _, process in pairs}
+    return [replace(s, own=own.get(id(s), s.own)) for s in found if id(s) not in joined]
 
 
 def _with_last_words(found: list[RankState]) -> list[RankState]:
@@ -167,7 +191,7 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
         if end is None or one.own or end.memory:
             yield one
         elif end.launcher == "srun" and end.line > ending.get(end.file, end.line):
-            yield replace(one, ended_by_launcher=True)
+            yield one if end.signal in _OWN_SIGNALS else replace(one, ended_by_launcher=True)
         elif end.signal not in _KILLS:
             yield one
         elif (
@@ -204,7 +228,7 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
-    bad = end is not None and bool(end.code or (end.signal and not ended))
+    bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
     places = set(map(_place, counted))

@@ -33,7 +33,7 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     yield Finding(
         lead=who,
         title=f"{who} {blame.first[0].why}",
-        cause=f"{who} {blame.first[0].why}, while the others wait at {cause.most}."
+        cause=f"the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
         next_steps=(

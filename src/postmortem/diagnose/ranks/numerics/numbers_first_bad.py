@@ -68,7 +68,7 @@ def numbers_first_bad(blame: Attribution) -> Findings:
     since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(
         title=f"{who}: {cause.first_bad.brief}",
-        cause=f"{who}: {'; '.join((why, *since))}.",
+        cause=f"{'; '.join((cause.first_bad.extent, *since))}.",
         confidence=how_sure(blame),
         next_steps=_STEPS.get(origin, _OF_A_MODULE),
         evidence=cite(blame),

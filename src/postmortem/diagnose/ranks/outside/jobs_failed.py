@@ -31,7 +31,7 @@ def jobs_failed(blame: Attribution, logs: RankLogs) -> Findings:
     more = f"; besides, {counts(others)}" if others else ""
     yield Finding(
         title=title,
-        verdict=f"{title}{more}{why}",
+        verdict=f"{title}{why}{more}",
         cause=_cause(bad[0]),
         confidence=Confidence.CERTAIN,
         next_steps=_steps(bad[0]),

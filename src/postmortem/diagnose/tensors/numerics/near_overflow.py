@@ -13,16 +13,12 @@ What to do
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.facts.dtypes import RANGES
 from postmortem.facts.tensors import Tensors
 from postmortem.text import more
 
-_LARGEST = {
-    "float16": 65504.0,
-    "float8_e5m2": 57344.0,
-    "float8_e5m2fnuz": 57344.0,
-    "bfloat16": 3.3895313892515355e38,
-    "float32": 3.4028234663852886e38,
-}
+_TYPES = ("float16", "float8_e5m2", "float8_e5m2fnuz", "bfloat16", "float32")
+_LARGEST = {name: RANGES[name].largest for name in _TYPES}
 """The largest finite value; e4m3 is left out: its scaled tensors are meant to reach it."""
 
 
