@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType, wrote
+from postmortem.facts.process_role import AGENT
 from postmortem.knowledge.messages import Wording
 from postmortem.records import record
 from postmortem.report.model import Confidence
@@ -16,6 +17,7 @@ from postmortem.report.model import Confidence
 _CUDA_ERROR = Wording("gpu-kernel-error")
 _GPU_BROKE = Wording("gpu-broke")
 _FABRIC_BROKE = Wording("fabric-broke")
+_OF_POOL = Wording("pool-process-died")
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
@@ -97,7 +99,8 @@ def lost_child(cause: Event, effect: Event) -> Confidence | None:
     if not cause.role or effect.role or effect.children or cause.ranks != effect.ranks:
         return None
     if not cause.ranks:
-        return None
+        pool = cause.role != AGENT and _OF_POOL.search(effect.what)
+        return Confidence.LIKELY if pool else None
     told = cause.signal is not None and cause.signal in effect.what
     return Confidence.LIKELY if told else Confidence.POSSIBLE
 
