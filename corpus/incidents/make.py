@@ -308,6 +308,7 @@ def main() -> None:
         beside,  # noqa: F401
         joined,  # noqa: F401
         others,  # noqa: F401
+        outlived,  # noqa: F401
         peers,  # noqa: F401
         silent,  # noqa: F401
     )

@@ -182,6 +182,8 @@ def fail(fault, model):
         dist.all_gather([torch.ones(1) for _ in range(dist.get_world_size())], torch.ones(1))
     if fault == "shrunk":
         shrunk("shard-00003.bin")
+    if fault == "slow":
+        time.sleep(float(os.environ["SLOW"]))
     if fault == "sleep":
         time.sleep(3600)
     if fault == "stop":

@@ -10,6 +10,7 @@ from postmortem.facts.last_lines import LastLine, LastLines, Printed, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
+from postmortem.facts.versions import OddVersion
 from postmortem.records import record, replace
 from postmortem.text import counted
 
@@ -363,6 +364,7 @@ class RankLogs:
     the newest of each file first."""
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
+    odd_version: OddVersion | None = None
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 

@@ -1,5 +1,7 @@
 """Which version of a library ran, as far as the evidence says."""
 
+from __future__ import annotations
+
 from postmortem.records import record
 
 
@@ -30,3 +32,24 @@ class Versions:
     def of(self, library: str) -> tuple[LibraryVersion, ...]:
         """Return what is known of one library."""
         return tuple(item for item in self.items if item.library == library)
+
+
+@record
+class OddVersion:
+    """A rank that names another version of something than all others do."""
+
+    rank: int
+    library: str
+    """As they name it: any word."""
+    version: str
+    usual: str
+    """What the others name."""
+    others: int
+    """How many they are."""
+    where: str
+
+    @property
+    def words(self) -> str:
+        """What it has and the others have not."""
+        ranks = f"the {self.others} other ranks {self.usual}"
+        return f"rank {self.rank} alone has {self.library} {self.version}, {ranks}"

@@ -92,7 +92,7 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
     for index, (one, document) in enumerate(documents):
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
-        if one.kind == "report" and worked_behind(span, one.paths[0]):
+        if document["kind"] == "hang" and worked_behind(span, one.paths[0]):
             told[index] = "the job went on behind it"
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None

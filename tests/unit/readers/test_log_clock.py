@@ -27,7 +27,9 @@ def _clock(
     os.utime(other, (changed, changed))
     results = [
         Result(Reading("logs", (), (str(log),)), {"kind": "logs"}, None),
-        Result(Reading(kind, (), (str(other),)), {"process": {"env": {"PWD": ran}}}, None),
+        Result(
+            Reading(kind, (), (str(other),)), {"kind": kind, "process": {"env": {"PWD": ran}}}, None
+        ),
     ]
     return by_clock(results, Inventory((Item(str(log), Kind.LOG, log.stat().st_size),)))
 
@@ -55,11 +57,11 @@ def test_another_core_is_not_old(tmp_path: Path, changed: float, log_changed: fl
 
 
 def test_a_look_behind_which_work_goes_on_is_outdated(tmp_path: Path) -> None:
-    assert set(_clock(tmp_path, "report", _END - 50).outdated) == {1}
+    assert set(_clock(tmp_path, "hang", _END - 50).outdated) == {1}
 
 
 def test_a_look_behind_the_last_work_is_not(tmp_path: Path) -> None:
-    assert not _clock(tmp_path, "report", _END + 300).outdated
+    assert not _clock(tmp_path, "hang", _END + 300).outdated
 
 
 def test_a_core_written_as_the_log_stopped_in_the_folder_where_it_ran_is_of_the_end(

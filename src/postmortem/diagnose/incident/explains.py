@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType, wrote
+from postmortem.facts.process_role import AGENT
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
@@ -91,7 +92,8 @@ def lost_child(cause: Event, effect: Event) -> Confidence | None:
     if not cause.role or effect.role or effect.children or cause.ranks != effect.ranks:
         return None
     if not cause.ranks:
-        return None
+        pool = cause.role != AGENT and effect.match("pool-process-died") is not None
+        return Confidence.LIKELY if pool else None
     told = cause.signal is not None and cause.signal in effect.what
     return Confidence.LIKELY if told else Confidence.POSSIBLE
 

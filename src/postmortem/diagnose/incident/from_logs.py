@@ -114,7 +114,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         signal=signal if kind is not EventType.RAISED else None,
         errnos=tuple(errnos_in_text(f"{what} {_said(document, found)}")),
         confidence=Confidence(found["confidence"]),
-        evidence=(Evidence(f"{found['file']}:{found['line']}", what),),
+        evidence=(Evidence(f"{found['file']}:{found['line']}", what), *_odd(document, ranks)),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
         belongs=True,
@@ -156,6 +156,15 @@ def _of_run(document: Document) -> Mapping[str, Any] | None:
     """Return how the program of a run of ours ended, whose lines do not name it."""
     end = _of_program(document)
     return end if end.get("launcher") == RUN else None
+
+
+def _odd(document: Document, ranks: tuple[int, ...]) -> Iterator[Evidence]:
+    """Yield which version one of the ranks has alone."""
+    odd = document.get("odd_version")
+    if odd is not None and odd["rank"] in ranks:
+        others = f"the {odd['others']} other ranks {odd['usual']}"
+        said = f"rank {odd['rank']} alone has {odd['library']} {odd['version']}, {others}"
+        yield Evidence(odd["where"], said)
 
 
 def _own_pid(document: Document, rank: int | None) -> Mapping[str, Any] | None:

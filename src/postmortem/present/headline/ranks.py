@@ -27,8 +27,20 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     Where it is `placed` the line of code stands behind the exception.
     """
     told = _conclusion(view, best, placed=placed)
-    told += _also_said(view.blame) + _then_said(view.blame) + attempts_said(view.attempts)
+    told += (
+        _odd_said(view)
+        + _also_said(view.blame)
+        + _then_said(view.blame)
+        + attempts_said(view.attempts)
+    )
     return told + _earlier_said(view.logs.earlier, told)
+
+
+def _odd_said(view: RankLogsView) -> str:
+    """Return which version the culprit, or one who may be it, has alone."""
+    odd = view.logs.odd_version
+    blamed = {one.rank for one in (*view.blame.first, *view.blame.candidates)}
+    return f"; {odd.words}" if odd is not None and odd.rank in blamed else ""
 
 
 def _earlier_said(earlier: Sequence[LastLine], told: str) -> str:

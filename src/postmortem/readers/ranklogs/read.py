@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
+from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -43,6 +44,8 @@ _PIECE = 1 << 20
 _LONGEST_ERROR = 160
 _PID = re.compile(rb"(?i)\bpid\b\W{0,3}(\d{2,10})\b")
 _MOST_PIDS = 10_000
+_MOST_COMPARED = 64
+"""Logs of ranks of which the versions in their heads are compared."""
 _MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
@@ -70,8 +73,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     sources: list[Source] = []
     read: list[ReadLog] = []
     told: list[Versions] = []
+    heads: dict[str, bytes] = {}
     for file in found.logs:
-        one = _read_one(file, sources, problems, told)
+        one = _read_one(file, sources, problems, told, heads)
         if one is not None:
             read.append(one)
     others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
@@ -82,6 +86,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
     builder = FactBuilder(_of_their_ranks(read), found)
     logs = builder.logs(world)
+    ranks = {w.rank: (w.source, heads[w.source]) for w in logs.writers if w.source in heads}
+    numbered = {rank: head for rank, head in ranks.items() if rank is not None}
+    logs = replace(logs, odd_version=odd_version(numbered))
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -131,7 +138,11 @@ def _size(path: str) -> int:
 
 
 def _read_one(
-    file: LogFile, sources: list[Source], problems: list[Problem], told: list[Versions]
+    file: LogFile,
+    sources: list[Source],
+    problems: list[Problem],
+    told: list[Versions],
+    heads: dict[str, bytes],
 ) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
@@ -151,6 +162,8 @@ def _read_one(
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
             told.append(versions_in(head, os.path.basename(file.path)))  # noqa: PTH119
+        if len(heads) < _MOST_COMPARED:
+            heads[file.path] = opened.head
     if program:
         what = "is not text: it begins as programs, libraries and cores do"
         problems.append(Problem(file.path, what, "a core is for postmortem core"))

@@ -23,6 +23,7 @@ from postmortem.readers.ranklogs.hung import (
     kind_of_file,
 )
 from postmortem.readers.ranklogs.runs import in_run, older_runs
+from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record, replace
 from postmortem.underway import Refused
 
@@ -69,6 +70,7 @@ _SLURM_TASK = Pattern(
     r"^(?P<job>[A-Za-z][\w-]*?[-_.]\d+(?:\.\d+)?)(?:[-_.](?P<node>\w[\w-]*?))?[-_.](?P<task>\d{1,6})$"
 )
 _SLURM_JOB = Pattern(r"^[A-Za-z][\w-]*?-(?:\d{5,}|\d+\.\d+-)")
+_FIRST_LINES = 5
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -365,5 +367,8 @@ def _why_no_log(path: str) -> str | None:
         return "holds zero bytes only"
     if looks_like_binary(head):
         return "is not text"
-    is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3
+    first = [line for line in head.splitlines()[:_FIRST_LINES] if line.strip()]
+    is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3 or (
+        len(first) > 1 and all(map(looks_like_log, first))
+    )
     return "is a log of strace: postmortem strace explains it" if is_strace else None

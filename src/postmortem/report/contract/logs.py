@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from postmortem.facts import kernel_log, last_lines, nccl, rank_logs
+from postmortem.facts import kernel_log, last_lines, nccl, rank_logs, versions
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFrame, NativeFrame
@@ -253,6 +253,10 @@ class Recorder(Shape):
     last: LastCall | None
 
 
+class OddVersion(Shape, of=versions.OddVersion):
+    pass
+
+
 class Logs(Shape):
     ranks: list[Writer]
     """who wrote"""
@@ -287,6 +291,8 @@ class Logs(Shape):
     error, the newest of each file first"""
     earlier_pids: list[int]
     """processes that the lines of those runs name, and none of the run which is judged"""
+    odd_version: OddVersion | None
+    """the rank that alone names another version of something than all others; null without one"""
     jobs: list[BatchJob]
     """what became of jobs of a batch system, where its log of events is among the logs"""
     launcher_blames: list[int]
