@@ -12,7 +12,7 @@ import pytest
 from postmortem.diagnose.rule import Outcome
 from postmortem.present.card import card_of, filled
 from postmortem.render import card as drawing
-from postmortem.render import terminal
+from postmortem.render import safe, terminal
 from postmortem.render.wrapping import cells
 from postmortem.report.card import Card
 from postmortem.report.model import Report, ordered
@@ -94,7 +94,8 @@ def faults(report: Report) -> Iterator[str]:
     if _OURS.search(whole.getvalue()):
         yield "our own frames"
     told = " ".join(whole.getvalue().split())
-    if " ".join(report.verdict.split())[:_LEAST] not in told:
+    verdict = report.verdict
+    if safe.line(verdict) == verdict and " ".join(verdict.split())[:_LEAST] not in told:
         yield "the verdict is not in the whole report"
 
 
