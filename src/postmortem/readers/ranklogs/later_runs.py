@@ -29,6 +29,7 @@ from postmortem.readers.ranklogs.run_ends import (
     same_bar,
     signs_of,
     text_of,
+    with_top,
     without_last_error,
 )
 from postmortem.readers.signatures import Signatures
@@ -71,11 +72,9 @@ _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
 _MOST_OF_RUNPY = 7
 _MOST_PROGRAMS = 2000
-_NEXT = "run-next"
-_RESTARTS = "run-restarts"
+_NEXT, _RESTARTS = "run-next", "run-restarts"
 _STEPS = "run-of-ci"
-_WRITERS = "run-of-ranks"
-_PEERS = "run-with-peers"
+_WRITERS, _PEERS = "run-of-ranks", "run-with-peers"
 _RANK_OF = "run-rank-of"
 _CLOSED = "torchelastic-sigterm-send"
 _LAUNCHER = "run-launcher-frame"
@@ -197,7 +196,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
             continue  # the second half of a traceback
         near = sum(any(place <= p < place + NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and ended_above(data, place, errors):
-            return place if later(data, place) else 0
+            begin = with_top(data, place, data.count(b"\n", 0, first[0]))
+            return begin if later(data, begin) else 0
     return 0
 
 

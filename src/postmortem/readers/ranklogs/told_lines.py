@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import Remark
 from postmortem.readers.ranklogs.last_words import form_of, watched
@@ -60,13 +61,14 @@ def with_earlier(
 ) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
-    That counts where nobody who writes into the file tells of work, or of an end. What a CI says
-    of a `step` outweighs a line that comes near to an error.
+    That counts where nobody who writes into the file tells of work, or of an end, and little was
+    written behind it. What a CI says of a `step` outweighs a line that comes near to an error.
     """
     near = found.nearest if not step else None
     if earlier is None or found.errors or near is not None or found.not_a_number:
         return found
     ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
+    idle = idle and found.last.line <= earlier.line + thresholds.END_LINES
     counts = idle or (found.nearest is not None and found.nearest_counts)
     counts = counts or (step and watched(ids))  # what follows a failed step are others
     return replace(found, nearest=earlier, nearest_counts=counts, form=form_of(ids))
