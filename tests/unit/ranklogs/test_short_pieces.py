@@ -17,6 +17,10 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_CANCELS = "".join(f"INFO lumen: cancelling worker a1b2c{n}d4e5f6\n" for n in range(4))
+_FATAL = "CRITICAL lumen: got a fatal signal\n"
+_LATE = "[rank3] Watchdog caught collective operation timeout:\nWorkNCCL(SeqNum=6, OpType=SEND)\n"
+
 _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
 
@@ -46,6 +50,10 @@ def _report(folder: Path, text: str) -> Report:
         (f"UserWarning: a bar\n{_CONDA}activate'\n", True),
         (f"{_CONDA}activate'\n{_CONDA}activate'\n", True),
         ("x: lumen: command not found\nUserWarning: a\nx: lum: command not found\n", True),
+        (_CANCELS + _FATAL + _CANCELS.replace("d4", "d5"), True),
+        (_STEPS + _FATAL + _STEPS.replace("step ", "step 1"), False),
+        (_PARTS + _LATE, True),
+        (_PARTS + _LATE.replace("caught", "minds every"), False),
         (_STEPS + "^C\n", True),
         (_STEPS + "# Received cancellation signal, interrupting\n", True),
         (_STEPS + "# Waits for a cancellation signal\n", False),

@@ -297,7 +297,7 @@ def _nearest(
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
     all is done. What a program says while it closes counts for neither, unless it was at that
-    before: then the error may be an effect.
+    before: then an error below a fatal level may be an effect.
     """
     if short and heads([line.line for line in lines], ids):
         return lines[0], True
@@ -310,11 +310,11 @@ def _nearest(
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
-        if line.since:
+        if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)) and (sure(names) or not over):
-                return line, not closing
+                return line, not (closing and sure(names))
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
