@@ -119,6 +119,7 @@ def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: O
         ("RuntimeError:\n        the workers need a guard in the main module\n", "last_words"),
         ("There are not enough slots available in the system\nto satisfy 8 slots\n", "last_words"),
         ("[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "only_victims"),
+        ("^C[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "stopped"),
         ("[rank0]: ValueError: bad\n[rank3]: " + _CUT.replace("\n  ", "\n[rank3]:   "), "last_w"),
     ],
 )
