@@ -159,6 +159,23 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
     assert told in report.verdict
 
 
+def _of_rank(rank: int) -> str:
+    lines = _program("t.py", "KeyError: 3").splitlines()
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "script", "runs"), [(2, "t.py", 2), (2, "u.py", 1), (1, "t.py", 1)]
+)
+def test_who_raises_behind_all_ranks_was_started_anew(
+    tmp_path: Path, ranks: int, script: str, runs: int
+) -> None:
+    text = "".join(map(_of_rank, range(ranks))) + "reads shards\n" + _program(script, "OSError: 5")
+    report = _report(tmp_path, text)
+    assert [row[1] for row in _earlier(report)] == [8] * (runs - 1)
+    assert raised_first(report)[1] == ("OSError: 5" if runs == 2 else "KeyError: 3")
+
+
 _NODE = "| loading the shards of 4 nodes |\n| they are on a local disk now |\n"
 _CANCELLED = "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
 
