@@ -156,6 +156,16 @@ def test_two_watchdogs_that_wait_in_works_of_other_sizes_are_compared(tmp_path: 
     assert _report(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
 
 
+def test_a_named_process_is_the_rank_that_its_watchdog_says(tmp_path: Path) -> None:
+    both = [
+        _WAITS.format(rank=0, named=rank, number=n, size=n).replace("[rank0]:", name)
+        for rank, n, name in ((1, 1516, "(Lumen pid=71) "), (0, 1517, ""))
+    ]
+    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    of_group = both[0].replace("[E1", "[rank4]:[E1")
+    assert _report(tmp_path, of_group).body["candidates"][0]["rank"] == 4  # type: ignore[index]
+
+
 def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> None:
     tasks = "".join(f"/job:jax_worker/replica:0/task:{n}\n" for n in (7, 3))
     word = (
