@@ -239,7 +239,8 @@ class FactBuilder:
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
-            rank = rank_named(failure, self._known) if shared else None
+            nameless = shared or self._writers.writers[writer].rank is None
+            rank = rank_named(failure, self._known) if nameless else None
             process = process_named(failure, self._known) if shared else None
             whose = writer
             if rank is not None:
