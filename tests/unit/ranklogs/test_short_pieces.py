@@ -59,6 +59,8 @@ def _report(folder: Path, text: str) -> Report:
         ('{"level":"ERROR","message":"no link (os error 2)"}\n', True),
         ('{"level":"INFO","message":"no link (os error 2)"}\n', False),
         ("job 71.head has exceeded its walltime limit\n", True),
+        ("[n1:4711:0:4711] ib_mlx5_log.c:171  no answer on mlx5_0:1/IB\n", True),
+        ("[1767323045.1] [n1:4711:0] ib_mlx5_log.c:171 UCX  DEBUG no answer\n", False),
         ("AddressSanitizer:DEADLYSIGNAL\n==71==ABORTING\n", True),
         (_STEPS + "==71==WARNING: MemorySanitizer: use-of-uninitialized-value\nExiting\n", True),
         (_STEPS + "==71== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n", False),
