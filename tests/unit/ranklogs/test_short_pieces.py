@@ -17,6 +17,7 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_BEATS = "".join(f"INFO: {word} the pool\n" for word in ("asked", "swept", "left"))
 _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
 
@@ -61,6 +62,11 @@ def _report(folder: Path, text: str) -> Report:
         ("job 71.head has exceeded its walltime limit\n", True),
         ("[n1:4711:0:4711] ib_mlx5_log.c:171  no answer on mlx5_0:1/IB\n", True),
         ("[1767323045.1] [n1:4711:0] ib_mlx5_log.c:171 UCX  DEBUG no answer\n", False),
+        (_PARTS + _BEATS + "INFO: <-- lost: lum.LumenException: no link\n" + _BEATS, False),
+        (_PARTS + _BEATS + "ERROR: <-- lost: lum.LumenException: no link\n" + _BEATS, True),
+        (_PARTS + _BEATS + "INFO: <-- lost: lum.LumenException: no link\nINFO: a part\n", True),
+        ("slurmstepd: error: task/cgroup: no mask for task[0]\nlumen is here\n", False),
+        ("slurmstepd: error: mpi/lum: no mask for task[0]\nlumen is here\n", True),
         ("AddressSanitizer:DEADLYSIGNAL\n==71==ABORTING\n", True),
         (_STEPS + "==71==WARNING: MemorySanitizer: use-of-uninitialized-value\nExiting\n", True),
         (_STEPS + "==71== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n", False),

@@ -23,7 +23,7 @@ _JSON = Pattern(
     r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)'
 )
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
-_KILL = Pattern(r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \([^)]+\)[, ]")
+_KILL = Pattern(r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)")
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
 _HEADING = Pattern(r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)")
 _MORE = Pattern(r"\s{15,}NVRM: ")

@@ -32,11 +32,13 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     ends,
     form_of,
+    goes_on_as_before,
     has_level,
     heads,
     is_text,
     place_of,
     says_why,
+    stands_still,
     stopped,
     strong,
     sure,
@@ -306,7 +308,8 @@ def _nearest(
     counts = went_on = over = False
     others = 0
     work: list[int] = []  # since when it was done
-    forms = Counter(without_numbers(line.text) for line in lines)
+    texts = [line.text for line in lines]
+    forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
@@ -314,12 +317,13 @@ def _nearest(
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)) and (sure(names) or not over):
-                return line, not closing
+                calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+                return line, not closing and not calmly
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
-        elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
+        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
@@ -328,14 +332,6 @@ def _nearest(
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
-
-
-def _stands_still(lines: list[LastLine], at: int) -> bool:
-    """Return whether a line is a bar at the state that it had: a program draws it once more."""
-    state, bar, _ = lines[at].text.partition("[")
-    if not bar or "|" not in state:
-        return False
-    return any(line.text.startswith(state) for line in lines[:at])
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
