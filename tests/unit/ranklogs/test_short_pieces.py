@@ -280,6 +280,23 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
     assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
 
 
+@pytest.mark.parametrize("said", ["lum: permission denied to reach it", "lum: is here with it"])
+def test_of_an_error_and_advice_below_it_the_error_is_told(tmp_path: Path, said: str) -> None:
+    text = f"all parts are there now\n{said}\n\nRun 'lum --help' to read on\n"
+    end = "##[error]Process completed with exit code 126.\n"
+    verdict = _report(tmp_path, _PARTS + text + end).verdict
+    assert (said in verdict) is ("denied" in said), verdict
+
+
+def test_of_warnings_on_a_pod_the_one_that_comes_again_is_told(tmp_path: Path) -> None:
+    events = (
+        "  Warning  FailedScheduling  30m  default-scheduler  pod lumen-0 is there twice\n"
+        "  Warning  Failed  {} kubelet  Error: no plug-in of lumen answers\n"
+    )
+    for again, told in ("2m (x12 over 30m)", "plug-in"), ("2m", "there twice"):
+        assert told in _report(tmp_path, events.format(again)).verdict
+
+
 _CI = (
     "{time} ##[group]Run pytest\n"
     "{time} E   TypeError: no shard\n"

@@ -7,6 +7,7 @@ with the error.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias
 
 from postmortem import thresholds
@@ -166,7 +167,7 @@ def _read(
         plain=plain,
         form=form_of(about),
         above=_above(lines, ids, errors),
-        first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
+        first=whole and bool(errors) and min(errors, key=attrgetter("line")) == lines[0],
         known=known_root,
         about_peer=not known_root and _about_peer(said, about),
         nearest=nearest,
@@ -246,19 +247,18 @@ def _above(
     """Return the line above all errors, with what goes on with it, if it may say why."""
     if not errors:
         return None
-    last = at = lines.index(min(errors, key=_line_of)) - 1
+    last = at = lines.index(min(errors, key=attrgetter("line"))) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
     if at < 0 or survived(ids[at]) or calm(ids[at]) or lines[at].since:
         return None
+    # A tool's advice stands below its error.
+    near = range(at, max(at - _FEW_BEHIND, 0) - 1, -1)
+    at = next((one for one in near if told_alone(ids[one], AT_END)), at)
     if len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
     below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
-
-
-def _line_of(line: LastLine) -> int:
-    return line.line
 
 
 def reason(text: str) -> str:
