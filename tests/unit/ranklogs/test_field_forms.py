@@ -188,6 +188,13 @@ def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, golden: Gold
     golden(f"stopped_by_{line.split(':')[0].strip('=> ')}.txt", f"{report.verdict}\n")
 
 
+def test_a_limit_of_any_kind_is_a_reason_to_stop(tmp_path: Path, golden: Golden) -> None:
+    said = "=>> PBS: job killed: {}"
+    limit, _ = report_of(tmp_path, [*STEPS, said.format("ncpus 9.71 exceeded limit 4 (sum)")])
+    none, _ = report_of(tmp_path, [*STEPS, said.format("ncpus 9.71 of 40")])
+    golden("stopped_by_limits.txt", f"{limit.verdict}\n{none.verdict}\n")
+
+
 def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
     for task in range(3):
         failed = RAISED if task == 1 else []
