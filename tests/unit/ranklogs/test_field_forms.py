@@ -189,7 +189,9 @@ def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, golden: Gold
 
 
 def test_a_table_of_jobs_beside_makes_no_error_of_a_stop(tmp_path: Path) -> None:
-    stop = "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO PREEMPTION ***"
+    stop = (
+        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO PREEMPTION ***"
+    )
     lines = [*STEPS, stop, *RAISED]
     (tmp_path / "slurm-71.out").write_text("\n".join(lines) + "\n")
     (tmp_path / "accounts.txt").write_text("JobID JobName State\n71 train PREEMPTED 0:0\n")
