@@ -6,6 +6,7 @@ import pytest
 
 from builders.incident import judge
 from postmortem.diagnose.incident.events import EventType
+from postmortem.report.model import Confidence
 
 
 def logs(label: str, rank: int | None, what: str, **more: Any) -> dict[str, Any]:
@@ -117,6 +118,28 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
 ) -> None:
     judged = judge([calm(), recording(10, signal=signal, failed=True)])
     assert len(judged.incident.roots) == roots
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "timed", "ranks"),
+    [
+        ("/job/vocab.py", "python lock", False, [(0,)]),
+        ("/usr/lib/python3.11/queue.py", "python lock", False, []),
+        ("/job/vocab.py", "python lock", True, []),
+        ("/job/vocab.py", "condition", False, []),
+    ],
+    ids=["own lock", "of a library", "for a time", "of a collective"],
+)
+def test_a_rank_that_waits_for_a_lock_of_its_program_in_a_snapshot_may_be_stuck(
+    file: str, kind: str, timed: bool, ranks: list[tuple[int, ...]]
+) -> None:
+    frame = {"kind": "python", "function": "encode", "file": file, "line": 9}
+    waits = {"what": "a Python lock", "kind": kind, "timed": timed}
+    threads = [{"tid": 7, "frames": [frame], "waits_for": waits}]
+    snapshot = {**core(7, 1, "", rank=0), "signal": None, "threads": threads, "main_thread": 7}
+    incident = judge([calm(), snapshot]).incident
+    assert [incident.events[root].ranks for root in incident.roots] == ranks
+    assert all(one.confidence is Confidence.POSSIBLE for one in incident.events)
 
 
 def lost_gpu(xid: int | None, device: str) -> dict[str, Any]:
