@@ -7,6 +7,7 @@ with the error.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias
 
 from postmortem import thresholds
@@ -32,11 +33,13 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     ends,
     form_of,
+    goes_on_as_before,
     has_level,
     heads,
     is_text,
     place_of,
     says_why,
+    stands_still,
     stopped,
     strong,
     sure,
@@ -162,7 +165,7 @@ def _read(
         plain=plain,
         form=form_of(about),
         above=_above(lines, ids, errors),
-        first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
+        first=whole and bool(errors) and min(errors, key=attrgetter("line")) == lines[0],
         known=known_root,
         about_peer=not known_root and _about_peer(said, about),
         nearest=nearest,
@@ -242,19 +245,18 @@ def _above(
     """Return the line above all errors, with what goes on with it, if it may say why."""
     if not errors:
         return None
-    last = at = lines.index(min(errors, key=_line_of)) - 1
+    last = at = lines.index(min(errors, key=attrgetter("line"))) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
     if at < 0 or survived(ids[at]) or calm(ids[at]) or lines[at].since:
         return None
+    # A tool's advice stands below its error.
+    near = range(at, max(at - _FEW_BEHIND, 0) - 1, -1)
+    at = next((one for one in near if told_alone(ids[one], AT_END)), at)
     if len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
     below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
-
-
-def _line_of(line: LastLine) -> int:
-    return line.line
 
 
 def reason(text: str) -> str:
@@ -304,7 +306,8 @@ def _nearest(
     counts = went_on = over = False
     others = 0
     work: list[int] = []  # since when it was done
-    forms = Counter(without_numbers(line.text) for line in lines)
+    texts = [line.text for line in lines]
+    forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
@@ -312,12 +315,13 @@ def _nearest(
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)) and (sure(names) or not over):
-                return line, not (closing and sure(names))
+                calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+                return line, not calmly and not (closing and sure(names))
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
-        elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
+        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
@@ -326,14 +330,6 @@ def _nearest(
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
-
-
-def _stands_still(lines: list[LastLine], at: int) -> bool:
-    """Return whether a line is a bar at the state that it had: a program draws it once more."""
-    state, bar, _ = lines[at].text.partition("[")
-    if not bar or "|" not in state:
-        return False
-    return any(line.text.startswith(state) for line in lines[:at])
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
