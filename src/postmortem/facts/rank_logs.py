@@ -400,9 +400,3 @@ class RankLogs:
             recorders=self.recorders if last else (),
             attempts=1,
         )
-
-    def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that are known by any line, in order."""
-        seen = {w.rank for w in self.writers if w.rank is not None}
-        seen |= {e.rank for e in self.exits if e.rank is not None}
-        return tuple(sorted(seen))

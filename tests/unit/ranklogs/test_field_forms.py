@@ -195,6 +195,17 @@ def test_a_limit_of_any_kind_is_a_reason_to_stop(tmp_path: Path, golden: Golden)
     golden("stopped_by_limits.txt", f"{limit.verdict}\n{none.verdict}\n")
 
 
+def test_a_table_of_jobs_beside_makes_no_error_of_a_stop(tmp_path: Path) -> None:
+    stop = (
+        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO PREEMPTION ***"
+    )
+    lines = [*STEPS, stop, *RAISED]
+    (tmp_path / "slurm-71.out").write_text("\n".join(lines) + "\n")
+    (tmp_path / "accounts.txt").write_text("JobID JobName State\n71 train PREEMPTED 0:0\n")
+    (told,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert told.id == "stopped_from_outside"
+
+
 def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
     for task in range(3):
         failed = RAISED if task == 1 else []

@@ -17,6 +17,10 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_CANCELS = "".join(f"INFO lumen: cancelling worker a1b2c{n}d4e5f6\n" for n in range(4))
+_FATAL = "CRITICAL lumen: got a fatal signal\n"
+_LATE = "[rank3] Watchdog caught collective operation timeout:\nWorkNCCL(SeqNum=6, OpType=SEND)\n"
+
 _BEATS = "".join(f"INFO: {word} the pool\n" for word in ("asked", "swept", "left"))
 _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
@@ -47,6 +51,10 @@ def _report(folder: Path, text: str) -> Report:
         (f"UserWarning: a bar\n{_CONDA}activate'\n", True),
         (f"{_CONDA}activate'\n{_CONDA}activate'\n", True),
         ("x: lumen: command not found\nUserWarning: a\nx: lum: command not found\n", True),
+        (_CANCELS + _FATAL + _CANCELS.replace("d4", "d5"), True),
+        (_STEPS + _FATAL + _STEPS.replace("step ", "step 1"), False),
+        (_PARTS + _LATE, True),
+        (_PARTS + _LATE.replace("caught", "minds every"), False),
         (_STEPS + "^C\n", True),
         (_STEPS + "# Received cancellation signal, interrupting\n", True),
         (_STEPS + "# Waits for a cancellation signal\n", False),
@@ -154,6 +162,16 @@ def test_two_watchdogs_that_wait_in_works_of_other_sizes_are_compared(tmp_path: 
     assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
     same = _WAITS.format(rank=1, named=1, number=1517, size=254)
     assert _report(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
+
+
+def test_a_named_process_is_the_rank_that_its_watchdog_says(tmp_path: Path) -> None:
+    both = [
+        _WAITS.format(rank=0, named=rank, number=n, size=n).replace("[rank0]:", name)
+        for rank, n, name in ((1, 1516, "(Lumen pid=71) "), (0, 1517, ""))
+    ]
+    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    of_group = both[0].replace("[E1", "[rank4]:[E1")
+    assert _report(tmp_path, of_group).body["candidates"][0]["rank"] == 4  # type: ignore[index]
 
 
 def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> None:

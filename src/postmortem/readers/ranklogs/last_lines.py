@@ -64,8 +64,8 @@ _STAMP = Pattern(
 )
 """Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
-_KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
-"""What a terminal shows of the keys that interrupt a program."""
+_KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
+"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
@@ -84,10 +84,8 @@ _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
 _AGAIN = 3
 """A line that comes so often, but for its numbers, tells of what its program survives."""
-_MOST_CITED = 5
-_MOST_BROKEN, _NEAR_END = 2, 8
-_PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
-_ROUTE = "last-error-route"
+_MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
+_PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
@@ -299,7 +297,7 @@ def _nearest(
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
     all is done. What a program says while it closes counts for neither, unless it was at that
-    before: then the error may be an effect.
+    before: then an error below a fatal level may be an effect.
     """
     if short and heads([line.line for line in lines], ids):
         return lines[0], True
@@ -313,12 +311,12 @@ def _nearest(
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
-        if line.since:
+        if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
-                return line, not closing and not calmly
+                return line, not calmly and not (closing and sure(names))
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
@@ -384,14 +382,16 @@ def _done(ids: list[list[str]]) -> int | None:
 def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
-    keys = lines[-1] if _KEYS.search(lines[-1].text) else None
+    keys = over = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if stopped(names) or line is keys:
-            told = line
-        elif told is keys and done(names, last=True):
+        typed = not over and _KEYS.search(line.text) is not None
+        if typed or stopped(names):
+            told, keys = line, typed
+        elif keys and done(names, last=True):
             return None
         elif survived(names):
             break
         elif told is not None and complete(says_why(names)):
             return None
+        over = over or ends(names)
     return told
