@@ -116,7 +116,7 @@ def _filesystems(root: Path) -> Iterator[Reading]:
         name = f"file system {mount[4]}"
         yield Reading(name, "filesystem_read_only", int(taken), "cat /proc/self/mountinfo")
     for folder in _names(root, "sys/fs/ext4/*"):
-        name = f"file system on {folder.name}"
+        name = f"file system {folder.name}"
         yield from _counted(root, name, "filesystem_errors", folder / "errors_count")
 
 

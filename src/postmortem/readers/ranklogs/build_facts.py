@@ -12,7 +12,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import watched_programs, with_above
-from postmortem.readers.ranklogs.answers import began_anew, went_on_behind
+from postmortem.readers.ranklogs.answers import before_done, began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -239,7 +239,8 @@ class FactBuilder:
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
-            rank = rank_named(failure, self._known) if shared else None
+            nameless = shared or self._writers.writers[writer].rank is None
+            rank = rank_named(failure, self._known) if nameless else None
             process = process_named(failure, self._known) if shared else None
             whose = writer
             if rank is not None:
@@ -325,7 +326,7 @@ class FactBuilder:
         shared = self._writers.writers[self._writers.index(position)].shared
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
-            ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
+            ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew:

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.readers.ranklogs.last_words import form_of
 from postmortem.readers.signatures import Signatures
@@ -42,9 +43,11 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
 def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
-    That counts where nobody who writes into the file tells of work, or of an end.
+    That counts where nobody who writes into the file tells of work, or of an end, and little was
+    written behind it.
     """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
     ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
+    idle = idle and found.last.line <= earlier.line + thresholds.END_LINES
     return replace(found, nearest=earlier, nearest_counts=idle, form=form_of(ids))
