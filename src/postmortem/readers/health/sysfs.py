@@ -43,7 +43,7 @@ def host_sysfs(root: Path, problems: list[Problem]) -> Iterator[Reading]:
     yield from _fabrics(root)
 
 
-def gpu_sysfs(root: Path, problems: list[Problem]) -> Iterator[Reading]:
+def gpu_sysfs(root: Path) -> Iterator[Reading]:
     """Yield what the bus and AMD's driver count of GPUs."""
     yield from _pcie(root, _GPU_CLASSES, "GPU")
     for file in _names(root, "sys/bus/pci/devices/*/ras/*_err_count"):
