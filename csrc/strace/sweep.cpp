@@ -49,46 +49,49 @@ bool scalar(const char* begin, const char* end, std::size_t counted,
 constexpr std::size_t kAtOnce = 8;  // words
 using Lanes = const __m256i*;
 
-// What of a word is compared with 32 places at once.
-struct RareBytes {
-  alignas(32) char first[32];
-  alignas(32) char second[32];
-  std::size_t first_at, second_at;
-};
+__attribute__((target("avx2"))) inline __m256i equal(const char* at, __m256i byte) {
+  return _mm256_cmpeq_epi8(_mm256_loadu_si256(reinterpret_cast<Lanes>(at)), byte);
+}
 
+__attribute__((target("avx2"))) inline std::uint64_t mask_of(__m256i low, __m256i high) {
+  return static_cast<std::uint32_t>(_mm256_movemask_epi8(low)) |
+         (static_cast<std::uint64_t>(static_cast<std::uint32_t>(_mm256_movemask_epi8(high))) << 32);
+}
+
+// For each number of words its own code: what is compared stays in registers.
+template <std::size_t kWords>
 __attribute__((target("avx2,popcnt"))) bool avx2(const char* begin, const char* end,
                                                  std::size_t counted,
                                                  const std::vector<SoughtWord>& words,
                                                  const Excused& excused, std::uint64_t& newlines) {
-  RareBytes rare[kAtOnce];
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    rare[i].first_at = words[i].rare[0];
-    rare[i].second_at = words[i].rare[1];
-    std::memset(rare[i].first, words[i].text[words[i].rare[0]], 32);
-    std::memset(rare[i].second, words[i].text[words[i].rare[1]], 32);
+  __m256i first[kWords], second[kWords];
+  std::size_t first_at[kWords], second_at[kWords];
+  for (std::size_t i = 0; i < kWords; ++i) {
+    first_at[i] = words[i].rare[0];
+    second_at[i] = words[i].rare[1];
+    first[i] = _mm256_set1_epi8(words[i].text[first_at[i]]);
+    second[i] = _mm256_set1_epi8(words[i].text[second_at[i]]);
   }
   const __m256i newline = _mm256_set1_epi8('\n');
   const char* const last = begin + counted;
   const char* at = begin;
   std::uint64_t count = 0;
   // A word that begins in the last of the vectors ends within kLongestWord bytes behind it.
-  for (; end - at >= static_cast<std::ptrdiff_t>(32 + kLongestWord) && last - at >= 32; at += 32) {
-    const int line_ends = _mm256_movemask_epi8(
-        _mm256_cmpeq_epi8(_mm256_loadu_si256(reinterpret_cast<Lanes>(at)), newline));
-    count += static_cast<unsigned>(__builtin_popcount(static_cast<unsigned>(line_ends)));
-    __m256i any = _mm256_setzero_si256();
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const RareBytes& word = rare[i];
-      const __m256i a =
-          _mm256_cmpeq_epi8(_mm256_loadu_si256(reinterpret_cast<Lanes>(at + word.first_at)),
-                            _mm256_load_si256(reinterpret_cast<Lanes>(word.first)));
-      const __m256i b =
-          _mm256_cmpeq_epi8(_mm256_loadu_si256(reinterpret_cast<Lanes>(at + word.second_at)),
-                            _mm256_load_si256(reinterpret_cast<Lanes>(word.second)));
-      any = _mm256_or_si256(any, _mm256_and_si256(a, b));
+  for (; end - at >= static_cast<std::ptrdiff_t>(64 + kLongestWord) && last - at >= 64; at += 64) {
+    count += static_cast<unsigned>(
+        __builtin_popcountll(mask_of(equal(at, newline), equal(at + 32, newline))));
+    __m256i low = _mm256_setzero_si256();
+    __m256i high = low;
+    for (std::size_t i = 0; i < kWords; ++i) {
+      const char* const a = at + first_at[i];
+      const char* const b = at + second_at[i];
+      low = _mm256_or_si256(low, _mm256_and_si256(equal(a, first[i]), equal(b, second[i])));
+      high = _mm256_or_si256(high,
+                             _mm256_and_si256(equal(a + 32, first[i]), equal(b + 32, second[i])));
     }
-    auto mask = static_cast<std::uint32_t>(_mm256_movemask_epi8(any));
-    for (; __builtin_expect(mask != 0, 0); mask &= mask - 1) {
+    const __m256i any = _mm256_or_si256(low, high);
+    if (__builtin_expect(_mm256_testz_si256(any, any), 1)) continue;
+    for (std::uint64_t mask = mask_of(low, high); mask != 0; mask &= mask - 1) {
       const char* const place = at + std::countr_zero(mask);
       for (const SoughtWord& word : words) {
         if (std::memcmp(place, word.text.data(), word.text.size()) == 0 && !excused(word, place))
@@ -99,6 +102,10 @@ __attribute__((target("avx2,popcnt"))) bool avx2(const char* begin, const char* 
   newlines += count;
   return scalar(at, end, static_cast<std::size_t>(last - at), words, excused, newlines);
 }
+
+// By the number of words.
+constexpr decltype(&avx2<1>) kByWords[kAtOnce] = {avx2<1>, avx2<2>, avx2<3>, avx2<4>,
+                                                  avx2<5>, avx2<6>, avx2<7>, avx2<8>};
 #endif
 
 // Reads `size` bytes from byte `from` of a file on; false if they are not there to be read.
@@ -223,8 +230,8 @@ bool any_word_in(const char* begin, const char* end, std::size_t counted,
                  std::uint64_t& newlines) {
 #if defined(__x86_64__)
   static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
-  if (has_avx2 && words.size() <= kAtOnce)
-    return avx2(begin, end, counted, words, excused, newlines);
+  if (has_avx2 && !words.empty() && words.size() <= kAtOnce)
+    return kByWords[words.size() - 1](begin, end, counted, words, excused, newlines);
 #endif
   return scalar(begin, end, counted, words, excused, newlines);
 }
