@@ -159,6 +159,16 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
     assert told in report.verdict
 
 
+@pytest.mark.parametrize(
+    ("said", "runs"),
+    [("loop: job exited with 1, restart 1 of 3\n", 2), ("loop: job exited with 1, giving up\n", 1)],
+)
+def test_a_loop_says_that_it_starts_a_job_again(tmp_path: Path, said: str, runs: int) -> None:
+    work = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(3))
+    report = _report(tmp_path, work + _raised("ValueError: first") + said + work)
+    assert len(_earlier(report)) == runs - 1
+
+
 def test_logs_of_peers_that_were_joined_are_one_run(tmp_path: Path) -> None:
     one = "Backup of day 1 on node1\n" + _raised("ValueError: first")
     other = "Backup of day 1 on node1\n" + _raised("RuntimeError: Connection closed by peer")
