@@ -169,6 +169,12 @@ def test_a_loop_says_that_it_starts_a_job_again(tmp_path: Path, said: str, runs:
     assert len(_earlier(report)) == runs - 1
 
 
+def test_ranks_that_raise_alike_under_a_clock_are_one_run(tmp_path: Path) -> None:
+    lines = (_raised("ValueError: first") * 2).splitlines()
+    text = "".join(f"2026-01-02T03:04:{n:02}.114593Z {line}\n" for n, line in enumerate(lines))
+    assert _earlier(_report(tmp_path, text)) == []
+
+
 def test_logs_of_peers_that_were_joined_are_one_run(tmp_path: Path) -> None:
     one = "Backup of day 1 on node1\n" + _raised("ValueError: first")
     other = "Backup of day 1 on node1\n" + _raised("RuntimeError: Connection closed by peer")

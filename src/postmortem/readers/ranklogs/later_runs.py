@@ -62,7 +62,7 @@ _WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_DIGITS_OF = re.compile(rb"\d+")
+_DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
 _FEWEST_LETTERS = 4
 _RANKED = b"[rank"
 """Before each line of an exception that a process of PyTorch ends with: none of a head."""
@@ -139,9 +139,9 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
-    begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
-    begin = max(begin, _behind_closing(data, closed))
-    begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
+    begin = max(again, _announced(data, begins), _behind_closing(data, closed))
+    begin = max(begin, _behind_summary(data, summaries), _rank_again(data, ranks))
+    begin = max(begin, _first_line_again(data, signs))
     behind = _behind_program(data, signs)
     return max(begin, behind), behind > begin
 
@@ -176,7 +176,7 @@ def _heads(data: bytes) -> list[bytes]:
     fit = [
         line
         for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not line[:1].isspace() and _RANKED not in line
+        if len(line) >= _SHORTEST and not _INDENTED.match(line) and _RANKED not in line
     ]
     known = read_like([text_of(line) for line in fit])
     return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]
