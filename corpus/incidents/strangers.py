@@ -139,6 +139,13 @@ def lock_and_recorders(folder: Path) -> None:
 
 
 @case
+def time_was_up(folder: Path) -> None:
+    """Ranks write their stacks into the job's log every 14 s; one of them never stops counting."""
+    log = folder / "joblog"
+    _run(folder, log.name, "2=spin", env={"LATER": "14"}, after=_ended(log, 18))
+
+
+@case
 def snapshots(folder: Path) -> None:
     """gcore's snapshots of both ranks, of which one stands before a lock; the log only stops."""
 

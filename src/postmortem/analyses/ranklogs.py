@@ -15,6 +15,7 @@ from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.log_clock import span_of, worked_behind
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
@@ -59,6 +60,7 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
     span = span_of(file.path for file in found.logs) if stacks else None
     stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
+    stacks = stacks or [*stacks_in_logs(found.logs)]
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,
