@@ -131,6 +131,16 @@ def test_tasks_of_a_step_are_no_runs_and_those_of_an_array_are(tmp_path: Path) -
     assert names(tmp_path / "array") == [f"slurm-4711_{task}" for task in range(3)]
 
 
+@pytest.mark.parametrize(("rank", "runs"), [("{}", 0), ("0", 3)], ids=["tasks", "jobs"])
+def test_tasks_whose_logs_name_the_ranks_that_they_are_are_of_a_step(
+    tmp_path: Path, rank: str, runs: int
+) -> None:
+    for task in range(3):
+        write(tmp_path / f"llm_912233_{task}.out", f"[rank{rank.format(task)}] step 1\n")
+    write(tmp_path / "llm_912233.err", "srun: error: n1: task 2: Out Of Memory\n")
+    assert len([name for name in names(tmp_path) if name != "llm-912233"]) == runs
+
+
 def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
     """Hydra's runs are no repetitions of each other, whenever they ended."""
     folder = tmp_path / "multirun" / "2025-11-23" / "08-15-00"
