@@ -39,7 +39,8 @@ class ExceptionText(Known):
     def words(self) -> str:
         """``ValueError: bad batch``; of several lines, the first.
 
-        What a process of PyTorch's DataLoader raised stands behind it, and before it here.
+        What a process of PyTorch's DataLoader raised stands behind it, and before it here. Where
+        the first line ends with a place in a source, the last one that is not indented says why.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
         if '\\n  File "' in first:  # a KeyError's message is quoted, with its ends of lines
@@ -50,6 +51,9 @@ class ExceptionText(Known):
             return f"{origin} (c{first.removesuffix('.')[1:]})"
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             first = f"{first} {rest.splitlines()[0]}"
+        place, _, number = first.rpartition(":")
+        if rest and number.isdigit() and "." in place.rpartition("/")[2]:
+            first = f"{first} {[one for one in rest.splitlines() if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 
@@ -396,9 +400,3 @@ class RankLogs:
             recorders=self.recorders if last else (),
             attempts=1,
         )
-
-    def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that are known by any line, in order."""
-        seen = {w.rank for w in self.writers if w.rank is not None}
-        seen |= {e.rank for e in self.exits if e.rank is not None}
-        return tuple(sorted(seen))

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -27,6 +28,7 @@ from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.odd_version import odd_version
+from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -86,9 +88,16 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
     builder = FactBuilder(_of_their_ranks(read), found)
     logs = builder.logs(world)
-    ranks = {w.rank: (w.source, heads[w.source]) for w in logs.writers if w.source in heads}
-    numbered = {rank: head for rank, head in ranks.items() if rank is not None}
-    logs = replace(logs, odd_version=odd_version(numbered))
+    ranks = {one.rank: one.source for one in logs.writers if one.rank is not None}
+    of = Counter(ranks.values())
+    own = {
+        rank: (source, heads[source])
+        for rank, source in ranks.items()
+        if source in heads
+        and of[source] == 1  # a file of several ranks begins with anybody's lines
+    }
+    losses = tuple(losses_of_ranks(logs))
+    logs = replace(logs, odd_version=odd_version(own), losses=losses)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(

@@ -198,7 +198,7 @@ def _beside(case: Case, blame: Attribution, guilty: set[int | str]) -> Iterator[
     first = next((party.failure for party in blame.first if party.failure is not None), None)
     beside_error = isinstance(blame.cause, Raised)
     for standing in case.ranks:
-        if standing.writer.rank in guilty | {None}:
+        if standing.writer.rank is None or standing.writer.rank in guilty:
             continue
         raised = next((f for f in standing.own if f.kind == "exception"), None)
         if raised is not None and not (beside_error and _later(first, raised)):
