@@ -28,9 +28,6 @@ _MOST_HEAD = 2
 _MOST_STEPS = 3
 _LEAST = 40
 """Characters from which on words that stand twice are no accident."""
-_FEWEST = 35
-"""The same of words in any order."""
-_NEW_IN = (("row", "headline"), ("headline", "why"))
 
 
 def drawn(card: Card, width: int, *, color: bool = False) -> str:
@@ -115,13 +112,13 @@ def _twice(card: Card) -> Iterator[str]:
                 continue  # two processes may stand alike
             if len(text) >= _LEAST and _plain(text) in _plain(within):
                 yield f"{name} stands in {other}: {text}"
-            elif (name, other) in _NEW_IN and _all_in(text, within):
-                yield f"all words of the {name} stand in the {other}: {text}"
+            elif (name, other) == ("row", "headline") and _all_in(text, within):
+                yield f"all words of a row stand in the headline: {text}"
 
 
 def _all_in(text: str, within: str) -> bool:
     words, known = ({*map(str.casefold, _WORD.findall(one))} for one in (text, within))
-    return len(text) >= _FEWEST and words <= known | _FILLERS
+    return len(text) >= _LEAST and words <= known | _FILLERS
 
 
 def _plain(text: str) -> str:
