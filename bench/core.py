@@ -33,7 +33,10 @@ HERE = Path(__file__).resolve().parent
 OURS = "postmortem native"
 FACTS = "postmortem, facts alone"
 """What the reader says and what it means, without rules, report and JSON; Python's start is in."""
-_READ_FACTS = "import sys; from postmortem.readers.core import read_core; read_core(sys.argv[1])"
+_READ_FACTS = (
+    "import sys; from postmortem.readers.core import facts_of; "
+    "from postmortem.readers.native_core import ask_native; facts_of(ask_native(sys.argv[1]))"
+)
 LIMIT_S = 120.0
 
 PLAIN = "import os; os.abort()"

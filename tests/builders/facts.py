@@ -12,6 +12,7 @@ from typing import Any
 from builders.rules import cases_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
+from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import (
     AbortMessage,
     CppException,
@@ -28,13 +29,19 @@ from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTota
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
 from postmortem.facts.versions import LibraryVersion, Versions
+from postmortem.readers import core
 from postmortem.readers.known_text import fatal_error, known_in, with_matches
+from postmortem.readers.native_core import ask_native
 
 _FRAME = re.compile(r"^#(?P<index>\d+)\s+(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>.*)$", re.DOTALL)
 _FROM = re.compile(r"\s+from ?(?P<module>[^\s]\S*)$")
 _AT = re.compile(r"\s+at (?P<file>\S+):(?P<line>\d+)$")
 _NUMBERS = {"SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGSEGV": 11}
 _NUMBERS |= {"SIGQUIT": 3, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31, "SIGSTOP": 19}
+
+
+def read_core(path: str, **asked: Any) -> CoreFacts:
+    return core.facts_of(ask_native(path, **asked))
 
 
 def parse_bt(text: str) -> tuple[Frame, ...]:

@@ -67,7 +67,7 @@ def test_another_failure_does_not_mislead(git: Path) -> None:
     made = commits(WELL, WELL, OTHER, WELL, WELL, WANTED, OTHER, WANTED, WANTED)
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{made[5]} is the first bad commit")
+    assert done.stdout.startswith(made[5])
     assert "ZeroDivisionError" in done.stderr
     assert list(git.glob("postmortem-*")) == []
 
@@ -84,7 +84,7 @@ def test_what_commits_and_commands_say_is_no_answer(git: Path) -> None:
         made[-1] = call("rev-parse", "HEAD").strip()
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{made[3]} is the first bad commit")
+    assert done.stdout.startswith(made[3])
     assert "\x1b" not in done.stdout
     assert key[:16] not in done.stdout
 
@@ -102,17 +102,17 @@ def test_a_flaky_failure_is_tried_again(git: Path, monkeypatch: pytest.MonkeyPat
     made = commits(WELL, WELL, FLAKY, FLAKY)
     done = bisect("--good", made[0], "--repeat", "3", *RUN)
     assert done.returncode == 0, done.stderr
-    assert f"{made[2]} is the first bad commit" in done.stdout
+    assert done.stdout.startswith(made[2])
 
 
 def test_it_goes_on_where_it_was(git: Path) -> None:
     made = commits(WELL, WELL, WELL, WANTED, WANTED)
     first = bisect("--good", made[0], "--", "sh", "-c", _stopped_once(git))
     assert first.returncode != 0
-    assert "goes on" in first.stderr
+    assert Path(".git/BISECT_LOG").exists()
     second = bisect("--", "sh", "-c", _stopped_once(git))
     assert second.returncode == 0, second.stderr
-    assert f"{made[3]} is the first bad commit" in second.stdout
+    assert second.stdout.startswith(made[3])
 
 
 def _stopped_once(git: Path) -> str:
@@ -138,7 +138,7 @@ def test_nothing_to_look_for(git: Path) -> None:
     made = commits(WELL, WELL)
     done = bisect("--good", made[0], *RUN)
     assert done.returncode == 3
-    assert "not fail" in done.stderr
+    assert "--repeat" in done.stderr
     assert not Path(".git/BISECT_LOG").exists()
 
 
@@ -159,8 +159,8 @@ def test_the_commit_that_brought_one_of_two_crashes(git: Path) -> None:
     wanted = signature(git)
     done = bisect("--good", made[0], "--signature", wanted, *RUN)
     assert done.returncode == 0, done.stderr
-    assert f"{made[7]} is the first bad commit" in done.stdout
-    assert f"looks for {wanted}" in done.stderr
+    assert done.stdout.startswith(made[7])
+    assert wanted in done.stderr
     assert "SIGSEGV" in done.stderr
 
 
@@ -168,7 +168,8 @@ def test_a_signature_that_never_occurs(git: Path) -> None:
     made = commits(WELL, WELL, WANTED)
     done = bisect("--good", made[0], "--signature", "0123456789ab", *RUN)
     assert done.returncode == 3
-    assert "not with 0123456789ab: ZeroDivisionError" in done.stderr
+    assert "0123456789ab" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
     assert not Path(".git/BISECT_LOG").exists()
 
 

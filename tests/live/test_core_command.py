@@ -29,6 +29,7 @@ from builders.commands import (
     refused,
     run,
 )
+from builders.prose import Prose
 
 pytest.importorskip("postmortem._native")
 
@@ -187,9 +188,9 @@ def test_the_newest_core_of_a_folder_is_taken_and_named(core: Path, tmp_path: Pa
     assert Path(here["inputs"][0]["path"]).name == "core.2"
 
 
-def test_a_folder_without_cores_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_cores_is_refused(tmp_path: Path, prose: Prose) -> None:
     line, hint = refused(run(tmp_path))
-    assert "no core" in line
+    prose(line)
     assert hint
     assert refused(run(cwd=tmp_path))[0]
 

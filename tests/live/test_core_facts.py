@@ -14,9 +14,9 @@ from builders.commands import crash_in
 
 pytest.importorskip("postmortem._native")
 
+from builders.facts import read_core
 from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import CppException
-from postmortem.readers.core import read_core
 
 pytestmark = [pytest.mark.cores, pytest.mark.cxx]
 PROGRAM = Path(__file__).parents[1] / "programs" / "throwers.cpp"

@@ -170,7 +170,7 @@ def test_the_socket_takes_no_nonsense(
     assert list((tmp_path / "cores").glob("core.*")) == []
 
 
-def test_a_clear_no_without_root() -> None:
+def test_a_clear_no_without_root(prose: Prose) -> None:
     words = [*POSTMORTEM, "install-handler"]
     if os.getuid() == 0:
         nobody = ["setpriv", "--reuid", "65534", "--clear-groups"]
@@ -179,8 +179,7 @@ def test_a_clear_no_without_root() -> None:
         words = [*nobody, *words]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert "only root " in done.stderr
-    assert len(done.stderr.splitlines()) == 2  # what, and the hint
+    prose(done.stderr)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
@@ -302,7 +301,7 @@ def test_the_socket_for_real(tmp_path: Path, pattern: str, ending: signal.Signal
         server.wait(30)
         server.stdout.close()
         server.stderr.close()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while PATTERN.read_text().rstrip("\n") != pattern and time.monotonic() < until:
         time.sleep(0.05)
     assert PATTERN.read_text().rstrip("\n") == pattern

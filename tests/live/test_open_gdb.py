@@ -32,10 +32,9 @@ def test_gdb_stands_on_the_blamed_frame(crash: Crash, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "SIGSEGV" in done.stderr
     frame = done.stdout.partition("here:")[2].splitlines()[0]
-    said = done.stderr.partition("gdb is on the frame of ")[2].split()[0]
-    assert said not in ("", "__strlen_evex", "__strlen_avx2")
-    if said != "??":
-        assert said in frame
+    name = frame.partition(" in ")[2].split()[0]
+    assert name in done.stderr
+    assert name not in ("__strlen_evex", "__strlen_avx2")
     assert not frame.startswith("#0")  # strlen only does what its caller asks for
 
     packed = tmp_path / "core.gz"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from postmortem.readers.core import read_core
+from builders.facts import read_core
 
 SOURCE = Path(__file__).parents[1] / "programs" / "own_what.cpp"
 SAID = {

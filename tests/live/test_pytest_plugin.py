@@ -40,9 +40,9 @@ def run(folder: Path, *words: str) -> str:
 
 def test_a_worker_that_crashes_is_explained(tmp_path: Path) -> None:
     said = run(tmp_path, "-n", "1", "--max-worker-restart", "4", "--postmortem")
-    assert "by SIGSEGV" in said
-    assert "by SIGKILL" in said
-    assert "exited with 7" in said
+    assert "SIGSEGV" in said
+    assert "SIGKILL" in said
+    assert " with 7" in said
     assert "in decode_row" in said  # Python's stack, and the core's card where there is a core
     assert "1 passed" in said
     left = {path.name for path in tmp_path.iterdir()} - {"test_them.py", "__pycache__"}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from live.conftest import CrashedProcess
 from postmortem import _native
 from postmortem.facts.threads import Frame, Trust
@@ -282,22 +283,22 @@ def crashed_313(crash_for_all: Crash) -> CrashedProcess:
 
 
 @pytest.mark.parametrize(
-    ("index", "value", "reason"),
+    ("index", "value"),
     [
-        (2, 1, "no sense"),  # the heads of its objects are those of a build with a GIL
-        (1, 0x031000A3, " 3.16.0a3 "),
-        (1, 0x030E00B2, " 3.14.0b2 "),
-        (30, 1 << 40, "no sense"),
+        (2, 1),  # the heads of its objects are those of a build with a GIL
+        (1, 0x031000A3),
+        (1, 0x030E00B2),
+        (30, 1 << 40),
     ],
 )
 def test_refused_politely(
-    crashed_313: CrashedProcess, tmp_path: Path, index: int, value: int, reason: str
+    crashed_313: CrashedProcess, tmp_path: Path, index: int, value: int, prose: Prose
 ) -> None:
     core = _patched_offsets(
         crashed_313, tmp_path / "core", lambda words: words.__setitem__(index, value)
     )
     assert core["python"] is None
-    assert [p["what"] for p in core["problems"] if reason in p["what"]]
+    prose(*(p["what"] for p in core["problems"]))
 
 
 def test_offsets_in_the_order_of_3_14(crashed_313: CrashedProcess, tmp_path: Path) -> None:

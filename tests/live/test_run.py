@@ -402,7 +402,7 @@ def test_exception_is_told_with_the_values_of_its_frames(place: Path) -> None:
     assert raised["where"] == "main"
     assert raised["frames"][-1]["locals"] == {"batch": "3", "api_token": "[masked]"}
     assert raised["frames"][-2]["locals"]["items"] == "list of 3: 1, 2, 3"
-    assert "values in inner (program.py:4)" in (folder() / "report.txt").read_text()
+    assert "[masked]" in (folder() / "report.txt").read_text()
     for file in folder().rglob("*"):
         assert file.is_dir() or b"hunter2hunter2" not in file.read_bytes()
 
@@ -576,16 +576,17 @@ def test_silent_failure_is_called_unexplained() -> None:
 
 
 def test_command_that_forks_and_leaves(place: Path) -> None:
-    began = time.monotonic()
-    done = run("--", "sh", "-c", "setsid sleep 5 >/dev/null 2>&1 </dev/null & exit 0")
+    done = run("--", "sh", "-c", "setsid sleep 300 >/dev/null 2>&1 </dev/null & echo $!")
     assert done.returncode == 0
-    assert time.monotonic() - began < 5
+    left = int(done.stdout)
+    assert state(left) in ("S", "R")
+    os.kill(left, signal.SIGKILL)
     assert nothing_left(place)
 
 
 def test_orphans_are_reaped_while_the_command_runs() -> None:
-    program = "(sleep 0.1 & echo $!) & sleep 1; ps -o stat= --ppid $PPID | grep -c Z"
-    assert run("--", "sh", "-c", program).stdout.split()[-1] == b"0"
+    program = "(sleep 0.1 & echo $! >pid); while kill -0 $(cat pid) 2>&-; do sleep 0.05; done"
+    assert run("--", "sh", "-c", program).returncode == 0
 
 
 def test_a_run_within_a_run_is_the_command_itself(place: Path) -> None:
@@ -710,9 +711,13 @@ def test_without_proc(place: Path) -> None:
 def test_without_the_memory_of_others(place: Path) -> None:
     """Another rank may not be read, as in a container without the right to: the rest is told."""
     (place / "hidden.py").write_text(
-        "import ctypes, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\ntime.sleep(100)\n"
+        "import ctypes, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nopen('hidden', 'w').close()\n"
+        "time.sleep(100)\n"
     )
-    (place / "fails.py").write_text("import time\ntime.sleep(3)\n1 / 0\n")
+    (place / "fails.py").write_text(
+        "import os, time\nwhile not os.path.exists('hidden'): time.sleep(0.1)\n"
+        "time.sleep(1)\n1 / 0\n"
+    )
     script = (
         f"RANK=0 WORLD_SIZE=2 {PYTHON} hidden.py & RANK=1 WORLD_SIZE=2 {PYTHON} fails.py; "
         "status=$?; kill $!; exit $status"

@@ -253,7 +253,7 @@ def test_a_stream_that_ends_early(plain: Path, tmp_path: Path, share: float) -> 
     slim = tmp_path / "slim"
     run = _slim_through_pipe(cut, "--slim", str(slim))
     assert run.returncode == 0, run.stderr
-    assert "cut off" in run.stderr
+    assert {str(cut.stat().st_size), str(len(data))} <= {*run.stderr.split()}
     raw, original = _native.read_core(str(slim)), _native.read_core(str(cut))
     assert [t["frames"] for t in raw["threads"]] == [t["frames"] for t in original["threads"]]
     assert raw["python"] == original["python"]

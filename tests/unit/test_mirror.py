@@ -1,4 +1,4 @@
-"""Tests of a part of the package are found where the part is."""
+"""Tests of a part of the package are found where the part is; analyses stay small."""
 
 from pathlib import Path
 
@@ -21,3 +21,9 @@ def folders(below: Path) -> set[str]:
 def test_each_folder_of_tests_is_one_of_the_source(folder: str) -> None:
     source = folders(ROOT / "src" / "postmortem") | folders(ROOT / "csrc") | {_EXTENSION}
     assert folder in source or not list((UNIT / folder).glob("test_*.py"))
+
+
+def test_analyses_read_diagnose_and_hand_over() -> None:
+    files = (ROOT / "src" / "postmortem" / "analyses").glob("*.py")
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert {name: count for name, count in lines.items() if count > 80} == {}

@@ -74,8 +74,7 @@ def explained(
     case = core_case(facts, threads, signal, fault, binary)
     versions = of_modules(facts.modules, facts.process.python_version, facts.process.machine)
     outcome = case.outcome(known_in(case.texts()), versions)
-    tid = options.gdb.tid
-    report = core_report(case, threads, source, outcome, problems, options.shown, tid)
+    report = core_report(case, threads, source, outcome, problems, options.shown, options.gdb.tid)
     report = masking.report(core_with_source(report, facts.process, binary, source.path))
     masked = (f"secrets masked ({masking.count})",) if masking.count else ()
     return replace(report, footer=(stacks.engine, *masked))

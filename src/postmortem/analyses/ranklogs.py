@@ -13,16 +13,13 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
-from postmortem.readers.log_clock import span_of, worked_behind
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
-from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.readers.ranklogs.splitting import own_folder, seekable, split
 from postmortem.records import record, replace
 from postmortem.report.model import Report
-from postmortem.text import counted
 
 
 @record
@@ -47,8 +44,8 @@ def analyse_and_split(
     folder = own_folder(target)
     with seekable(find_rank_logs(names)) as found:
         read = read_rank_logs(found, world=options.world_size)
-        count = split(read, found, folder, redact=options.redact)
-    return report_on(read, options), f"{counted(count, 'file')} in {folder}"
+        said = split(read, found, folder, redact=options.redact)
+    return report_on(read, options), said
 
 
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
@@ -56,15 +53,13 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
-    stacks, workers = read_stacks(found.dumps, ranks, sources, problems)
-    span = span_of(file.path for file in found.logs) if stacks else None
-    stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
+    beside = [file.path for file in found.logs]
+    stacks, workers = read_stacks(found.dumps, beside, ranks, sources, problems)
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,
         recorders=tuple(read_recorders(found.recorders, sources, problems)),
         flights=tuple(read_flights(found.flights, sources, problems)),
-        losses=tuple(losses_of_ranks(logs)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)
     return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))

@@ -9,7 +9,6 @@ from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind, Reading, Result
 from postmortem.facts.source import Source
-from postmortem.present.triage.body import triage_body
 from postmortem.present.triage.report import triage_report
 from postmortem.present.triage.used import nothing, problems_of, used
 from postmortem.readers.all_evidence import Evidence, plan, take_evidence
@@ -56,13 +55,10 @@ def analyse(
     known_in = Signatures.load("process text").matches
     judged = judge(documents, known_in, clock.outdated, clock.of_the_end)
     files = used(found, results, told, left, judged)
-    apart = frozenset((*judged.foreign, *judged.apart))
     report = triage_report(
         judged,
         documents,
         tuple(files.values()),
-        apart,
-        triage_body(judged, documents, tuple(files.values()), apart, runs),
         runs,
         inputs=tuple(Source(i.path, i.size_bytes) for i in found.items if files[i.path].used),
         problems=(*evidence.problems, *problems_of(results, found)),

@@ -63,14 +63,19 @@ _TELLS = Pattern(
     r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b|\bCANCELLED\b"
 )
 """What a text comes to: a status by its name, how a command ended."""
+_LOGGED = Pattern(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)")
+"""What glog, PyTorch and Python's logging write before a line: most of it may be a path."""
 
 
 def clip(text: str, limit: int) -> str:
     """Return text of at most `limit` characters, on one line, marked where it is cut.
 
-    That is at the end, or in the middle where what it comes to stands behind.
+    That is at the end, or in the middle where what it comes to stands behind, or before the words
+    of a logger.
     """
     text = " ".join(text.split())
+    if len(text) > limit:
+        text = _LOGGED.sub("… ", text)
     if len(text) <= limit:
         return text
     head = limit // 2

@@ -138,7 +138,7 @@ def _kind(name: str) -> str:
     if _SIGNAL.fullmatch(name):
         return "signals"
     if _ERRNO.fullmatch(name):
-        _require(name, (*errno.errorcode.values(), *OWN_ERRORS), "errno")
+        _require(name, (*errno.errorcode.values(), *OWN_ERRORS))
         return "errors"
     if _CALL.fullmatch(name):
         return "calls"
@@ -154,7 +154,7 @@ def _name(word: str) -> str:
     return upper if known or upper in signal.Signals.__members__ else word
 
 
-def _require(name: str, known: Iterable[str], what: str) -> None:
+def _require(name: str, known: Iterable[str]) -> None:
     """Raise ValueError with the nearest name where there is no such one."""
     names = tuple(known)
     if name not in names:
@@ -162,7 +162,7 @@ def _require(name: str, known: Iterable[str], what: str) -> None:
 
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no {what} {name}{hint}")
+        raise ValueError(f"there is no errno {name}{hint}")
 
 
 def union(queries: Iterable[Query], field: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class Run:
     """A path: of its folder, of its only log, or what the names of its logs begin with."""
     paths: tuple[str, ...]
     series: str
-    """Runs of one series are of one program."""
+    """Runs of one series are of one program; empty for logs that are of none of the runs."""
     sweep: bool
     """Its series is a sweep or an array: none of the runs repeats another."""
     began: float | None

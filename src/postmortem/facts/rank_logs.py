@@ -39,7 +39,8 @@ class ExceptionText(Known):
     def words(self) -> str:
         """``ValueError: bad batch``; of several lines, the first.
 
-        What a process of PyTorch's DataLoader raised stands behind it, and before it here.
+        What a process of PyTorch's DataLoader raised stands behind it, and before it here. Where
+        the first line ends with a place in a source, the last one that is not indented says why.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
         if '\\n  File "' in first:  # a KeyError's message is quoted, with its ends of lines
@@ -50,6 +51,9 @@ class ExceptionText(Known):
             return f"{origin} (c{first.removesuffix('.')[1:]})"
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             first = f"{first} {rest.splitlines()[0]}"
+        place, _, number = first.rpartition(":")
+        if rest and number.isdigit() and "." in place.rpartition("/")[2]:
+            first = f"{first} {[one for one in rest.splitlines() if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 
@@ -188,8 +192,6 @@ _WINDOWS = {
     0xC0000409: "0xC0000409: abort()",
 }
 """What Windows gives as the exit code of a process that it ended."""
-
-
 RUN = "postmortem run"
 """The launcher whose word is of the ranks, or of the program itself where it has none."""
 
@@ -241,7 +243,7 @@ class LogExit:
         """``exited with 1``, and what the code means where Windows ended the process."""
         if self.code is None:
             return "died"
-        means = _WINDOWS.get((self.code or 0) % (1 << 32))
+        means = _WINDOWS.get(self.code % (1 << 32))
         return f"exited with {self.code}" + (f" ({means})" if means else "")
 
     @property
@@ -381,11 +383,10 @@ class RankLogs:
         def mine(fact: LogFailure | LogExit | Remark) -> bool:
             return last if fact.attempt is None else fact.attempt == attempt
 
+        silent = tuple(replace(writer, last_words=()) for writer in self.writers)
         return replace(
             self,
-            writers=self.writers
-            if last
-            else tuple(replace(writer, last_words=()) for writer in self.writers),
+            writers=self.writers if last else silent,
             failures=tuple(filter(mine, self.failures)),
             exits=tuple(filter(mine, self.exits)),
             remarks=tuple(filter(mine, self.remarks)),
@@ -396,9 +397,3 @@ class RankLogs:
             recorders=self.recorders if last else (),
             attempts=1,
         )
-
-    def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that are known by any line, in order."""
-        seen = {w.rank for w in self.writers if w.rank is not None}
-        seen |= {e.rank for e in self.exits if e.rank is not None}
-        return tuple(sorted(seen))

@@ -28,7 +28,7 @@ def bad_tensor(
     except AttributeError:  # gone meanwhile
         return None
     for name, owner, is_near in _near(model, found.module, module, found.origin):
-        for own, tensor in _tensors(owner, module):
+        for own, tensor in _tensors(owner):
             numbers = scan_any(tensor)
             if isinstance(numbers, str) or numbers.is_finite or is_mask_kept(own, tensor, numbers):
                 continue
@@ -62,7 +62,7 @@ def _near(
             yield inner, part, False
 
 
-def _tensors(owner: torch.nn.Module, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(owner: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for own, weight in owner._parameters.items():
         if weight is not None:
             yield own, weight

@@ -13,7 +13,7 @@ from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
-from postmortem.readers.native_core import NativeAnswer, ask_native
+from postmortem.readers.native_core import NativeAnswer
 from postmortem.readers.origin import Origin, read_origin
 from postmortem.readers.python_frames import async_tasks, greenlets, python_stacks
 from postmortem.readers.siginfo import code_name, signal_name
@@ -30,37 +30,12 @@ if TYPE_CHECKING:
     )
 
 
-def read_core(
-    path: str,
-    *,
-    executable: str | None = None,
-    sysroot: str | None = None,
-    stacks: bool = True,
-    max_frames: int = 512,
-    python_locals: bool = False,
-    named: str | None = None,
-) -> CoreFacts:
-    """Read a core file; raises `EvidenceError` if it is not one that can be read at all.
-
-    The options are those of `ask_native`; `named` is what the user calls the core, where `path` is
-    an unpacked copy of it. Threads come with their native frames; `python_stacks` holds the Python
-    ones until nothing more is added to those.
-    """
-    return facts_of(
-        ask_native(
-            path,
-            executable=executable,
-            sysroot=sysroot,
-            stacks=stacks,
-            max_frames=max_frames,
-            python_locals=python_locals,
-        ),
-        named=named,
-    )
-
-
 def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
-    """Return the facts behind the rows of the native reader; `named` as in `read_core`."""
+    """Return the facts behind the rows of the native reader.
+
+    `named` is what the user calls the core, where it was unpacked. Threads come with their native
+    frames; `python_stacks` holds the Python ones until nothing more is added to those.
+    """
     path, raw = named or answer.path, answer.core
     origin = read_origin(path, raw["pid"])
     process, more = _process(raw, origin)

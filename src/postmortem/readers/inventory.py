@@ -69,12 +69,12 @@ def _item(path: str, problems: list[Problem]) -> Item:
     with stream:
         status = os.fstat(stream.fileno())
         try:
-            head, packed = beginning(stream)
+            head, _ = beginning(stream)
         except OSError as error:
             return Item(path, Kind.OTHER, status.st_size, f"cannot be read: {error.strerror}")
         except StreamError:
             return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
-    kind = _kind(path, head, packed)
+    kind = _kind(path, head)
     if kind is not Kind.OTHER:
         return Item(path, kind, status.st_size, None)
     why = "is not a log, core or recording" if status.st_size else "is empty"
@@ -82,7 +82,7 @@ def _item(path: str, problems: list[Problem]) -> Item:
     return Item(path, kind, status.st_size, why)
 
 
-def _kind(path: str, head: bytes, packed: str | None) -> Kind:
+def _kind(path: str, head: bytes) -> Kind:
     elf = elf_head(head)
     name = Path(path).name
     if elf is not None:

@@ -28,6 +28,7 @@ _DATED = Pattern(
     r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
 )
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
+_EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _NUMBER = Pattern(r"\d+")
 _MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
@@ -113,7 +114,26 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault(key, []).append(path)
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
+    _join_copies(groups)
     return groups, [path for path in rest if not _is_console(path, ours, bundled, groups)]
+
+
+def _join_copies(groups: dict[_Key, list[str]]) -> None:
+    """Join a run whose last line with a time stands in another one's log too: a tool copied that.
+
+    Of a sweep none does: its runs may say the same at one time.
+    """
+    held: dict[str, _Key] = {}
+    last: dict[_Key, list[str]] = {}
+    for key, paths in groups.items():
+        for path in () if key[2] else paths[:_MOST_LOOKED_AT]:
+            lines = _EXACT.findall(text_ends(path)[1])
+            last.setdefault(key, []).extend(lines[-1:])
+            held |= dict.fromkeys((line for line in lines if line not in held), key)
+    for key, lines in last.items():
+        other = next((held[line] for line in lines if held.get(line, key) != key), None)
+        if other in groups:
+            groups[other] += groups.pop(key)
 
 
 def _is_console(

@@ -37,7 +37,7 @@ class OpenedLog:
         self.name = name
         self.problems: list[Problem] = []
         self.compression: str | None = None
-        stream = _standard_input(name) if name == STANDARD_INPUT else _open(name)
+        stream = _standard_input() if name == STANDARD_INPUT else _open(name)
         stack.enter_context(stream)
         status = os.fstat(stream.fileno())
         self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
@@ -167,7 +167,7 @@ def _chain(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _standard_input(name: str) -> BinaryIO:
+def _standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise EvidenceError("standard input", "is closed")
     underway.consuming()

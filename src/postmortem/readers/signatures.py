@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from postmortem._native import RawHit
 
 Data: TypeAlias = bytes | bytearray | memoryview
-Places: TypeAlias = "array.array[int] | memoryview"
-"""64-bit integers."""
 
 BLOCK_BYTES = 1 << 20
 """What the second-level cache holds."""

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from postmortem._native import RawClosed
 
 STANDARD_OUTPUT = "-"
-FORMS = (".parquet", ".csv", ".ndjson", ".jsonl")
-"""Endings of a table of calls; standard output takes NDJSON."""
-
 SHORTEST_SECONDS = 0.001
 """A call this long is on a timeline; a shorter one only if it failed or never returned."""
 

@@ -23,16 +23,14 @@ RETURNED, JOINED, UNFINISHED, INJECTED, DELETED = 1, 2, 4, 8, 16
 KINDS = ("unknown", "file", "socket", "pipe", "memfd", "device", "other")
 SOURCES = ("unknown", "tracked", "annotated", "argument")
 
-ROW_BYTES = 72
-"""Memory that a call takes, whatever its line is long; each distinct path comes once beside."""
-
 
 @record
 class SyscallTable:
     """All calls of one or more logs, a call a row, in the order in which they ended.
 
     The columns are views of one read-only array that the native reader filled: no byte is
-    copied. Both halves of an unfinished call are one row. Texts are numbers of texts:
+    copied. A row takes 72 bytes, whatever its line is long; both halves of an unfinished call are
+    one. Texts are numbers of texts:
     ``table.syscalls[table.syscall[0]]`` is the name of the first call.
 
     Nothing is masked here: paths and lines may hold secrets.

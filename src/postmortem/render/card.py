@@ -211,7 +211,7 @@ def _why(page: Page, card: Card, room: _Room) -> list[Line]:
     if len(told) > room.why_lines:
         told = _cut(page, wrapped(page.clean(text), width), room.why_lines)
         told[-1] = f"{_clip(page, told[-1], width - cells(sure) - 2, prose=True)}  {sure}"
-    drawn = _hung(page, "why", told)
+    drawn = _hung("why", told)
     last, style = drawn[-1][-1]
     before = last.removesuffix(sure)
     if before != last:
@@ -225,14 +225,14 @@ def _steps(page: Page, steps: Sequence[str], room: _Room) -> Iterator[Line]:
         rows = wrapped(page.clean(step), page.measure - _TEXT - len(lead))
         rows = _cut(page, rows, room.step_lines)
         rows = [lead + rows[0], *(" " * len(lead) + row for row in rows[1:])]
-        yield from _hung(page, "next" if number == 1 else "", rows)
+        yield from _hung("next" if number == 1 else "", rows)
 
 
 def _labelled(page: Page, label: str, text: str, most: int) -> list[Line]:
-    return _hung(page, label, _cut(page, wrapped(page.clean(text), page.measure - _TEXT), most))
+    return _hung(label, _cut(page, wrapped(page.clean(text), page.measure - _TEXT), most))
 
 
-def _hung(page: Page, label: str, rows: Sequence[str]) -> list[Line]:
+def _hung(label: str, rows: Sequence[str]) -> list[Line]:
     return [
         (
             (" " * _INDENT, "plain"),

@@ -123,15 +123,15 @@ def _frame(page: Page, row: _Row, columns: Sequence[int], two: bool) -> list[Lin
     )
     for start, text in zip(columns, row.places(two), strict=False):
         if text:
-            _put(page, lines, start, wrapped(text, page.width - start), "quiet")
+            _put(lines, start, wrapped(text, page.width - start), "quiet")
     if row.note:
-        _put(page, lines, columns[-1], wrapped(row.note, page.width - columns[-1]), "plain")
+        _put(lines, columns[-1], wrapped(row.note, page.width - columns[-1]), "plain")
     if row.marker:
         _put_marker(page, lines, columns[-1], row)
     return lines
 
 
-def _put(page: Page, lines: list[Line], start: int, rows: Sequence[str], style: Style) -> None:
+def _put(lines: list[Line], start: int, rows: Sequence[str], style: Style) -> None:
     """Write rows at a column, on the last line if it still is free there."""
     used = line_cells(lines[-1])
     if used + 2 > start:
@@ -146,7 +146,7 @@ def _put_marker(page: Page, lines: list[Line], start: int, row: _Row) -> None:
     if row.note and used + 3 + cells(row.marker) <= page.width:
         lines[-1] = (*lines[-1], ("   ", "plain"), (row.marker, "marker"))
     else:
-        _put(page, lines, start, wrapped(row.marker, page.width - start), "marker")
+        _put(lines, start, wrapped(row.marker, page.width - start), "marker")
 
 
 def _stacked_frame(page: Page, row: _Row) -> list[Line]:

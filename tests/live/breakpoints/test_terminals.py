@@ -51,7 +51,7 @@ def refused(env: dict[str, str], *words: str, **more: str) -> str:
     return done.stderr
 
 
-def test_size_and_editing_of_lines(start: Start, attach: Attach) -> None:
+def test_size_and_editing_of_lines(start: Start, attach: Attach, prose: Prose) -> None:
     job = start([sys.executable, PLAIN, "stop"])
     near = attach()
     near.until("(rank 0) ")
@@ -70,7 +70,7 @@ def test_size_and_editing_of_lines(start: Start, attach: Attach) -> None:
         near.seen = "(" + near.seen
     near.type("secret = 99\r")
     near.type("c\r")
-    assert "the debugger went on" in near.rest()
+    prose(near.rest().splitlines()[-1])
     assert job.ends() == 0
     assert "result 100" in job.output
     assert "POSTMORTEM" not in job.output
@@ -193,7 +193,9 @@ def test_no_breakpoint_waits(env: dict[str, str], prose: Prose) -> None:
     assert "refused" in refused(env, "localhost:1", POSTMORTEM_TOKEN="x" * 16)
 
 
-def test_guests_that_are_not_let_in(start: Start, attach: Attach, env: dict[str, str]) -> None:
+def test_guests_that_are_not_let_in(
+    start: Start, attach: Attach, env: dict[str, str], prose: Prose
+) -> None:
     job = start([sys.executable, PLAIN, "stop"])
     words = announced(env)
     elsewhere = env | {"POSTMORTEM_ATTACH_DIR": "/nonexistent", "POSTMORTEM_TOKEN": "0" * 32}
@@ -210,7 +212,7 @@ def test_guests_that_are_not_let_in(start: Start, attach: Attach, env: dict[str,
     assert words["token"].encode() not in answer
     near = attach()
     near.until("(rank 0) ")
-    assert "attached already" in refused(env)
+    prose(re.sub(r"\d+", "N", refused(env)))
     near.type("c\r")
     near.rest()
     assert job.ends() == 0
@@ -219,7 +221,7 @@ def test_guests_that_are_not_let_in(start: Start, attach: Attach, env: dict[str,
     assert words["token"] not in job.output
 
 
-def test_a_program_that_took_the_port_learns_nothing(env: dict[str, str]) -> None:
+def test_a_program_that_took_the_port_learns_nothing(env: dict[str, str], prose: Prose) -> None:
     with socket.create_server(("127.0.0.1", 0)) as fake:
         port = fake.getsockname()[1]
         command = [sys.executable, "-m", "postmortem", "attach", f"127.0.0.1:{port}"]
@@ -235,7 +237,7 @@ def test_a_program_that_took_the_port_learns_nothing(env: dict[str, str]) -> Non
                 assert near.wait(SECONDS) == 3
             assert token.encode() not in heard
             assert near.stderr is not None
-            assert "token itself" in near.stderr.read()
+            prose(near.stderr.read().replace(str(port), "PORT"))
 
 
 STEERING = b"\x1b]52;c;cHduZWQ=\x07\x1b]0;pwned\x07\x1b[6n\x1b[?1049h"

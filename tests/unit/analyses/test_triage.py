@@ -68,7 +68,7 @@ def test_a_report_of_ours_is_evidence(tmp_path: Path, prose: Prose) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "logs.json").write_text(report)
     assert document(tmp_path / "kept")["roots"][0]["ranks"] == [3]
-    (tmp_path / "kept" / "cut.json").write_text(report[: report.index('"path"')])
+    (tmp_path / "kept" / "cut.json").write_text(report.partition("puts")[0])
     found = document(tmp_path / "kept")
     assert found["roots"][0]["ranks"] == [3]
     prose(*(row["what"] for row in found["problems"]))

@@ -70,8 +70,8 @@ def test_a_bar_while_a_large_file_is_read_and_nothing_afterwards(tmp_path: Path)
         with Progress(stream, TERMINAL, worth=1000) as progress:
             progress.opened(log.fileno(), 1000)
             log.read(500)
-            assert seen.wait(10)
-        watcher.join(10)
+            assert seen.wait(60)
+        watcher.join(60)
         assert b"500 B of 1000 B" in shown
         assert shown.endswith(b"\r\x1b[K")
 

@@ -222,6 +222,35 @@ def test_what_rules_ask_for_is_looked_for(folder: str) -> None:
     assert {name for name in asked if "process text" not in briefs()[name].where} == set()
 
 
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+
+
+@pytest.mark.parametrize("folder", ["readers/ranklogs", "diagnose"])
+def test_what_is_asked_for_by_id_is_there(folder: str) -> None:
+    """A word with a dash that is looked for, or stands in a table, is a message, or begins some."""
+    found = {
+        part.value
+        for path in sorted((SRC / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for asked in _asked(node)
+        for part in getattr(asked, "elts", [asked])
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    names = {name for name in found if _ID.fullmatch(name)} - {"apt-get"}
+    assert names
+    known = tuple(item.id for item in messages())
+    assert {name for name in names if not any(id.startswith(name) for id in known)} == set()
+
+
+def _asked(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return [node.left]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.args if node.func.attr == "match" else []
+    table = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant | ast.Tuple)
+    return [node.value] if table else []
+
+
 def _reads_text(node: ast.AST, *, of_strace: bool) -> Iterator[str]:
     if isinstance(node, ast.ImportFrom) and any(one.name == "Wording" for one in node.names):
         yield ast.unparse(node)

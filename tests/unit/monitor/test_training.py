@@ -217,7 +217,7 @@ def test_the_run_ends_after_a_batch() -> None:
     model = Model()
     with NumericsMonitor(model, abort_after_batch=1) as monitor:
         model(torch.ones(2, 4))
-        with pytest.raises(NumericsError, match="aborting after 2 batches due to `abort_after_b"):
+        with pytest.raises(NumericsError, match=r" 2 .*`abort_after_b"):
             model(torch.ones(2, 4))
     assert monitor.first_bad is None
 

@@ -1,7 +1,10 @@
 """What the reader of last lines looks for before it takes the numbers out of all of them."""
 
+from pathlib import Path
+
 import pytest
 
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, may_be_bad
 from postmortem.readers.signatures import Signatures
 
@@ -18,3 +21,21 @@ def test_no_number_that_is_none_is_passed_by(name: str, sign: str, value: str) -
 
 def test_most_lines_are_passed_by() -> None:
     assert not may_be_bad("[rank3]: INFO step 7 loss 0.25 grad_norm 1.5 in finance")
+
+
+@pytest.mark.parametrize(("bad", "ranks"), [({1}, [1]), ({0, 1, 2}, [0, 1, 2])])
+def test_whose_own_number_was_bad_where_the_mean_was(
+    tmp_path: Path, bad: set[int], ranks: list[int]
+) -> None:
+    steps = [
+        f"INFO - [rank{rank}] step {step} loss={mean} (own {own}) norm={mean}\n"
+        for step, mean in enumerate(("0.9", "0.8", "0.7", "nan"))
+        for rank in range(3)
+        for own in ["nan" if step == 3 and rank in bad else f"0.{rank + 1}"]
+    ]
+    frame = '  File "/job/train.py", line 31, in <module>\n'
+    raised = f"Traceback (most recent call last):\n{frame}FloatingPointError: loss is nan\n"
+    errors = [f"[rank{rank}]: {line}\n" for rank in range(3) for line in raised.splitlines()]
+    (tmp_path / "train.log").write_text("".join((*steps, *errors)))
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]  # type: ignore[attr-defined]
+    assert found["ranks"] == ranks

@@ -64,6 +64,12 @@ def test_an_error_ends_a_step_that_it_is_the_last_line_of(
     assert (failed_step(log.encode()) is not None) == ends
 
 
+def test_the_exit_code_of_an_actions_program_ends_its_step() -> None:
+    code = "##[error]The process '/usr/bin/git' failed with exit code 128"
+    log = _log(("a", 1, BEGIN), ("a", 2, code), ("a", 3, "12 of 12 files kept"), ("a", 4, TIDY))
+    assert _judged(log) == _log(("a", 1, BEGIN), ("a", 2, code))
+
+
 def test_lines_without_a_time() -> None:
     log = f"{BEGIN}\nno shard 3\n{CODE}\n{BEGIN}\nuploaded\n{TIDY}\n"
     assert _judged(log) == f"{BEGIN}\nno shard 3\n{CODE}\n"

@@ -188,6 +188,24 @@ def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, golden: Gold
     golden(f"stopped_by_{line.split(':')[0].strip('=> ')}.txt", f"{report.verdict}\n")
 
 
+def test_a_limit_of_any_kind_is_a_reason_to_stop(tmp_path: Path, golden: Golden) -> None:
+    said = "=>> PBS: job killed: {}"
+    limit, _ = report_of(tmp_path, [*STEPS, said.format("ncpus 9.71 exceeded limit 4 (sum)")])
+    none, _ = report_of(tmp_path, [*STEPS, said.format("ncpus 9.71 of 40")])
+    golden("stopped_by_limits.txt", f"{limit.verdict}\n{none.verdict}\n")
+
+
+def test_a_table_of_jobs_beside_makes_no_error_of_a_stop(tmp_path: Path) -> None:
+    stop = (
+        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO PREEMPTION ***"
+    )
+    lines = [*STEPS, stop, *RAISED]
+    (tmp_path / "slurm-71.out").write_text("\n".join(lines) + "\n")
+    (tmp_path / "accounts.txt").write_text("JobID JobName State\n71 train PREEMPTED 0:0\n")
+    (told,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert told.id == "stopped_from_outside"
+
+
 def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
     for task in range(3):
         failed = RAISED if task == 1 else []

@@ -159,6 +159,46 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
     assert told in report.verdict
 
 
+def _of_rank(rank: int) -> str:
+    lines = _program("t.py", "KeyError: 3").splitlines()
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "script", "runs"), [(2, "t.py", 2), (2, "u.py", 1), (1, "t.py", 1)]
+)
+def test_who_raises_behind_all_ranks_was_started_anew(
+    tmp_path: Path, ranks: int, script: str, runs: int
+) -> None:
+    text = "".join(map(_of_rank, range(ranks))) + "reads shards\n" + _program(script, "OSError: 5")
+    report = _report(tmp_path, text)
+    assert [row[1] for row in _earlier(report)] == [8] * (runs - 1)
+    assert raised_first(report)[1] == ("OSError: 5" if runs == 2 else "KeyError: 3")
+
+
+_NODE = "| loading the shards of 4 nodes |\n| they are on a local disk now |\n"
+_CANCELLED = "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
+
+
+@pytest.mark.parametrize(
+    ("date", "runs"), [("Sat Nov 21 03:00:01", 2), ("Sat Nov 21 02:00:01", 1)], ids=["new", "same"]
+)
+def test_a_head_below_a_date_begins_a_run_behind_a_cancellation(
+    tmp_path: Path, date: str, runs: int
+) -> None:
+    first = "Fri Nov 20 01:00:01 2026\n" + _NODE + "epoch 1 of 9\n" + _CANCELLED
+    report = _report(tmp_path, first + f"{date} UTC 2026\n" + _NODE + "a score of 0.18\n" * 3)
+    assert [row[1] for row in _earlier(report)] == [5] * (runs - 1)
+
+
+def test_a_run_of_many_lines_has_not_just_begun(tmp_path: Path) -> None:
+    first = "Fri Nov 20 01:00:01 2026\n" + _NODE + "epoch 1 of 9\n" + _CANCELLED
+    told = "".join(f"a kernel of {'x' * (n % 7)} blocks\n" for n in range(600))
+    second = "Sat Nov 21 03:00:01 UTC 2026\n" + _NODE
+    assert not _report(tmp_path, first + second + told).failed
+    assert _report(tmp_path, first + second).failed
+
+
 def test_logs_of_peers_that_were_joined_are_one_run(tmp_path: Path) -> None:
     one = "Backup of day 1 on node1\n" + _raised("ValueError: first")
     other = "Backup of day 1 on node1\n" + _raised("RuntimeError: Connection closed by peer")

@@ -33,6 +33,13 @@ _RAYLET = (
     "time period.\n"
 )
 _CUT = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
+_BOX = (
+    "[01:21:55] ERROR    failed (exitcode: -7) local_rank: 0 (pid:   api.py:672\n    4711) of b\n"
+)
+_RDZV = (
+    "[W d.py:1169] The node 'n2' has failed to send a keep-alive heartbeat to the rendezvous 'j'\n"
+)
+_LEFT = "[W d.py:1233] The node 'n2' has failed to shutdown the rendezvous 'j'\n"
 _STEPS = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(12))
 
 
@@ -119,6 +126,12 @@ def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: O
         ("RuntimeError:\n        the workers need a guard in the main module\n", "last_words"),
         ("There are not enough slots available in the system\nto satisfy 8 slots\n", "last_words"),
         ("[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "only_victims"),
+        (
+            _RDZV + "[W api.py:858] Sending process 7 closing signal SIGTERM\n" + _LEFT,
+            "only_victims",
+        ),
+        (_BOX + "│ /opt/bin/accelerate:8 in <module>   │\n", "rank_crashed"),
+        ("^C[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "stopped"),
         ("[rank0]: ValueError: bad\n[rank3]: " + _CUT.replace("\n  ", "\n[rank3]:   "), "last_w"),
     ],
 )
@@ -138,6 +151,10 @@ def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: 
 )
 def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
     assert not _report(tmp_path, _STEPS + text).failed
+
+
+def test_a_store_that_is_gone_at_the_end_is_none(tmp_path: Path) -> None:
+    assert not _report(tmp_path, _STEPS + _LEFT).failed
 
 
 def test_an_agent_counts_its_own_processes_only(tmp_path: Path) -> None:
@@ -216,3 +233,16 @@ def test_lines_of_a_message_that_are_as_long_as_each_other_stay_lines(tmp_path: 
     (tmp_path / "job.log").write_text(text + "\n")
     report = analyse([str(tmp_path / "job.log")], RankLogOptions())
     assert raised_first(report) == (None, "RuntimeError: 2 errors")
+
+
+@pytest.mark.parametrize(
+    ("above", "ranks"),
+    [("[rank3]:     b = a(", [1, 3]), ("a is there\nb is there\nc is there", [1])],
+)
+def test_a_traceback_whose_first_frames_are_cut_off_counts(
+    tmp_path: Path, above: str, ranks: list[int]
+) -> None:
+    cut = f'{above}\n[rank3]:   File "a.py", line 3, in f\n[rank3]:     g()\n'
+    whole = "".join(f"[rank1]: {line}\n" for line in (*_CUT.splitlines(), "KeyError: 'b'"))
+    report = _report(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
+    assert report.body["first_failure"]["ranks"] == ranks  # type: ignore[attr-defined]

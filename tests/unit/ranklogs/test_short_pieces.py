@@ -17,6 +17,11 @@ _STEPS = "".join(f"INFO:lumen:step {n} of 40\n" for n in range(9))
 
 _PARTS = "".join(f"INFO lumen: {c}{c} is there\n" for c in "abcdefghijklmnopqrstuvwxyz")
 
+_CANCELS = "".join(f"INFO lumen: cancelling worker a1b2c{n}d4e5f6\n" for n in range(4))
+_FATAL = "CRITICAL lumen: got a fatal signal\n"
+_LATE = "[rank3] Watchdog caught collective operation timeout:\nWorkNCCL(SeqNum=6, OpType=SEND)\n"
+
+_BEATS = "".join(f"INFO: {word} the pool\n" for word in ("asked", "swept", "left"))
 _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
 
@@ -46,6 +51,10 @@ def _report(folder: Path, text: str) -> Report:
         (f"UserWarning: a bar\n{_CONDA}activate'\n", True),
         (f"{_CONDA}activate'\n{_CONDA}activate'\n", True),
         ("x: lumen: command not found\nUserWarning: a\nx: lum: command not found\n", True),
+        (_CANCELS + _FATAL + _CANCELS.replace("d4", "d5"), True),
+        (_STEPS + _FATAL + _STEPS.replace("step ", "step 1"), False),
+        (_PARTS + _LATE, True),
+        (_PARTS + _LATE.replace("caught", "minds every"), False),
         (_STEPS + "^C\n", True),
         (_STEPS + "# Received cancellation signal, interrupting\n", True),
         (_STEPS + "# Waits for a cancellation signal\n", False),
@@ -59,6 +68,13 @@ def _report(folder: Path, text: str) -> Report:
         ('{"level":"ERROR","message":"no link (os error 2)"}\n', True),
         ('{"level":"INFO","message":"no link (os error 2)"}\n', False),
         ("job 71.head has exceeded its walltime limit\n", True),
+        ("[n1:4711:0:4711] ib_mlx5_log.c:171  no answer on mlx5_0:1/IB\n", True),
+        ("[1767323045.1] [n1:4711:0] ib_mlx5_log.c:171 UCX  DEBUG no answer\n", False),
+        (_PARTS + _BEATS + "INFO: <-- lost: lum.LumenException: no link\n" + _BEATS, False),
+        (_PARTS + _BEATS + "ERROR: <-- lost: lum.LumenException: no link\n" + _BEATS, True),
+        (_PARTS + _BEATS + "INFO: <-- lost: lum.LumenException: no link\nINFO: a part\n", True),
+        ("slurmstepd: error: task/cgroup: no mask for task[0]\nlumen is here\n", False),
+        ("slurmstepd: error: mpi/lum: no mask for task[0]\nlumen is here\n", True),
         ("AddressSanitizer:DEADLYSIGNAL\n==71==ABORTING\n", True),
         (_STEPS + "==71==WARNING: MemorySanitizer: use-of-uninitialized-value\nExiting\n", True),
         (_STEPS + "==71== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n", False),
@@ -146,6 +162,16 @@ def test_two_watchdogs_that_wait_in_works_of_other_sizes_are_compared(tmp_path: 
     assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
     same = _WAITS.format(rank=1, named=1, number=1517, size=254)
     assert _report(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
+
+
+def test_a_named_process_is_the_rank_that_its_watchdog_says(tmp_path: Path) -> None:
+    both = [
+        _WAITS.format(rank=0, named=rank, number=n, size=n).replace("[rank0]:", name)
+        for rank, n, name in ((1, 1516, "(Lumen pid=71) "), (0, 1517, ""))
+    ]
+    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    of_group = both[0].replace("[E1", "[rank4]:[E1")
+    assert _report(tmp_path, of_group).body["candidates"][0]["rank"] == 4  # type: ignore[index]
 
 
 def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> None:
@@ -270,6 +296,34 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
     )
     verdict = _report(tmp_path, f"{above}\n{dump}").verdict
     assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
+
+
+@pytest.mark.parametrize("said", ["lum: permission denied to reach it", "lum: is here with it"])
+def test_of_an_error_and_advice_below_it_the_error_is_told(tmp_path: Path, said: str) -> None:
+    text = f"all parts are there now\n{said}\n\nRun 'lum --help' to read on\n"
+    end = "##[error]Process completed with exit code 126.\n"
+    verdict = _report(tmp_path, _PARTS + text + end).verdict
+    assert (said in verdict) is ("denied" in said), verdict
+
+
+def test_of_warnings_on_a_pod_the_one_that_comes_again_is_told(tmp_path: Path) -> None:
+    events = (
+        "  Warning  FailedScheduling  30m  default-scheduler  pod lumen-0 is there twice\n"
+        "  Warning  Failed  {} kubelet  Error: no plug-in of lumen answers\n"
+    )
+    for again, told in ("2m (x12 over 30m)", "plug-in"), ("2m", "there twice"):
+        assert told in _report(tmp_path, events.format(again)).verdict
+
+
+@pytest.mark.parametrize("said", ["lost communication", "a long way to go"])
+def test_of_a_box_about_a_lost_daemon_its_head_is_told(tmp_path: Path, said: str) -> None:
+    box = (
+        f"ORTE has {said} with a remote daemon.\n\n  Remote daemon: [[71,0],1] on node n2\n\n"
+        "This is due to a failure of the link, or possibly of\n"
+        "the daemon itself. We cannot recover from this failure, and\nwill end the job.\n"
+    )
+    evidence = _report(tmp_path, _PARTS + box).diagnoses[0].evidence
+    assert evidence[0].what.startswith("ORTE has lost") is ("lost" in said)
 
 
 _CI = (

@@ -1,9 +1,11 @@
 """Stacks that lie beside logs: whose they are, and whose are missing."""
 
+import pickle
 from pathlib import Path
 
 import pytest
 
+from builders.jams import Layout, jammed
 from builders.prose import Prose
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
@@ -42,6 +44,23 @@ def test_who_is_missing_is_told_as_likely(tmp_path: Path, head: str, prose: Pros
 )
 def test_nobody_is_missed(tmp_path: Path, ranks: int, head: str) -> None:
     assert not _report(tmp_path, ranks, head).failed
+
+
+@pytest.mark.parametrize(("stuck", "shown"), [("encode", True), ("all_reduce", False)])
+def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
+    tmp_path: Path, stuck: str, shown: bool
+) -> None:
+    job = jammed(Layout(4, 4, 4), {5: "stuck"}, 1)
+    for rank, dump in job.dumps().items():
+        (tmp_path / f"trace_rank_{rank}").write_bytes(pickle.dumps(dump))
+        text = _STACK.format(stuck if rank == 5 else "all_reduce")
+        if rank == 5 and shown:
+            text = text.replace("torch/distributed/distributed_c10d", "tokenizers/words")
+        (tmp_path / f"stack.rank{rank}.txt").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.body["first_failure"]["ranks"] == [5]
+    told = [one.where for one in report.diagnoses[0].evidence]
+    assert told == (["trace_rank_5", "stack.rank5.txt"] if shown else ["trace_rank_5"])
 
 
 _PYSPY = """Process {pid}: /usr/bin/python -u train.py

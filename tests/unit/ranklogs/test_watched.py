@@ -271,6 +271,18 @@ def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
     assert "Not found: shard-3" in _report(tmp_path, raised).verdict
 
 
+@pytest.mark.parametrize(("first", "told"), [("lum/link.cpp:64", True), ("no link", False)])
+def test_below_a_place_in_a_source_the_last_plain_line_says_why(
+    tmp_path: Path, first: str, told: bool
+) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 3, in <module>\n'
+        f"    step()\nRuntimeError: [ERROR] {first}\n[ERROR] the call failed\n"
+        "LJ0001: the last run is still here\n        Solution: wait for it\n"
+    )
+    assert ("LJ0001" in _report(tmp_path, raised).verdict) is told
+
+
 @pytest.mark.parametrize(
     ("text", "failed"),
     [

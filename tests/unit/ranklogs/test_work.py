@@ -77,6 +77,18 @@ def test_forms_that_are_new_behind_an_error_are_work_where_they_count_on(
     prose(report.verdict)
 
 
+@pytest.mark.parametrize(
+    ("end", "failed"),
+    [("training finished\n" * 3, False), ("leaving the pool of tasks\n" * 3, True)],
+    ids=["done", "other"],
+)
+def test_work_right_above_the_words_that_all_is_done_ends_a_log(
+    tmp_path: Path, end: str, failed: bool
+) -> None:
+    steps = _each("[0] step {} of 9", 1, 2, 3), _each("[0] step {} of 9", 4, 5, 6)
+    assert _report(tmp_path, steps[0] + _ERROR + steps[1] + end).failed is failed
+
+
 def test_an_end_explains_no_error_that_came_after_it_and_after_work(tmp_path: Path) -> None:
     killed = "[1]+  4711 Killed                  python train.py\n"
     steps = _each("Schritt {} von 900", *range(60))

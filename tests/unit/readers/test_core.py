@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from builders.facts import read_core
 from builders.prose import Prose
 from postmortem.errors import EvidenceError
-from postmortem.readers.core import read_core
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import Placement, find_hostname, find_placement
 from postmortem.readers.siginfo import code_name, signal_name

@@ -34,7 +34,7 @@ def test_a_server_without_trouble(tmp_path: Path) -> None:
         ("file system /", "filesystem_read_only"): 0,
         ("file system /data", "filesystem_read_only"): 0,
         ("file system /snap", "filesystem_read_only"): 0,
-        ("file system on sda1", "filesystem_errors"): 0,
+        ("file system sda1", "filesystem_errors"): 0,
         ("port mlx5_0/1", "fabric_port_down"): 0,
         ("port mlx5_0/1", "fabric_link_downed"): 0,
         ("port mlx5_0/1", "fabric_errors"): 1,

@@ -68,6 +68,28 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
     assert runs == [("failed", True), ("unknown", False)]
 
 
+@pytest.mark.parametrize(
+    ("beside", "judged"),
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "the other logs")],
+)
+def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
+    write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))
+    write(tmp_path / "job" / "b.log", ERROR + summary(r0=21), NOW + 60)
+    write(tmp_path / "job" / "watcher" / "loop.txt", beside, NOW + 90)
+    _, found = triage(tmp_path / "job", tmp_path / "out.json")
+    assert [Path(row["name"]).name for row in found["runs"] if row["judged"]] == [judged]
+
+
+@pytest.mark.parametrize(("stamp", "apart"), [("08:15:09,417", False), ("08:15:09", True)])
+def test_a_copy_of_a_log_that_a_tool_kept_is_of_its_run(
+    tmp_path: Path, stamp: str, apart: bool
+) -> None:
+    line = f"2025-11-23 {stamp} - INFO - step 9\n"
+    write(tmp_path / "outputs" / "2025-11-23" / "08-15-00" / "train.log", line + ERROR)
+    write(tmp_path / "tracker" / "run-20251123_081501-a1b2" / "output.log", line)
+    assert (len(names(tmp_path)) == 2) is apart
+
+
 def test_nodes_whose_clocks_differ_are_one_job(tmp_path: Path) -> None:
     """They were written to until the same time, whatever their own clocks say."""
     write(tmp_path / "train1.log", steps("04"))
@@ -164,17 +186,15 @@ def test_runs_of_different_commands_at_one_time_are_different_jobs(tmp_path: Pat
     assert names(tmp_path) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("ended", "runs"),
-    [(NOW + 545, ["first", "then"]), (NOW + 9000, ["first", "then", "the other logs"])],
-)
+@pytest.mark.parametrize(("ended", "runs"), [(NOW + 545, 2), (NOW + 9000, 3)])
 def test_a_console_is_of_the_run_that_ended_with_it(
-    tmp_path: Path, ended: float, runs: list[str]
+    tmp_path: Path, ended: float, runs: int
 ) -> None:
     bundle(tmp_path / "first", "python job.py", NOW, NOW + 60)
     bundle(tmp_path / "then", "python job.py", NOW + 61, NOW + 540)
     write(tmp_path / "console.log", steps("12"), ended)
-    assert names(tmp_path) == runs
+    found = names(tmp_path)
+    assert (found[:2], len(found)) == (["first", "then"], runs)
 
 
 def test_a_manifest_of_another_program_tells_nothing(tmp_path: Path) -> None:

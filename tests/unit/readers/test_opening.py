@@ -309,82 +309,77 @@ def test_signal_handlers_are_put_back(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-FOREIGN: list[tuple[bytes, str]] = [
-    (b"", "the file is empty"),
-    (elf(2), r"an executable \(x86-64\)"),
-    (elf(3), r"a shared library \(x86-64\)"),
-    (elf(1), "object file"),
-    (elf()[:40], "ends after 40 bytes of 64"),
-    (elf()[:9], "ends after 9 bytes of 64"),
-    (elf(4, 3, bits=32), "32-bit little-endian i386"),
-    (elf(4, 22, order=">"), "64-bit big-endian s390x"),
-    (elf(4, 243), "RISC-V"),
-    (elf(4, 190), "a core of a CUDA GPU"),
-    (elf(4, 224), "a core of an AMD GPU"),
-    (elf() + b"VMCOREINFO\0", "Linux kernel"),
-    (elf() + b"\0\0\0\0QEMU\0\0\0\0\1\0\0\0", "virtual machine .QEMU"),
-    (elf() + b"\4\0\0\0\0\0\0\0\0\0\0\2Xen\0", "virtual machine .Xen"),
-    (elf() + b"\7\0\0\0\0\2\0\0\0\x0b\0\0VBCORE\0\0", "virtual machine .VirtualBox"),
-    (b"KDUMP   " + bytes(90), "dump of the Linux kernel"),
-    (b"DISKDUMP" + bytes(90), "crash dump of the Linux kernel"),
-    (b"EMiL\1\0\0\0" + bytes(90), "image of a machine's memory"),
-    (b"\0asm\1\0\0\0\0\x08\x04core", "WebAssembly"),
-    (b"*** " * 15 + b"***\nBuild fingerprint: 'x'\n", "tombstone of Android"),
-    (b"#\n# A fatal error has been detected by the Java Runtime Environment:\n", "hs_err"),
-    (b"JAVA PROFILE 1.0.2\0", "heap dump of the JVM"),
-    (b"070701" + b"0" * 104, "cpio archive"),
-    (b"MDMP" + bytes(90), "minidump"),
-    (b"PAGEDU64" + bytes(90), "Windows kernel"),
-    (b"MZ" + bytes(90), "Windows program"),
-    (struct.pack("<IIII", 0xFEEDFACF, 0, 0, 4), "macOS core"),
-    (struct.pack("<IIII", 0xFEEDFACF, 0, 0, 2), "macOS program"),
-    (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
-    (b"ProblemType: Crash\nArchitecture: amd64\n", "crash report of apport"),
-    (b"PK\x03\x04" + bytes(90), "zip archive"),
-    (b"core\0".ljust(257, b"\0") + b"ustar\0", "tar archive"),
-    (b"#!/usr/bin/env python3\nprint()\n", "a Python script"),
-    (b"#!/bin/sh\n", "script"),
-    (b"import torch\n", "a Python script"),
-    ("Erfolg für alle\n".encode(), "a text file"),
-    (bytes(70_000), "zeros"),
-    (b"7z\xbc\xaf\x27\x1c" + bytes(40), "7-Zip"),
-    (b"\x1f\x9d\x90" + bytes(40), "compress"),
-    (b"\x01\x02\x00\xff" * 30, "unknown data that starts with 01 02 00 ff"),
-    (gzip.compress(b""), "compressed file with nothing in it"),
-    (gzip.compress(b"just a log\n"), "a gzip file that holds a text file"),
-    (zstd.compress(elf(3)), "a zstd file that holds a shared library"),
-    (gzip.compress(lzma.compress(core_bytes())), "another xz stream"),
-]
+FOREIGN = {
+    "empty": b"",
+    "executable": elf(2),
+    "library": elf(3),
+    "object": elf(1),
+    "cut-40": elf()[:40],
+    "cut-9": elf()[:9],
+    "i386": elf(4, 3, bits=32),
+    "s390x": elf(4, 22, order=">"),
+    "risc-v": elf(4, 243),
+    "cuda": elf(4, 190),
+    "amd": elf(4, 224),
+    "vmcore": elf() + b"VMCOREINFO\0",
+    "qemu": elf() + b"\0\0\0\0QEMU\0\0\0\0\1\0\0\0",
+    "xen": elf() + b"\4\0\0\0\0\0\0\0\0\0\0\2Xen\0",
+    "virtualbox": elf() + b"\7\0\0\0\0\2\0\0\0\x0b\0\0VBCORE\0\0",
+    "kdump": b"KDUMP   " + bytes(90),
+    "diskdump": b"DISKDUMP" + bytes(90),
+    "lime": b"EMiL\1\0\0\0" + bytes(90),
+    "wasm": b"\0asm\1\0\0\0\0\x08\x04core",
+    "android": b"*** " * 15 + b"***\nBuild fingerprint: 'x'\n",
+    "hs_err": b"#\n# A fatal error has been detected by the Java Runtime Environment:\n",
+    "hprof": b"JAVA PROFILE 1.0.2\0",
+    "cpio": b"070701" + b"0" * 104,
+    "minidump": b"MDMP" + bytes(90),
+    "windows-kernel": b"PAGEDU64" + bytes(90),
+    "windows": b"MZ" + bytes(90),
+    "macos-core": struct.pack("<IIII", 0xFEEDFACF, 0, 0, 4),
+    "macos": struct.pack("<IIII", 0xFEEDFACF, 0, 0, 2),
+    "lfs": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "apport": b"ProblemType: Crash\nArchitecture: amd64\n",
+    "zip": b"PK\x03\x04" + bytes(90),
+    "tar": b"core\0".ljust(257, b"\0") + b"ustar\0",
+    "python-shebang": b"#!/usr/bin/env python3\nprint()\n",
+    "shell": b"#!/bin/sh\n",
+    "python": b"import torch\n",
+    "text": "Erfolg für alle\n".encode(),
+    "zeros": bytes(70_000),
+    "7z": b"7z\xbc\xaf\x27\x1c" + bytes(40),
+    "compress": b"\x1f\x9d\x90" + bytes(40),
+    "unknown": b"\x01\x02\x00\xff" * 30,
+    "gzip-empty": gzip.compress(b""),
+    "gzip-text": gzip.compress(b"just a log\n"),
+    "zstd-library": zstd.compress(elf(3)),
+    "xz-in-gzip": gzip.compress(lzma.compress(core_bytes())),
+}
 
 
-@pytest.mark.parametrize(("data", "expected"), FOREIGN, ids=[words for _, words in FOREIGN])
-def test_what_is_not_a_core_is_named(tmp_path: Path, data: bytes, expected: str) -> None:
-    error = refusal(pack(tmp_path, data))
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_not_a_core_is_named(tmp_path: Path, name: str, prose: Prose) -> None:
+    error = refusal(pack(tmp_path, FOREIGN[name]))
     assert error.where == str(tmp_path / "evidence")
-    assert error.hint
-    with pytest.raises(EvidenceError, match=expected):
-        raise error
+    prose(error, error.hint)
 
 
-def test_real_executable_and_library() -> None:
-    assert "an executable" in str(refusal(Path(sys.executable).resolve()))
+def test_real_executable_and_library(prose: Prose) -> None:
     import _ctypes
 
-    assert "a shared library" in str(refusal(Path(_ctypes.__file__)))
+    for path in (Path(sys.executable).resolve(), Path(_ctypes.__file__)):
+        prose(str(refusal(path)).removeprefix(str(path)).partition(" (")[0])
 
 
 def test_things_that_are_no_files(tmp_path: Path, prose: Prose) -> None:
     fifo, sock, link = tmp_path / "fifo", tmp_path / "sock", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to("gone")
-    assert "a pipe" in str(refusal(fifo))
+    prose(refusal(fifo))
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(sock))
-        assert "a socket" in str(refusal(sock))
-    assert "character device" in str(refusal(Path("/dev/zero")))
-    prose(str(refusal(tmp_path)))
-    prose(str(refusal(link)))
-    prose(str(refusal(tmp_path / "core")))
+        prose(refusal(sock))
+    prose(refusal(Path("/dev/zero")), refusal(tmp_path), refusal(link), refusal(tmp_path / "core"))
     prose(refusal(tmp_path / "no" / "core").hint or "")
 
 

@@ -78,6 +78,11 @@ def same_exit(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if effect.ranks and several else same_process(cause, effect)
 
 
+def told_twice(cause: Event, effect: Event) -> Confidence | None:
+    """A recording repeats what the logs tell of how a process ended."""
+    return same_process(cause, effect) if cause.source == "logs" != effect.source else None
+
+
 def lost_peer_exits(cause: Event, effect: Event) -> Confidence | None:
     """Of a rank that only lost its peer, the code that it ended with says nothing more."""
     if cause.source == effect.source or not effect.ranks or effect.role:
@@ -240,6 +245,9 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
     Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
+    Explains(
+        "exit-recorded", frozenset({EventType.EXITED}), frozenset({EventType.EXITED}), told_twice
+    ),
     Explains(
         "lost-peer-exits",
         frozenset({EventType.LOST_PEER}),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from postmortem.diagnose.incident.common import Document, alone, best, root_of, told_by
+from postmortem.diagnose.incident.common import Document, alone, best, evidence, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.facts.rank_logs import RUN
@@ -102,6 +102,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
     what = str(found["what"])
+    stands = evidence(top)[len(ranks) :] if top is not None and decided == "recorded" else ()
     return Event(
         kind or EventType.FAILED,
         what,
@@ -114,7 +115,11 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         signal=signal if kind is not EventType.RAISED else None,
         errnos=tuple(errnos_in_text(f"{what} {_said(document, found)}")),
         confidence=Confidence(found["confidence"]),
-        evidence=(Evidence(f"{found['file']}:{found['line']}", what), *_odd(document, ranks)),
+        evidence=(
+            *stands,
+            Evidence(f"{found['file']}:{found['line']}", what),
+            *_odd(document, ranks),
+        ),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
         belongs=True,

@@ -1,9 +1,11 @@
 """Events that reports on one process tell of: cores, system-call logs, live stacks, tensors."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, roots_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.facts.threads import is_own
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_TENSORS = 64
@@ -21,6 +23,7 @@ def of_core(document: Document) -> Iterator[Event]:
     top, name = best(document), signal["name"] if signal else None
     snapshot = name is None
     if snapshot and (top is None or top["role"] != "root"):
+        yield from _waits_in_own_code(document)
         return
     if snapshot:
         kind = EventType.STUCK
@@ -43,6 +46,34 @@ def of_core(document: Document) -> Iterator[Event]:
         evidence=(Evidence(where, str(document["verdict"])), *(evidence(top) if top else ())),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
+    )
+
+
+def _waits_in_own_code(document: Document) -> Iterator[Event]:
+    """Yield for what lock a rank's main thread waits without a limit, in code of its program.
+
+    One look does not tell how long; a lock of a library it may wait for at any time.
+    """
+    main = [row for row in document["threads"] if row["tid"] == document["main_thread"]]
+    none: dict[str, Any] = {}
+    at = next((f for row in main for f in row["frames"] if f["kind"] == "python"), none)
+    waits = next((row["waits_for"] for row in main), None) or none
+    rank, lock = document["process"]["rank"], waits.get("kind") == "python lock"
+    if rank is None or not at or not lock or waits["timed"] or not is_own(at.get("file")):
+        return
+    place = f"{at['file'].rpartition('/')[2]}:{at['line']}"
+    yield Event(
+        EventType.STUCK,
+        f"waits for {waits['what']} in {at['function']} at {place}",
+        "core",
+        ranks=(rank,),
+        host=document["process"]["hostname"],
+        pid=document["process"]["pid"] or None,
+        confidence=Confidence.POSSIBLE,
+        evidence=tuple(
+            Evidence(one["path"], str(document["verdict"])) for one in document["inputs"]
+        ),
+        next_steps=tuple(one for row in document["diagnoses"] for one in row["next_steps"]),
     )
 
 

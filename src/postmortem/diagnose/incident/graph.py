@@ -31,8 +31,6 @@ class Incident(Generic[E]):
     links: tuple[Link, ...]
     roots: tuple[int, ...]
     """Indices of events that nothing explains, the one that explains most first."""
-    unexplained: tuple[int, ...]
-    """Effects whose cause is outside of the evidence."""
 
     def causes_of(self, effect: int) -> tuple[Link, ...]:
         """Return what explains an event, the surest first."""
@@ -69,11 +67,8 @@ def solve(
     """
     links = _links(events, table)
     explained = {link.effect for link in links if link.confidence is not Confidence.POSSIBLE}
-    free = [i for i in range(len(events)) if i not in explained]
-    roots = [i for i in free if events[i].type not in effects]
-    incident = Incident(
-        tuple(events), links, (), tuple(i for i in free if events[i].type in effects)
-    )
+    roots = [i for i, one in enumerate(events) if i not in explained and one.type not in effects]
+    incident = Incident(tuple(events), links, ())
     roots.sort(key=lambda i: (-len(incident.explained_by(i)), *_rank(events[i]), i))
     return replace(incident, roots=tuple(roots))
 

@@ -181,7 +181,8 @@ def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bo
     if not told:
         return False
     if event.source == "logs":
-        if any(one.signal or one.pid == event.pid for one in told):  # containers count anew
+        alike = (one.signal and event.signal in (None, one.signal) for one in told)
+        if any(alike) or any(one.pid == event.pid for one in told):  # containers count anew
             return False
         return event.type in _ENDED_BY_KERNEL and event.belongs is None and not event.ranks
     logs = [e for e in incident.events if e.source == "logs"]

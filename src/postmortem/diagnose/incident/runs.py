@@ -41,9 +41,12 @@ class Runs:
 def runs_of(results: Sequence[Result]) -> Runs:
     """Return how each run ended; the last that failed is judged, else one that may have.
 
-    One that was started again counts no more, unless all of them did.
+    One that was started again counts no more, unless all of them did. What lies beside runs, and
+    only has words that something failed, is none: who watched them wrote it.
     """
     told = [(r.reading.run, r.document) for r in results if r.reading.run and r.document]
+    if any(one["outcome"] == "failed" for run, one in told if run.series):
+        told = [(run, one) for run, one in told if run.series or one["decided_by"] != "last words"]
     ends = [(run, one, _came_again(run, [other for other, _ in told])) for run, one in told]
     failed = [run for run, one, again in ends if one["outcome"] == "failed" and not again]
     suspect = [run for run, one, again in ends if _is_suspect(one) and not again]

@@ -43,7 +43,7 @@ def large_packets_vanish(seen: NetCheck) -> Findings:
         return
     largest = max((one.largest for one in bad if one.largest is not None), default=None)
     found = explain(failing(probes, large=True))
-    evidence = tuple(Evidence(where(seen, one), tell(seen, one)) for one in bad[:4])
+    evidence = tuple(Evidence(where(seen, one), tell(one)) for one in bad[:4])
     for node in found.nodes[:8]:
         title = f"full packets to or from {seen.label(node.number)} vanish"
         host = seen.node(node.number)

@@ -54,12 +54,12 @@ def _all(seen: NetCheck, bad: list[Probe]) -> Finding:
             "/proc/sys/net/ipv4/ip_local_port_range",
             prove(first),
         ),
-        evidence=tuple(Evidence(where(seen, one), tell(seen, one)) for one in bad[:4]),
+        evidence=tuple(Evidence(where(seen, one), tell(one)) for one in bad[:4]),
     )
 
 
 def _groups(seen: NetCheck, found: Explained, bad: list[Probe]) -> Finding:
-    names = [_members(seen, group) for group in found.groups]
+    names = [_members(group) for group in found.groups]
     between = [
         one
         for one in bad
@@ -75,11 +75,11 @@ def _groups(seen: NetCheck, found: Explained, bad: list[Probe]) -> Finding:
             "run the job within one group meanwhile",
             *([prove(between[0])] if between else []),
         ),
-        evidence=tuple(Evidence(where(seen, one), tell(seen, one)) for one in between[:4]),
+        evidence=tuple(Evidence(where(seen, one), tell(one)) for one in between[:4]),
     )
 
 
-def _members(seen: NetCheck, group: tuple[int, ...]) -> str:
+def _members(group: tuple[int, ...]) -> str:
     if group == tuple(range(group[0], group[-1] + 1)):
         return f"nodes {group[0]}-{group[-1]}"
     return f"nodes {some(group)}"
@@ -103,7 +103,7 @@ def _node(seen: NetCheck, bad: BadNode, probes: list[Probe]) -> Finding:
         "among themselves.",
         confidence=Confidence.CERTAIN,
         next_steps=(*steps, *filter(None, [excluded(seen, [bad.number])])),
-        evidence=tuple(Evidence(where(seen, one), tell(seen, one)) for one in mine[:4]),
+        evidence=tuple(Evidence(where(seen, one), tell(one)) for one in mine[:4]),
         about=Subject(host=node.host if node else None),
     )
 
@@ -125,6 +125,6 @@ def _link(seen: NetCheck, link: BadLink, probes: list[Probe]) -> Finding:
         else f"{title}; with only two nodes, whose fault it is cannot be told.",
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),
-        evidence=tuple(Evidence(where(seen, one), tell(seen, one)) for one in mine[:4]),
+        evidence=tuple(Evidence(where(seen, one), tell(one)) for one in mine[:4]),
         about=Subject(host=node.host if node else None),
     )

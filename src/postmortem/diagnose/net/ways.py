@@ -103,7 +103,7 @@ def prove_size(address: str, largest: int | None) -> str:
     )
 
 
-def tell(seen: NetCheck, probe: Probe) -> str:
+def tell(probe: Probe) -> str:
     """Return what a probe met, as a row of evidence."""
     words = WORDS[probe.met]
     detail = f" ({probe.detail})" if probe.detail else ""

@@ -43,7 +43,7 @@ def wrong_interface(seen: NetCheck) -> Findings:
                 prove(probe),
             ),
             evidence=tuple(
-                Evidence(where(seen, one), f"{tell(seen, one)}; {one.alternative} works")
+                Evidence(where(seen, one), f"{tell(one)}; {one.alternative} works")
                 for one in probes[:4]
             ),
             about=Subject(host=node.host if node else None, path=taken),

@@ -110,3 +110,4 @@ class Stop(StrEnum):
     NODE = "node"
     REQUEUED = "requeued"
     TASK = "task"
+    LIMIT = "limit"

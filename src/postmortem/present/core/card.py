@@ -37,7 +37,7 @@ def core_highlights(view: CoreView, at_failure: Threads) -> Highlights:
         threads=at_failure,
         placed=not any(place.module is None for place in places) or thread is not crashed,
     )
-    return Highlights(places=places, headline=said, rest=_others(view, thread))
+    return Highlights(places=places, headline=said, rest=_others(view))
 
 
 def _places(thread: Thread, executable: str | None) -> tuple[Place, ...]:
@@ -69,7 +69,7 @@ def _native(frame: Frame) -> Place:
     )
 
 
-def _others(view: CoreView, shown: Thread) -> str | None:
+def _others(view: CoreView) -> str | None:
     """Count the other threads, where what they do is no part of the answer."""
     best = view.diagnoses[0] if view.diagnoses else None
     if best is not None and best.topic is not Topic.WAITS:

@@ -11,6 +11,7 @@ from postmortem.diagnose.incident.runs import Runs
 from postmortem.facts.inventory import Used
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.incident import headline
+from postmortem.present.triage.body import triage_body
 from postmortem.present.triage.card import triage_highlights
 from postmortem.present.triage.runs import before_verdict, runs_block
 from postmortem.present.triage.words import chain, next_steps, restart, step_words, would_decide
@@ -28,15 +29,14 @@ def triage_report(
     judged: Judged,
     documents: Sequence[Document],
     files: Sequence[Used],
-    apart: frozenset[int],
-    body: Mapping[str, object],
     runs: Runs,
     *,
     inputs: tuple[Source, ...],
     problems: tuple[Problem, ...],
     verbose: bool,
 ) -> Report:
-    """Return the report; `apart` are the indices of documents that are not of the job."""
+    """Return the report; `documents` are those of all evidence, in the order that was judged."""
+    apart = frozenset((*judged.foreign, *judged.apart))
     mine = [one for index, one in enumerate(documents) if index not in apart]
     told = mine or list(documents)
     failed = bool(judged.incident.roots) or any(_is_bad(one) for one in told)
@@ -49,7 +49,7 @@ def triage_report(
         failed=failed,
         diagnoses=tuple(_diagnoses(judged, documents, apart)),
         blocks=(*_blocks(judged, told, files, verbose=verbose), *runs_block(runs)),
-        body=body,
+        body=triage_body(judged, documents, files, apart, runs),
         problems=whole,
         footer=(_footer(files),),
         settled=Outcome.HEALTHY if healthy else None,

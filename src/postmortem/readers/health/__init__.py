@@ -25,7 +25,7 @@ def read_health(*, host: bool, gpu: bool, root: Path = Path("/")) -> Health:
         if live:
             readings += (*disk_readings(root, problems), *clock_readings(problems))
     if gpu:
-        readings += gpu_sysfs(root, problems)
+        readings += gpu_sysfs(root)
         if live:
             readings += nvidia_readings(problems)
     if live:

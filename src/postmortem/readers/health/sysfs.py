@@ -43,7 +43,7 @@ def host_sysfs(root: Path, problems: list[Problem]) -> Iterator[Reading]:
     yield from _fabrics(root)
 
 
-def gpu_sysfs(root: Path, problems: list[Problem]) -> Iterator[Reading]:
+def gpu_sysfs(root: Path) -> Iterator[Reading]:
     """Yield what the bus and AMD's driver count of GPUs."""
     yield from _pcie(root, _GPU_CLASSES, "GPU")
     for file in _names(root, "sys/bus/pci/devices/*/ras/*_err_count"):
@@ -116,7 +116,7 @@ def _filesystems(root: Path) -> Iterator[Reading]:
         name = f"file system {mount[4]}"
         yield Reading(name, "filesystem_read_only", int(taken), "cat /proc/self/mountinfo")
     for folder in _names(root, "sys/fs/ext4/*"):
-        name = f"file system on {folder.name}"
+        name = f"file system {folder.name}"
         yield from _counted(root, name, "filesystem_errors", folder / "errors_count")
 
 

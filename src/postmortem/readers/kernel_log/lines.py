@@ -23,8 +23,11 @@ _JSON = Pattern(
     r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)'
 )
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
+_KILL = Pattern(r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)")
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
 _HEADING = Pattern(r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)")
+_MORE = Pattern(r"\s{15,}NVRM: ")
+"""The driver's message over several lines, of which the first alone has a stamp."""
 _ENOUGH_LINES = 200
 _MOST_DAMAGED = 200
 """Objects that cannot be read: each may have to be read to the end of the file."""
@@ -38,11 +41,14 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
         return bool(_JSON.search(text[:8192])) and ("kernel" in text or '"dmesg"' in text)
     lines = [line for line in text.split("\n")[:_ENOUGH_LINES] if line.strip()]
     lines = [line for line in lines if not _HEADING.match(line)]
+    lines[1:] = [line for line in lines[1:] if not _MORE.match(line)]
     if not lines or "Traceback (most recent call last)" in text:
         return False
     named = bool(_NAMED.search(base))
     if named and (_BARE.search(text) or refused(text) is not None):
         return True
+    if _KILL.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
+        return True  # pasted without its stamps
     stamps = [stamped(line) for line in lines]
     kernel = sum(one.known and one.tag in (None, "kernel") for one in stamps)
     if kernel * 5 >= len(lines) * 4 and any(_is_sure(one) for one in stamps):
@@ -70,7 +76,7 @@ _KERNEL_TEXT = Pattern(
     r"(?:[\w.:-]+(?: [\w.:\[\]-]+){0,3}: |Linux version|Command line|Call Trace|Out of memory"
     r"|Killed process|Memory cgroup|oom-kill|\w+ invoked oom-killer|audit: |CPU: |RIP: |Code: "
     r"|Modules linked in|Hardware name| ?</?(?:TASK|IRQ|NMI)>| +\??[\w.]+\+0x|R[A-Z0-9]{2}: "
-    r"|LustreError|EXT4-fs)"
+    r"|LustreError|EXT4-fs|\S+\[\d+\]: segfault at )"
 )
 
 

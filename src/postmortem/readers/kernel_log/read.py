@@ -69,8 +69,6 @@ def events_of_remarks(
     """
     made: list[KernelEvent] = []
     for remark in remarks:
-        if "Xid (" not in remark.text and "Killed process" not in remark.text:
-            continue
         for one in _found(remark.text.encode("utf-8", "replace"), remark.file, None):
             host = one.host or host_of.get(remark.writer)
             made.append(replace(one, line=remark.line, host=host))

@@ -38,6 +38,16 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
     return once and again == above and behind[-1] != above[-1]
 
 
+def before_done(tail: Sequence[Row]) -> Sequence[Row]:
+    """Return the last lines without those at the very end that say that all is done."""
+    known = Signatures.load("last line").matches(row[1] for row in tail)
+    ids = [[match.id for match in found] for found in known]
+    end = len(tail)
+    while end and done(ids[end - 1], last=True):
+        end -= 1
+    return tail[:end]
+
+
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     rows = [row for row in tail if row[0] > failure.line]
     known = Signatures.load("last line").matches(row[1] for row in rows)

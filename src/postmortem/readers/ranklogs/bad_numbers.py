@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +23,8 @@ _LONGEST_LINE = 1 << 20
 _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 """A number that is no part of a clock, a date or a fraction."""
 _FEWEST_STEPS = 2
+_VALUE = re.compile(r"(?<![\w.])(?:[Nn]a[Nn]|NAN|-?[Ii]nf|-?\d+\.\d[\d.eE+-]*)(?!\w)")
+_MOST_VALUES = 8
 _NOT_FINITE = ("nan", "inf", "-inf")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
@@ -124,11 +126,20 @@ def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tu
     for line, row in zip(lines, found, strict=True):
         for match in row:
             if match.id in NUMBERS:
-                head = line.text.partition(match["name"])[0] + match["name"]
-                counts = [int(one[0]) for one in _COUNT.finditer(head)]
-                bad = match["value"].lower() in _NOT_FINITE
-                rows.setdefault(without_numbers(head), []).append((counts, line, bad))
+                for head, value in _values(line.text, match):
+                    counts = [int(one[0]) for one in _COUNT.finditer(head)]
+                    bad = value.lower() in _NOT_FINITE
+                    rows.setdefault(without_numbers(head), []).append((counts, line, bad))
     return tuple(_printed(form, mine) for form, mine in rows.items())
+
+
+def _values(text: str, match: Match) -> Iterator[tuple[str, str]]:
+    """Yield a number, and those behind it in its line: a rank's own, a mean; with all before it."""
+    head, _, rest = text.partition(match["name"])
+    head += match["name"]
+    yield head, match["value"]
+    for one in islice(_VALUE.finditer(rest), 1, _MOST_VALUES):
+        yield head + _VALUE.sub("0", rest[: one.start()]), one[0]
 
 
 def _printed(form: str, rows: Sequence[tuple[list[int], LastLine, bool]]) -> Printed:

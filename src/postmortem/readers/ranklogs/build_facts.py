@@ -11,8 +11,8 @@ from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import watched_programs, with_above
-from postmortem.readers.ranklogs.answers import began_anew, went_on_behind
+from postmortem.readers.ranklogs.above import texts_before, watched_programs, with_above
+from postmortem.readers.ranklogs.answers import before_done, began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -38,12 +38,7 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
-from postmortem.readers.ranklogs.told_lines import (
-    ToldLines,
-    failed_steps,
-    with_earlier,
-    without_told,
-)
+from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -54,7 +49,6 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
-_FAILED_STEP = "ci-error"
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -144,7 +138,7 @@ class FactBuilder:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
-            last_lines=tuple(self._last_lines(failures, remarks)),
+            last_lines=tuple(self._last_lines(failures)),
             without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
@@ -156,7 +150,7 @@ class FactBuilder:
             begins[path] = min(first, begins.get(path, first))
         return replace(logs, watched=watched_programs(logs, begins))
 
-    def _last_lines(self, failures: list[LogFailure], remarks: list[Remark]) -> Iterator[LastLines]:
+    def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
@@ -165,9 +159,8 @@ class FactBuilder:
             if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
-        steps = failed_steps(one for one in remarks if one.match(_FAILED_STEP) is not None)
-        runs = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
-        earlier = {**steps, **runs}
+        earlier = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
+        runs = set(earlier)
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
@@ -188,8 +181,7 @@ class FactBuilder:
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
                     found = nan_above(found, file)
-                last, step = earlier.pop(file, None), file not in runs
-                yield with_earlier(found, last, idle=file not in busy, step=step)
+                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -247,7 +239,8 @@ class FactBuilder:
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
             shared = self._writers.writers[writer].shared
-            rank = rank_named(failure, self._known) if shared else None
+            nameless = shared or self._writers.writers[writer].rank is None
+            rank = rank_named(failure, self._known) if nameless else None
             process = process_named(failure, self._known) if shared else None
             whose = writer
             if rank is not None:
@@ -333,7 +326,7 @@ class FactBuilder:
         shared = self._writers.writers[self._writers.index(position)].shared
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
-            ends = any(row[0] == number for row in label.raw["tail"][-_VERY_LAST:])
+            ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew:
@@ -347,6 +340,7 @@ class FactBuilder:
             return None
         tail = label.raw["tail"]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
+        above = above or texts_before(failure.file, failure.begin_line, 1 + CLOSING)
         behind = [row for row in tail if row[0] > failure.line]
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:

@@ -23,6 +23,7 @@ from postmortem.readers.flight_recorder import (
 )
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
+from postmortem.readers.log_clock import span_of, worked_behind, written
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, read_stack_dumps
@@ -84,11 +85,15 @@ def _text(path: str) -> bytes:
 
 
 def read_stacks(
-    paths: Iterable[str], ranks: Mapping[int, int], sources: list[Source], problems: list[Problem]
+    paths: Iterable[str],
+    logs: Iterable[str],
+    ranks: Mapping[int, int],
+    sources: list[Source],
+    problems: list[Problem],
 ) -> tuple[list[RankStack], list[RankStack]]:
     """Return where the main threads of the ranks stand, and workers of theirs that are at work.
 
-    `ranks` is what the logs know of processes: their ranks by pid.
+    `ranks` is what the `logs` know of processes: their ranks by pid.
     """
     frames = Interned()
     files: list[tuple[str, list[StackDump]]] = []
@@ -102,7 +107,10 @@ def read_stacks(
             problems.append(Problem(path, error.what, error.hint))
             continue
         files.append((path, dumps))
-    return rank_stacks(files, ranks), fetching_workers(files)
+    stacks = rank_stacks(files, ranks)
+    span = span_of(logs) if stacks else None
+    stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
+    return stacks, fetching_workers(files)
 
 
 def read_recorders(
@@ -113,7 +121,7 @@ def read_recorders(
     found: dict[int, Recorder] = {}
     for path, data, raw in _followed(paths, sources, problems):
         try:
-            one = read_recorder(data, path, shared, raw, _written(path))
+            one = read_recorder(data, path, shared, raw, written(path))
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -123,13 +131,6 @@ def read_recorders(
             found[one.rank] = one
     hosts = _hosts({rank: one.where for rank, one in found.items()})
     return [replace(found[rank], host=hosts.get(rank)) for rank in sorted(found)]
-
-
-def _written(path: str) -> float | None:
-    try:
-        return Path(path).stat().st_mtime
-    except OSError:
-        return None
 
 
 def _hosts(paths: Mapping[int, str]) -> dict[int, str]:

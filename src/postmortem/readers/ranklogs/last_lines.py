@@ -7,6 +7,7 @@ with the error.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias
 
 from postmortem import thresholds
@@ -32,11 +33,13 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     ends,
     form_of,
+    goes_on_as_before,
     has_level,
     heads,
     is_text,
     place_of,
     says_why,
+    stands_still,
     stopped,
     strong,
     sure,
@@ -61,8 +64,8 @@ _STAMP = Pattern(
 )
 """Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
-_KEYS = Pattern(r"(?:^|\s)(?:\^C)+$")
-"""What a terminal shows of the keys that interrupt a program."""
+_KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
+"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
@@ -81,10 +84,8 @@ _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
 _AGAIN = 3
 """A line that comes so often, but for its numbers, tells of what its program survives."""
-_MOST_CITED = 5
-_MOST_BROKEN, _NEAR_END = 2, 8
-_PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
-_ROUTE = "last-error-route"
+_MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
+_PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
@@ -164,7 +165,7 @@ def _read(
         plain=plain,
         form=form_of(about),
         above=_above(lines, ids, errors),
-        first=whole and bool(errors) and min(errors, key=_line_of) == lines[0],
+        first=whole and bool(errors) and min(errors, key=attrgetter("line")) == lines[0],
         known=known_root,
         about_peer=not known_root and _about_peer(said, about),
         nearest=nearest,
@@ -244,19 +245,18 @@ def _above(
     """Return the line above all errors, with what goes on with it, if it may say why."""
     if not errors:
         return None
-    last = at = lines.index(min(errors, key=_line_of)) - 1
+    last = at = lines.index(min(errors, key=attrgetter("line"))) - 1
     while at >= 0 and _goes_on(lines[at].text, ids[at]):
         at -= 1
     if at < 0 or survived(ids[at]) or calm(ids[at]) or lines[at].since:
         return None
+    # A tool's advice stands below its error.
+    near = range(at, max(at - _FEW_BEHIND, 0) - 1, -1)
+    at = next((one for one in near if told_alone(ids[one], AT_END)), at)
     if len(lines[at].text.split()) < _FEWEST_WORDS:
         return None
     below = (one.text for one in lines[at + 1 : last + 1] if one.text[:1].isspace())
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
-
-
-def _line_of(line: LastLine) -> int:
-    return line.line
 
 
 def reason(text: str) -> str:
@@ -297,7 +297,7 @@ def _nearest(
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
     all is done. What a program says while it closes counts for neither, unless it was at that
-    before: then the error may be an effect.
+    before: then an error below a fatal level may be an effect.
     """
     if short and heads([line.line for line in lines], ids):
         return lines[0], True
@@ -306,20 +306,22 @@ def _nearest(
     counts = went_on = over = False
     others = 0
     work: list[int] = []  # since when it was done
-    forms = Counter(without_numbers(line.text) for line in lines)
+    texts = [line.text for line in lines]
+    forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
-        if line.since:
+        if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)):
             if complete(strong(names)) and (sure(names) or not over):
-                return line, not closing
+                calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+                return line, not calmly and not (closing and sure(names))
             nearest = nearest or line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
-        elif (closes(names) and not closing) or _stands_still(lines, len(lines) - 1 - behind):
+        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
             break
@@ -328,14 +330,6 @@ def _nearest(
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
-
-
-def _stands_still(lines: list[LastLine], at: int) -> bool:
-    """Return whether a line is a bar at the state that it had: a program draws it once more."""
-    state, bar, _ = lines[at].text.partition("[")
-    if not bar or "|" not in state:
-        return False
-    return any(line.text.startswith(state) for line in lines[:at])
 
 
 def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
@@ -388,14 +382,16 @@ def _done(ids: list[list[str]]) -> int | None:
 def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
-    keys = lines[-1] if _KEYS.search(lines[-1].text) else None
+    keys = over = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if stopped(names) or line is keys:
-            told = line
-        elif told is keys and done(names, last=True):
+        typed = not over and _KEYS.search(line.text) is not None
+        if typed or stopped(names):
+            told, keys = line, typed
+        elif keys and done(names, last=True):
             return None
         elif survived(names):
             break
         elif told is not None and complete(says_why(names)):
             return None
+        over = over or ends(names)
     return told

@@ -239,6 +239,22 @@ def below_calm(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> b
     return False
 
 
+def goes_on_as_before(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> bool:
+    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
+    above = {without_numbers(text) for text in texts[:at]}
+    rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
+    again = {without_numbers(text) for text, names in rows if calm(names)} & above
+    return calm(ids[at]) and len(again) > 1
+
+
+def stands_still(texts: Sequence[str], at: int) -> bool:
+    """Return whether a line is a bar at the state that it had: a program draws it once more."""
+    state, bar, _ = texts[at].partition("[")
+    if not bar or "|" not in state:
+        return False
+    return any(text.startswith(state) for text in texts[:at])
+
+
 def is_text(line: str) -> bool:
     """Return whether a line is a long text in quotes or brackets: data, not a message."""
     return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS

@@ -15,6 +15,7 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
+from postmortem.readers.ranklogs.programs import LONGEST_FRAME, behind_all_ranks, programs
 from postmortem.readers.ranklogs.run_ends import (
     CLOCK,
     LAST_LINES,
@@ -29,6 +30,7 @@ from postmortem.readers.ranklogs.run_ends import (
     same_bar,
     signs_of,
     text_of,
+    with_top,
     without_last_error,
 )
 from postmortem.readers.signatures import Signatures
@@ -67,25 +69,17 @@ _FEWEST_LETTERS = 4
 _RANKED = b"[rank"
 """Before each line of an exception that a process of PyTorch ends with: none of a head."""
 _HOLE = bytes(8)
-_RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
-"""What ``python -m`` stands for in a traceback."""
-_MOST_OF_RUNPY = 7
-_MOST_PROGRAMS = 2000
-_NEXT = "run-next"
-_RESTARTS = "run-restarts"
+_NEXT, _RESTARTS = "run-next", "run-restarts"
 _STEPS = "run-of-ci"
-_WRITERS = "run-of-ranks"
-_PEERS = "run-with-peers"
+_WRITERS, _PEERS = "run-of-ranks", "run-with-peers"
 _RANK_OF = "run-rank-of"
 _CLOSED = "torchelastic-sigterm-send"
-_LAUNCHER = "run-launcher-frame"
 _OVER = "run-launcher-over"
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
 _SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
 """What torchrun's summary of a failed job ends with."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
-_LONGEST_FRAME = 1000
 
 
 @record
@@ -140,7 +134,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
-    begin = max(begin, _behind_closing(data, closed))
+    begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
     behind = _behind_program(data, signs)
     return max(begin, behind), behind > begin
@@ -197,7 +191,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
             continue  # the second half of a traceback
         near = sum(any(place <= p < place + NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and ended_above(data, place, errors):
-            return place if later(data, place) else 0
+            begin = with_top(data, place, data.count(b"\n", 0, first[0]))
+            return begin if later(data, begin) else 0
     return 0
 
 
@@ -305,7 +300,7 @@ def _behind_program(data: bytes, signs: Signs) -> int:
     """
     if TRACEBACK not in data or _WRITERS in signs():
         return 0
-    raised = [*_programs(data)]
+    raised = [*programs(data)]
     if not raised:
         return 0
     begin, script = raised[0]
@@ -332,25 +327,6 @@ def _is_teed(data: bytes) -> bool:
     return _TEED.search(data, 0, NEAR) is not None
 
 
-def _programs(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the last tracebacks whose outermost frame is a module's, no launcher's, backwards.
-
-    Each as where it stands, and the file of the module.
-    """
-    at = data.rfind(TRACEBACK)
-    for _ in range(_MOST_PROGRAMS):
-        if at < 0:
-            return
-        below = data.find(b"\n", at) + 1 or len(data)
-        lines = text_of(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
-        frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
-        first = next((frame for frame in frames if frame.function not in _RUNPY), None)
-        of_module = first is not None and first.function == "<module>"
-        if first is not None and of_module and _LAUNCHER not in signs_of([first.text])[0]:
-            yield at, first.file or ""
-        at = data.rfind(TRACEBACK, 0, at)
-
-
 def _end_of(data: bytes, at: int) -> tuple[str, int]:
     """Return the exception of a traceback, and where the lines of it end."""
     said = ""
@@ -361,7 +337,7 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
         if line[:1].isspace():
             continue
         said = line
-        below = text_of(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
+        below = text_of(data[at : at + LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
         if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
             break
     return said, at

@@ -162,7 +162,7 @@ class Launchers:
                     self._file,
                     number,
                     local_rank=int(failed["local"]),
-                    pid=int(failed["pid"]),
+                    pid=int(failed["pid"]) if failed["pid"] else None,
                     code=code,
                     signal=name,
                     blamed=True,

@@ -9,7 +9,6 @@ from postmortem.facts.rank_logs import Remark
 _NCCL = "NCCL"
 _AFTER = ("nccl-ib-completion-flush", "nccl-abandoned", "nccl-socket-closed")
 """Consequences: a request that was flushed, an operation that was given up, a peer that left."""
-_MOST_WARNINGS = 5
 _MOST_TRAILS = 4096
 _MOST_STEPS = 64
 

@@ -1,11 +1,11 @@
 """What stands above a place in a log: how a run ended there, and when."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, strong
+from postmortem.readers.ranklogs.last_words import ends, stopped, strong, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.signatures import Signatures
 
@@ -17,7 +17,14 @@ NEAR = 16 << 10
 CLOCK = 64 << 10
 LAST_LINES = 40
 _LINES_OF_END = 2
-_TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
+_MOST_TOP = 3
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_TIME = Pattern(
+    r"\b(?P<date>\d{4}-\d\d-\d\d)[ T_](?P<clock>\d\d:\d\d:\d\d)"
+    rf"|\b(?P<month>{'|'.join(_MONTHS)}) +(?P<day>\d{{1,2}}) (?P<time>\d\d:\d\d:\d\d)"
+    r"(?: [A-Z]{2,5})? (?P<year>\d{4})\b"
+)
+"""As loggers write it, and `date`, which begins many a script."""
 _BAR = re.compile(rb"(?P<done>\d{1,12})/(?P<all>\d{1,12}) \[(?P<since>\d+(?::\d\d)+)<")
 _SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
 
@@ -73,14 +80,32 @@ def rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[
     return list(zip(lines, read_like(lines), strict=True))
 
 
+def with_top(data: bytes, place: int, lines: int) -> int:
+    """Return where a run begins whose first `lines` differ each time, as a date does."""
+    begins = [place]
+    for _ in range(lines if lines <= _MOST_TOP else 0):
+        begins.append(data.rfind(b"\n", 0, max(0, begins[-1] - 1)) + 1)
+    above = read_like(text_of(data[begins[-1] : place]).splitlines())
+    return place if any(wrong(ids) or ends(ids) for ids in above) else begins[-1]
+
+
 def later(data: bytes, place: int, *, unknown: bool = False) -> bool:
     """Return whether clocks say that what stands behind a place came after what is above it.
 
     Without clocks it is `unknown`.
     """
-    above = [m.groups() for m in _TIME.finditer(text_of(data[max(0, place - CLOCK) : place]))]
-    below = _TIME.search(text_of(data[place : place + CLOCK]))
-    return below.groups() >= max(above) if above and below is not None else unknown
+    above = [*_times(data[max(0, place - CLOCK) : place])]
+    below = next(_times(data[place : place + CLOCK]), None)
+    return below >= max(above) if above and below is not None else unknown
+
+
+def _times(data: bytes) -> Iterator[tuple[str, str]]:
+    for found in _TIME.finditer(text_of(data)):
+        if found["date"]:
+            yield found["date"], found["clock"]
+        else:
+            month, day = _MONTHS.index(found["month"]) + 1, int(found["day"])
+            yield f"{found['year']}-{month:02}-{day:02}", found["time"]
 
 
 def text_of(data: bytes) -> str:

@@ -14,6 +14,7 @@ from postmortem.readers.ranklogs.read import RankFacts, split_rank_log
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.records import replace
 from postmortem.report.log_text import LogMasker
+from postmortem.text import counted
 
 MARK = ".postmortem-split"
 """An empty file that says whose folder it is: only such a folder is written to again."""
@@ -63,15 +64,15 @@ def seekable(found: Found) -> Iterator[Found]:
         )
 
 
-def split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> int:
-    """Write the lines of each writer, and return how many files that made."""
+def split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> str:
+    """Write the lines of each writer, and return in words what was written where."""
     names = _names(read)
     written: set[str] = set()
     for file in found.logs:
         if file.path in read.labels:
             labels = [names[index] for index in read.labels[file.path]]
             _one(file, labels, folder, written, redact=redact)
-    return len(written)
+    return f"{counted(len(written), 'file')} in {folder}"
 
 
 def _one(file: LogFile, names: list[str], folder: Path, written: set[str], *, redact: bool) -> None:

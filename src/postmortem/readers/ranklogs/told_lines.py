@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
-from postmortem.facts.rank_logs import Remark
-from postmortem.readers.ranklogs.last_words import form_of, watched
+from postmortem.readers.ranklogs.last_words import form_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 
@@ -40,33 +40,14 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def failed_steps(remarks: Iterable[Remark]) -> dict[str, LastLine]:
-    """Return the last word on a step of a CI's job in each file; one that tells a code, if any.
-
-    Of several jobs the others may have been cancelled because of that one.
-    """
-    found: dict[str, tuple[bool, LastLine]] = {}
-    rows = [*remarks]
-    known = Signatures.load("last line").matches([one.text for one in rows])
-    for one, row in zip(rows, known, strict=True):
-        by_code = watched(match.id for match in row)
-        if by_code or not found.get(one.file, (False,))[0]:
-            found[one.file] = by_code, LastLine(one.text, one.file, one.line)
-    return {file: line for file, (_, line) in found.items()}
-
-
-def with_earlier(
-    found: LastLines, earlier: LastLine | None, *, idle: bool, step: bool = False
-) -> LastLines:
+def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
-    That counts where nobody who writes into the file tells of work, or of an end. What a CI says
-    of a `step` outweighs a line that comes near to an error.
+    That counts where nobody who writes into the file tells of work, or of an end, and little was
+    written behind it.
     """
-    near = found.nearest if not step else None
-    if earlier is None or found.errors or near is not None or found.not_a_number:
+    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
     ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
-    counts = idle or (found.nearest is not None and found.nearest_counts)
-    counts = counts or (step and watched(ids))  # what follows a failed step are others
-    return replace(found, nearest=earlier, nearest_counts=counts, form=form_of(ids))
+    idle = idle and found.last.line <= earlier.line + thresholds.END_LINES
+    return replace(found, nearest=earlier, nearest_counts=idle, form=form_of(ids))

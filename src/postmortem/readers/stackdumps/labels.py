@@ -10,6 +10,8 @@ from postmortem.patterns import Pattern
 _RANK = Pattern(r"(?i)(?:^|[^a-z])(?:local_?)?rank[-_. ]?(?P<rank>\d{1,7})(?!\d)")
 _CHILD = Pattern(r"(?i)child|worker|subprocess")
 _NUMBER = Pattern(r"(?<!\d)(?P<rank>\d{1,7})(?=\D*$)")
+# Of the only node's only attempt: torchrun's folders are named after local ranks.
+_ELASTIC = Pattern(r"attempt_\d{1,18}/(?P<rank>\d{1,7})/std(?:out|err)\.log$")
 _TOLD = Pattern(r"--rank[= ](?P<rank>\d{1,7})(?!\S)")
 _AGENT = Pattern(r"\btorchrun\b|torch[./]distributed[./](?:run|launch)\b|\baccelerate(?:-| )launch")
 _SERVANT = Pattern(r"multiprocessing[. ](?:resource_tracker|forkserver)\b")
@@ -107,7 +109,8 @@ def _numbers(paths: list[str]) -> dict[str, int]:
     if named:
         return named
     last = {path: int(m["rank"]) for path in paths if (m := _NUMBER.search(PurePath(path).stem))}
-    # One number for each file: else they are dates, pids or samples.
+    last = last or {path: int(m["rank"]) for path in paths if (m := _ELASTIC.search(path))}
+    # One number for each file: else they are dates, pids or samples, or attempts and nodes.
     return last if len(set(last.values())) == len(paths) else {}
 
 

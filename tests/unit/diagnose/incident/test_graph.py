@@ -77,7 +77,7 @@ def test_any_events_have_a_graph_without_circles_and_every_event_is_told(
     assert incident == solve(events, TABLE)
     for index in range(len(events)):
         assert index not in incident.explained_by(index)
-    told = {*incident.roots, *incident.unexplained}
+    told = {*incident.roots, *(i for i, one in enumerate(events) if one.type in EFFECTS)}
     told |= {link.effect for link in incident.links if link.confidence != "possible"}
     assert told == set(range(len(events)))
     assert not {events[i].type for i in incident.roots} & EFFECTS

@@ -6,6 +6,7 @@ import pytest
 
 from builders.incident import judge
 from postmortem.diagnose.incident.events import EventType
+from postmortem.report.model import Confidence
 
 
 def logs(label: str, rank: int | None, what: str, **more: Any) -> dict[str, Any]:
@@ -101,12 +102,44 @@ def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
     assert len(judge(documents).incident.roots) == roots
 
 
+@pytest.mark.parametrize(("signal", "roots"), [("SIGKILL", 1), ("SIGSEGV", 2)])
+def test_a_crash_that_no_rank_is_known_of_is_of_another_process_where_ranks_ended_otherwise(
+    signal: str, roots: int
+) -> None:
+    lost = {"rank": 0, "label": "0", "why": "its connection closed"}
+    end = {"exits": [{"rank": 3, "signal": signal}], "decided_by": "crash", "victims": [lost]}
+    killed = logs("3", 3, signal, kernel_events=[segfault(99)], **end)
+    assert len(judge([killed]).incident.roots) == roots
+
+
 @pytest.mark.parametrize(("signal", "roots"), [(None, 0), ("SIGTERM", 1)])
 def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
     signal: str | None, roots: int
 ) -> None:
     judged = judge([calm(), recording(10, signal=signal, failed=True)])
     assert len(judged.incident.roots) == roots
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "timed", "ranks"),
+    [
+        ("/job/vocab.py", "python lock", False, [(0,)]),
+        ("/usr/lib/python3.11/queue.py", "python lock", False, []),
+        ("/job/vocab.py", "python lock", True, []),
+        ("/job/vocab.py", "condition", False, []),
+    ],
+    ids=["own lock", "of a library", "for a time", "of a collective"],
+)
+def test_a_rank_that_waits_for_a_lock_of_its_program_in_a_snapshot_may_be_stuck(
+    file: str, kind: str, timed: bool, ranks: list[tuple[int, ...]]
+) -> None:
+    frame = {"kind": "python", "function": "encode", "file": file, "line": 9}
+    waits = {"what": "a Python lock", "kind": kind, "timed": timed}
+    threads = [{"tid": 7, "frames": [frame], "waits_for": waits}]
+    snapshot = {**core(7, 1, "", rank=0), "signal": None, "threads": threads, "main_thread": 7}
+    incident = judge([calm(), snapshot]).incident
+    assert [incident.events[root].ranks for root in incident.roots] == ranks
+    assert all(one.confidence is Confidence.POSSIBLE for one in incident.events)
 
 
 def lost_gpu(xid: int | None, device: str) -> dict[str, Any]:

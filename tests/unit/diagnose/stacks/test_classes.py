@@ -112,6 +112,8 @@ def dump(rank: int | None = None) -> StackDump:
         (["a/rank_2/stack.txt", "a/rank_10/stack.txt"], [2, 10]),
         (["host7-rank12.json", "host8-rank4.json"], [12, 4]),
         (["2026-11-21.txt", "2026-10-21.txt"], [None, None]),
+        (["a/attempt_0/1/stderr.log", "a/attempt_0/3/stderr.log"], [1, 3]),
+        (["a/attempt_0/1/stderr.log", "a/attempt_1/1/stderr.log"], [None, None]),
         (["crank5.txt"], [None]),
     ],
 )

@@ -47,7 +47,7 @@ def fake_gdb(tmp_path: Path) -> FakeGdb:
     return write
 
 
-def group_is_gone(group: int, seconds: float = 5.0) -> bool:
+def group_is_gone(group: int, seconds: float = 60.0) -> bool:
     """Whether no process of the group runs; zombies that nobody reaps here do not count."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -17,7 +17,7 @@ from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.crash import CppException, Panic
+from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
@@ -46,10 +46,7 @@ _RUST_LIBRARY = Pattern(
 
 @rule("https://abseil.io/docs/cpp/guides/logging", "https://doc.rust-lang.org/std/macro.panic.html")
 def fatal_log_message(
-    kind: FaultKind,
-    crashed: Thread | None,
-    exception: CppException | None,
-    panic_text: Panic | None,
+    kind: FaultKind, crashed: Thread | None, panic_text: Panic | None
 ) -> Findings:
     if crashed is None or kind is not FaultKind.ABORT:
         return

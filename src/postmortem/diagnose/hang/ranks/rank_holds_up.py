@@ -39,7 +39,7 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     doing = _doing(process) if process is not None else party.why
     yield Finding(
         title=_title(blame, process),
-        cause=f"{who}{_where(party, process)} {doing}, while the others wait at {cause.most}."
+        cause=f"{who}{_where(process)} {doing}, while the others wait at {cause.most}."
         + _seen(job, party.label)
         + _hot(job, process)
         + _workers(job, process),
@@ -57,7 +57,7 @@ def _title(blame: Attribution, process: LiveProcess | None) -> str:
     return clip(f"{ranks_words(blame.first)} hold up the others; the first {doing}", 100)
 
 
-def _where(party: Suspect, process: LiveProcess | None) -> str:
+def _where(process: LiveProcess | None) -> str:
     thread = process.main_thread if process is not None else None
     place = place_words(thread) if thread is not None else ""
     pid = f" (pid {process.pid})" if process is not None else ""

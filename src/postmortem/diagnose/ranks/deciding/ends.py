@@ -49,6 +49,7 @@ _WHY = (
     ("node", Stop.NODE),
     ("requeued", Stop.REQUEUED),
     ("task", Stop.TASK),
+    ("limit", Stop.LIMIT),
 )
 """Groups of those messages that say why."""
 _SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending", "ci-time-limit")

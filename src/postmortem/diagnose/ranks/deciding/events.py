@@ -168,13 +168,15 @@ def _cancelled(case: Case) -> Iterator[LogEvent]:
     raised = [f for s in case.all for f in _exceptions(s)]
     if not raised:
         return
-    told = next((r for r in case.logs.remarks if reason_of_stop([r]) is not None), None)
-    if told is None or any(
-        f.file != told.file or not 0 < f.begin_line - told.line <= thresholds.END_LINES
-        for f in raised
-    ):
-        return
-    yield LogEvent(Kind.CANCELLED, stopped_from_outside(case), last=told)
+    told = (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
+    last = next((r for r in told if all(_right_below(r, f) for f in raised)), None)
+    if last is not None:
+        yield LogEvent(Kind.CANCELLED, stopped_from_outside(case), last=last)
+
+
+def _right_below(stop: Remark, error: LogFailure) -> bool:
+    lines = error.begin_line - stop.line
+    return error.file == stop.file and 0 < lines <= thresholds.END_LINES
 
 
 def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankState, LogFailure]:

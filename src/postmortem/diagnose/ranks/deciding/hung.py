@@ -49,9 +49,17 @@ def holding_up(case: Case) -> Attribution | None:
         HoldsUp(),
         tuple(_recorded(case, one) for one in jam.culprits),
         sure=all(one.sure is Confidence.CERTAIN for one in jam.culprits),
-        evidence=_cited(case, jam.culprits),
+        evidence=(*_cited(case, jam.culprits), *_stands(case, jam.culprits)),
         jam=jam,
     )
+
+
+def _stands(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ...]:
+    """Return where stacks show those who hold up the others, outside of any collective."""
+    ranks = {one.rank for one in culprits}
+    odd = (one for one in case.logs.stacks or () if one.doing not in _WAITS)
+    members = (m for one in odd for m in one.members if m.rank in ranks)
+    return tuple((m.where, _stack_words(m)) for m in islice(members, _MOST_CITED))
 
 
 def jam_undecided(case: Case) -> Attribution | None:

@@ -22,6 +22,7 @@ _WHY = {
     Stop.NODE: "one of its nodes failed",
     Stop.REQUEUED: "it was put back into the queue",
     Stop.TASK: "one of its tasks failed",
+    Stop.LIMIT: "it used more than it may",
 }
 
 
@@ -69,6 +70,10 @@ _BY_REASON = {
     Stop.TASK: (
         "look for the task that is not among those which Slurm names as terminated: sacct -j JOB "
         "-o JobID,State,ExitCode, and what that task wrote",
+    ),
+    Stop.LIMIT: (
+        "ask for as much as the scheduler says that it used, or use less: of processors, set "
+        "OMP_NUM_THREADS and the number of loader workers",
     ),
 }
 
