@@ -15,7 +15,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 _HERE = Path(__file__).parent
-_SECONDS = 60
+_SECONDS = 100
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

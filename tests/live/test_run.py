@@ -672,7 +672,7 @@ def test_shell_around_a_rank_repeats_its_signal(
     """Both have the number of the rank; which signal it was tells the process in the shell."""
     monkeypatch.setenv("SLURM_PROCID", "1")
     monkeypatch.setenv("SLURM_NTASKS", "2")
-    program = "import os, time; time.sleep(2); os.kill(os.getpid(), 9)"
+    program = "import os, time; time.sleep(4); os.kill(os.getpid(), 9)"
     done = run("--", "sh", "-c", f'{PYTHON} -c "{program}"; exit $?')
     assert done.returncode == 128 + signal.SIGKILL
     assert told(manifest()) == ([1], ["rank_crashed"])

@@ -17,6 +17,8 @@ from builders.manifests import told, traceback
 
 RUN = [sys.executable, "-m", "postmortem", "run"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+SLOWLY = ["--monitor-interval", "5"]
+"""It looks at its ranks every 5 s, so that a slow machine has seconds before it ends the rest."""
 
 JOB = """
 import ctypes, os, signal, sys, threading
@@ -80,7 +82,7 @@ def summary(said: str) -> str:
 
 
 def test_rank_that_raises(place: Path) -> None:
-    done = run("--", *TORCHRUN, "--nproc-per-node", "3", "job.py", "raise")
+    done = run("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "3", "job.py", "raise")
     assert done.returncode == 1
     folder, said = left(place)
     assert told(said) == ([1], ["rank_raised"])
@@ -119,14 +121,10 @@ def test_launchers_of_libraries(
 
 
 def test_rank_that_crashes(place: Path) -> None:
-    """torchrun's summary has the Python stack, where our word reaches it before it is written.
-
-    It looks at its ranks every 5 s here, so that a slow machine mostly has seconds for that word.
-    """
+    """torchrun's summary has the Python stack, where our word reaches it before it is written."""
     for attempt in range(3):
         (place / str(attempt)).mkdir()
-        slowly = ("--monitor-interval", "5")
-        command = ("--", *TORCHRUN, *slowly, "--nproc-per-node", "2", "../job.py", "segv")
+        command = ("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "2", "../job.py", "segv")
         done = run(*command, cwd=place / str(attempt))
         assert done.returncode == 1
         _, said = left(place / str(attempt))

@@ -37,9 +37,9 @@ def nothing_left(env: dict[str, str]) -> bool:
 
 
 def test_the_others_wait_beyond_their_time_outs(
-    torchrun: Torchrun, attach: Attach, env: dict[str, str]
+    ranks: Torchrun, attach: Attach, env: dict[str, str]
 ) -> None:
-    job = torchrun("plain", SHORT)
+    job = ranks("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     asked_until(near, "^3 ")
@@ -123,10 +123,10 @@ def test_release_by_hand(ranks: Torchrun, attach: Attach, prose: Prose) -> None:
     near = attach()
     near.until("(rank 1) ")
     near.type("release\r")
-    near.until("(rank 1) ")
     job.until("secret", 3)
     near.type("ranks\r")
-    prose(near.until("(rank 1) "))
+    near.until("ranks\r\n")
+    prose(near.until("\r\n"))
     outstay()  # they stand in a barrier
     near.type("c\r")
     near.rest()
