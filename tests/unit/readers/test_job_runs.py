@@ -70,14 +70,15 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 @pytest.mark.parametrize(
     ("beside", "judged"),
-    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "the other logs")],
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "loop.txt")],
 )
 def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
     write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))
     write(tmp_path / "job" / "b.log", ERROR + summary(r0=21), NOW + 60)
     write(tmp_path / "job" / "watcher" / "loop.txt", beside, NOW + 90)
     _, found = triage(tmp_path / "job", tmp_path / "out.json")
-    assert [Path(row["name"]).name for row in found["runs"] if row["judged"]] == [judged]
+    files = [Path(one).name for row in found["runs"] if row["judged"] for one in row["files"]]
+    assert files == [judged]
 
 
 @pytest.mark.parametrize(("stamp", "apart"), [("08:15:09,417", False), ("08:15:09", True)])
