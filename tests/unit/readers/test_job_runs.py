@@ -9,7 +9,7 @@ import pytest
 
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
-from postmortem.readers.job_runs import runs_apart
+from postmortem.readers.job_runs import _REST, runs_apart
 
 NOW = 1_763_900_000
 ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: "lr"\n'
@@ -70,15 +70,14 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 @pytest.mark.parametrize(
     ("beside", "judged"),
-    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "loop.txt")],
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, _REST[0])],
 )
 def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
     write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))
     write(tmp_path / "job" / "b.log", ERROR + summary(r0=21), NOW + 60)
     write(tmp_path / "job" / "watcher" / "loop.txt", beside, NOW + 90)
     _, found = triage(tmp_path / "job", tmp_path / "out.json")
-    files = [Path(one).name for row in found["runs"] if row["judged"] for one in row["files"]]
-    assert files == [judged]
+    assert [Path(row["name"]).name for row in found["runs"] if row["judged"]] == [judged]
 
 
 @pytest.mark.parametrize(("stamp", "apart"), [("08:15:09,417", False), ("08:15:09", True)])
@@ -130,16 +129,6 @@ def test_tasks_of_a_step_are_no_runs_and_those_of_an_array_are(tmp_path: Path) -
         write(tmp_path / "array" / f"slurm-4711_{task}.out", "step 1\n")
     assert names(tmp_path / "step") == []
     assert names(tmp_path / "array") == [f"slurm-4711_{task}" for task in range(3)]
-
-
-@pytest.mark.parametrize(("rank", "runs"), [("{}", 0), ("0", 3)], ids=["tasks", "jobs"])
-def test_tasks_whose_logs_name_the_ranks_that_they_are_are_of_a_step(
-    tmp_path: Path, rank: str, runs: int
-) -> None:
-    for task in range(3):
-        write(tmp_path / f"llm_912233_{task}.out", f"[rank{rank.format(task)}] step 1\n")
-    write(tmp_path / "llm_912233.err", "srun: error: n1: task 2: Out Of Memory\n")
-    assert len([name for name in names(tmp_path) if name != "llm-912233"]) == runs
 
 
 def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
