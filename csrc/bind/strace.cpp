@@ -71,13 +71,13 @@ Log read_interruptibly(std::vector<LogFile>& files, const LogOptions& options) {
 }
 
 py::tuple sweep_log(int descriptor, std::uint64_t size, const std::vector<std::string>& words,
-                    unsigned threads) {
+                    unsigned threads, bool from_start) {
   Sweep found;
   bool interrupted = false;
   {
     const InterruptWatch watch;
     const py::gil_scoped_release release;
-    found = sweep(descriptor, size, words, threads, InterruptWatch::seen);
+    found = sweep(descriptor, size, words, threads, from_start, InterruptWatch::seen);
     interrupted = InterruptWatch::seen();
   }
   if (interrupted) raise_interrupt();
@@ -267,7 +267,7 @@ void register_strace(py::module_& module) {
              py::arg("exports") = py::list(), py::arg("label") = "",
              py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());
   module.def("sweep_log", &sweep_log, py::arg("descriptor"), py::arg("size"), py::arg("words"),
-             py::arg("threads") = 2);
+             py::arg("threads") = 2, py::arg("from_start") = false);
   module.def("interrupt_seen", &InterruptWatch::seen);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }

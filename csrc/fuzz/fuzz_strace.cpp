@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "fuzz/strace_bytes.h"
 #include "strace/log.h"
+#include "strace/rings.h"
 #include "strace/sweep.h"
 
 namespace {
@@ -15,6 +16,7 @@ void search(const char* begin, const char* end) {
   const std::string_view all(begin, static_cast<std::size_t>(end - begin));
   std::vector<std::string> words = {"ENOSPC", "io_uring_enter"};
   if (all.size() >= 9) words.emplace_back(all.substr(all.size() / 2, 4));
+  const auto never = [](const pm::strace::SoughtWord&, const char*) { return false; };
   for (std::size_t drop = 0; drop <= 1; ++drop) {
     std::vector<pm::strace::SoughtWord> sought;
     bool wanted = false;
@@ -23,7 +25,7 @@ void search(const char* begin, const char* end) {
       wanted |= all.find(words[i]) != std::string_view::npos;
     }
     std::uint64_t newlines = 0;
-    if (pm::strace::any_word_in(begin, end, all.size(), sought, newlines) != wanted)
+    if (pm::strace::any_word_in(begin, end, all.size(), sought, never, newlines) != wanted)
       __builtin_trap();
     const auto lines = static_cast<std::uint64_t>(std::count(begin, end, '\n'));
     if (!wanted && newlines != lines) __builtin_trap();
@@ -38,6 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto* const text = reinterpret_cast<const char*>(data);
   search(text, text + size);
   take_apart({text, size});
+  const std::string padded = std::string(text, size) + std::string(kPadding, '\0');
+  ring_use(padded.data(), padded.data() + padded.rfind('\n', size - 1) + 1, padded.data() + size);
   LogOptions options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
   options.threads = 1;

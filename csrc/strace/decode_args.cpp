@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "strace/extractor.h"
+#include "strace/rings.h"
 
 namespace pm::strace {
 namespace {
@@ -280,15 +281,9 @@ bool Extractor::decode_first_args(Event& event) const {
       return true;
     case Op::self:
       return event.result.present && event.result.value > 0;
-    case Op::iouring_enter: {  // `b`: how many it asks for and waits for, if it does both
-      std::int64_t awaited = -1;
-      if (number(event.a) && number(event.b) && number(awaited) && awaited == event.b &&
-          arguments.next(argument) && has_flag(argument, "IORING_ENTER_GETEVENTS", 1)) {
-        return true;
-      }
-      event.b = -1;
+    case Op::iouring_enter:
+      event.b = number(event.a) ? entered_for_all(view(p, end)) : -1;
       return true;
-    }
     default:
       return true;
   }

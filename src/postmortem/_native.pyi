@@ -664,11 +664,14 @@ class RawClosed(TypedDict, total=False):
 def close_export(export_: object) -> Any:
     """Write what is left, and return `RawClosed`, or `RawTables` of `export_columns`."""
 
-def sweep_log(descriptor: int, size: int, words: list[str], threads: int = 2) -> tuple[bool, int]:
+def sweep_log(
+    descriptor: int, size: int, words: list[str], threads: int = 2, from_start: bool = False
+) -> tuple[bool, int]:
     """Return whether none of the words (2 to 64 bytes) is in a file, and if so its lines.
 
     False says that a word is there, or that the file could not be read to its end. The place in the
-    file is left as it is.
+    file is left as it is. Calls by the name of `io_uring_` do not count in a log that has the start
+    of its programs, where all rings are those that libuv makes for epoll_ctl() alone.
     """
 
 def interrupt_seen() -> bool:

@@ -10,8 +10,6 @@ import signal
 import sys
 from types import FrameType
 
-from postmortem.own_modules import look_in_bytecode
-
 _OBJECTS = 200_000
 """New ones between two looks for garbage. Nearly all that imports and a reading of evidence make
 stays until the end: with Python's 700 a twentieth of a short report goes into looking through it.
@@ -31,7 +29,6 @@ def run() -> None:
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_OBJECTS)
-    look_in_bytecode()
     from postmortem.cli.commands import is_contained
 
     contained = is_alone(sys._getframe()) and is_contained(sys.argv[1:])

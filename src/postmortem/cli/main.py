@@ -218,7 +218,7 @@ def _unknown(command: str) -> str:
     """Return what is wrong with a command that does not exist, and what may be meant."""
     from postmortem.render.safe import line
 
-    if "/" in command:
+    if "/" in command or "." in command:
         return f"{line(command)}: no such file or folder"
     what = f"there is no command {line(command)!r}"
     import difflib

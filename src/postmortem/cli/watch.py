@@ -173,7 +173,8 @@ class _Lines:
         self._next = time.monotonic() + _PLAIN_SECONDS
         last = watch.latest()
         total = sum(sample.held for _, sample in last)
-        words = f"{counted(len(last), 'process', 'processes')}, {size(total)} of their own"
+        words = f"{counted(len(last), 'process', 'processes')}, {size(total)} of "
+        words += "its own" if len(last) == 1 else "their own"
         if len(last) > 1:
             label, sample = max(last, key=lambda pair: pair[1].held)
             words += f"; {label} most: {size(sample.held)}"

@@ -192,8 +192,6 @@ _WINDOWS = {
     0xC0000409: "0xC0000409: abort()",
 }
 """What Windows gives as the exit code of a process that it ended."""
-
-
 RUN = "postmortem run"
 """The launcher whose word is of the ranks, or of the program itself where it has none."""
 
@@ -245,7 +243,7 @@ class LogExit:
         """``exited with 1``, and what the code means where Windows ended the process."""
         if self.code is None:
             return "died"
-        means = _WINDOWS.get((self.code or 0) % (1 << 32))
+        means = _WINDOWS.get(self.code % (1 << 32))
         return f"exited with {self.code}" + (f" ({means})" if means else "")
 
     @property
@@ -385,11 +383,10 @@ class RankLogs:
         def mine(fact: LogFailure | LogExit | Remark) -> bool:
             return last if fact.attempt is None else fact.attempt == attempt
 
+        silent = tuple(replace(writer, last_words=()) for writer in self.writers)
         return replace(
             self,
-            writers=self.writers
-            if last
-            else tuple(replace(writer, last_words=()) for writer in self.writers),
+            writers=self.writers if last else silent,
             failures=tuple(filter(mine, self.failures)),
             exits=tuple(filter(mine, self.exits)),
             remarks=tuple(filter(mine, self.remarks)),

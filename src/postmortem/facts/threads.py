@@ -164,6 +164,16 @@ class Thread:
     handles: Signal | None = None
     """The fault whose handler it runs, as the kernel put it on the stack."""
 
+    @property
+    def called(self) -> str | None:
+        """The name that Python knows it by, else the kernel's."""
+        return self.python_name or self.name
+
+    @property
+    def words(self) -> str:
+        """``thread 7 "loader"``."""
+        return f'thread {self.tid} "{self.called}"' if self.called else f"thread {self.tid}"
+
     def register(self, name: str) -> int | None:
         """Return the value of a register by its name in ptrace's `user_regs_struct`."""
         return next((value for key, value in self.registers if key == name), None)

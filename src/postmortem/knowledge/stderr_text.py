@@ -11,6 +11,7 @@ from postmortem.patterns import Pattern
 _NUMBER = Wording("errno-number")
 _CLASS = Wording("errno-class")
 _NOT_FOUND = Wording("shell-not-found")
+_CANNOT_RUN = Wording("shell-cannot-run")
 _BESIDE = Wording("beside-an-error")
 _TIMED_OUT = Wording("ran-out-of-time")
 # How lines of backtraces and lists begin; a line without a letter.
@@ -81,3 +82,8 @@ def program_not_found(words: str) -> str | None:
         if found is not None:
             return found["name"]
     return None
+
+
+def programs_not_run(words: str) -> Iterator[str]:
+    """Yield the files of which a shell said that it cannot run them."""
+    return (found["file"] for found in _CANNOT_RUN.finditer(words))

@@ -22,6 +22,9 @@ _ALIKE = 0.6
 _FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
 _FOLDERS = Pattern(r"(?<=[\s\[(])/(?:[\w.+-]+/)+(?=[\w.+-]+\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
 """Of a source file, of which a card has no room: mostly those of the machine that built it."""
+DATA = Pattern(r'(?<=, )"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
+"""What a call read or wrote, in front of its result; names of files stay whole."""
+_CALL = Pattern(r"(?:pid \d+ )?\w+\(\d+")
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
 _OF_RANK = Pattern(
     r"(?P<says>[\w. ]+ says: )?rank (?P<rank>\d+)(?P<host> on [\w.-]+)?(?P<said>(?(says)| ?:).*)"
@@ -99,8 +102,14 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     rows = ((last_part(one.where), one.what) for one in diagnosis.evidence)
     return tuple(
-        (where, clip(_FOLDERS.sub("", what), _LONGEST_SEEN)) for where, what in _of_all(rows)
+        (where, clip(_FOLDERS.sub("", _short(what)), _LONGEST_SEEN))
+        for where, what in _of_all(rows)
     )[:_MOST_SEEN]
+
+
+def _short(what: str) -> str:
+    """Return a call without most of what it read or wrote: its end has the result."""
+    return DATA.sub(r'"\1…"', what) if _CALL.match(what) else what
 
 
 def _of_all(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

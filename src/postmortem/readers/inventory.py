@@ -77,7 +77,8 @@ def _item(path: str, problems: list[Problem]) -> Item:
     kind = _kind(path, head)
     if kind is not Kind.OTHER:
         return Item(path, kind, status.st_size, None)
-    why = REPEATS if repeats(path) else "is of no known kind"
+    why = "is not a log, core or recording" if status.st_size else "is empty"
+    why = REPEATS if repeats(path) else why
     return Item(path, kind, status.st_size, why)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from postmortem import _native
 from postmortem.facts.syscalls import NO_ROOM
 from postmortem.readers.child_limits import available_memory
+from postmortem.readers.stracefind import starts_with_exec
 
 if TYPE_CHECKING:
     from postmortem.facts.call_query import CallQuery
@@ -35,7 +36,8 @@ def lines_without(log: OpenedLog, queries: Sequence[CallQuery], threads: int) ->
     if size is None or words is None or size < WORTH_BYTES or size > available_memory() // 2:
         return None
     assert isinstance(log.source, int)
-    absent, lines = _native.sweep_log(log.source, size, words, threads)
+    from_start = starts_with_exec(log.head)
+    absent, lines = _native.sweep_log(log.source, size, words, threads, from_start)
     return lines if absent else None
 
 
@@ -54,5 +56,6 @@ def words_of(queries: Sequence[CallQuery]) -> list[str] | None:
     names = dict.fromkeys(name for query in queries for name in query.errors)
     # libaio tells a failure by its number alone: `io_getevents(…, [{…, res=-28, …}], …)`.
     numbers = [f"res=-{number}" for name in names if (number := getattr(errno, name, None))]
-    signals = ["SIGBUS"] if NO_ROOM.intersection(names) else []
+    # CPython asks for the handler of every signal: the name alone is in nearly all logs.
+    signals = ["--- SIGBUS"] if NO_ROOM.intersection(names) else []
     return [*names, *numbers, *signals, _IO_URING]

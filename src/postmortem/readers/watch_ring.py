@@ -27,7 +27,7 @@ def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
             data = stream.read(watch_format.HEADER_BYTES)
             rows, torn = _records(stream)
     except OSError as error:
-        raise EvidenceError(str(path), error.strerror or str(error)) from None
+        raise EvidenceError(str(path), f"cannot be opened: {error.strerror}") from None
     if len(data) < watch_format.HEADER_BYTES or not is_watch_ring(data):
         raise EvidenceError(
             str(path), "is not a ring file", hint="postmortem watch --ring FILE writes one"

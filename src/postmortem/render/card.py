@@ -181,8 +181,8 @@ def _source(page: Page, place: Place, around: int) -> Iterator[Line]:
 
 def _rows(page: Page, rows: Sequence[tuple[str, str]], room: _Room) -> Iterator[Line]:
     shown = rows if len(rows) <= room.rows else rows[: max(room.rows - 1, 1)]
-    names = [_clip(page, page.clean(key), 26) for key, _ in shown]
-    column = min(max(map(cells, names), default=0) + 2, 28)
+    names = [_clip(page, page.clean(key), page.measure // 3) for key, _ in shown]
+    column = max(map(cells, names), default=0) + 2
     if not any(names):
         column = 0
     for name, (_, value) in zip(names, shown, strict=True):

@@ -1,11 +1,14 @@
 """What `cards_hold` (tests/unit/conftest.py) finds in the first screen of any report."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 from builders.cards import faults, made
-from postmortem.analyses import ranklogs
+from builders.checkpoints import floats, safetensors
+from postmortem.analyses import ranklogs, scan
+from postmortem.present.card import card_of
 from postmortem.present.doctor.report import doctor_blocks
 from postmortem.records import replace
 from postmortem.report.card import Highlights
@@ -46,6 +49,14 @@ def test_every_report_of_an_analysis_is_seen(tmp_path: Path) -> None:
         report = ranklogs.analyse([str(log)], ranklogs.RankLogOptions())
     assert report.verdict in {one.verdict for one in reports}
     assert "rules" in {one.kind for one in reports}
+
+
+def test_bad_tensors_are_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "step-3.safetensors"
+    rows = {f"layers.{n}.weight": ("F32", [2], floats(math.nan, 3)) for n in range(9)}
+    path.write_bytes(safetensors(rows))
+    card = card_of(scan.analyse([str(path)], verbose=False))
+    assert (len(card.rows), card.rest) == (9, "")
 
 
 def test_rows_that_several_ranks_share_are_one() -> None:

@@ -1,6 +1,7 @@
 """`postmortem triage` and `postmortem PATH...` on folders of evidence."""
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -110,8 +111,10 @@ def test_nothing_to_read_is_one_clear_line(tmp_path: Path, prose: Prose) -> None
     assert done.stdout == ""
     prose(done.stderr)
     assert "among 1 file\n" in done.stderr
-    alone = triage(tmp_path / "photo.bin")
-    prose(alone.stderr)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty.log").touch()
+    for name in ("photo.bin", "pipe", "empty.log"):
+        prose(triage(tmp_path / name).stderr)
 
 
 def test_a_broken_core_costs_only_itself(tmp_path: Path) -> None:

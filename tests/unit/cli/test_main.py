@@ -125,6 +125,7 @@ def test_version(option: str) -> None:
         [],
         ["rulse"],
         ["zzz"],
+        ["no_such.log"],
         ["/no/such/folder"],
         ["--nonsense"],
         ["rules", "--nonsense"],

@@ -53,6 +53,15 @@ def test_evidence_names_source_files_without_their_folders() -> None:
     assert rows == (("rank1.log:3", "[enforce fail at pair.cc:456] 684 vs 668 in /data/step.pt"),)
 
 
+def test_evidence_of_a_call_shows_its_result() -> None:
+    data = r"PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\17\0\23\0st"
+    said = f'pid 7 write(10, "{data}"..., 1885) = -1 ENOSPC'
+    best = replace(LIKELY, evidence=(Evidence("a.strace:3", said),))
+    rows = card_of(replace(EMPTY, diagnoses=(best,))).rows
+    shown = r'pid 7 write(10, "PK\3\4\0\0\10\10\0\0…", 1885) = -1 ENOSPC'
+    assert rows == (("a.strace:3", shown),)
+
+
 def test_problems_stand_in_where_nothing_was_concluded() -> None:
     report = replace(EMPTY, problems=(Problem("/job/a.pt", "the file is cut"),))
     card = card_of(report)

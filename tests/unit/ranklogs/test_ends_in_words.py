@@ -164,3 +164,27 @@ def test_a_program_s_own_end_is_told_with_its_line(
     report = _report(tmp_path, text)
     assert not report.failed
     assert (f"line {line or 31} " in report.verdict) == (line is not None)
+
+
+_TERMINATE = (
+    "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no shard\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "sure"), [(6, "", "likely"), (6, _TERMINATE, "certain"), (11, "", "certain")]
+)
+def test_an_abort_without_its_words_is_not_certain(
+    tmp_path: Path, number: int, said: str, sure: str
+) -> None:
+    text = "".join(
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/train.py", line 5, in sync\n'
+        f"[rank{rank}]: RuntimeError: [pair.cc:537] Connection closed by peer [10.0.0.1]:63137\n"
+        for rank in (0, 2)
+    )
+    summary = (
+        f"E1128 06:34:41.485000 300 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+        f"(exitcode: -{number}) local_rank: 1 (pid: 321) of binary: /opt/env/bin/python\n"
+    )
+    assert _report(tmp_path, text + said + summary).diagnoses[0].confidence.value == sure

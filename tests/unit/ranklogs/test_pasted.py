@@ -233,3 +233,16 @@ def test_lines_of_a_message_that_are_as_long_as_each_other_stay_lines(tmp_path: 
     (tmp_path / "job.log").write_text(text + "\n")
     report = analyse([str(tmp_path / "job.log")], RankLogOptions())
     assert raised_first(report) == (None, "RuntimeError: 2 errors")
+
+
+@pytest.mark.parametrize(
+    ("above", "ranks"),
+    [("[rank3]:     b = a(", [1, 3]), ("a is there\nb is there\nc is there", [1])],
+)
+def test_a_traceback_whose_first_frames_are_cut_off_counts(
+    tmp_path: Path, above: str, ranks: list[int]
+) -> None:
+    cut = f'{above}\n[rank3]:   File "a.py", line 3, in f\n[rank3]:     g()\n'
+    whole = "".join(f"[rank1]: {line}\n" for line in (*_CUT.splitlines(), "KeyError: 'b'"))
+    report = _report(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
+    assert report.body["first_failure"]["ranks"] == ranks  # type: ignore[attr-defined]

@@ -315,6 +315,17 @@ def test_of_warnings_on_a_pod_the_one_that_comes_again_is_told(tmp_path: Path) -
         assert told in _report(tmp_path, events.format(again)).verdict
 
 
+@pytest.mark.parametrize("said", ["lost communication", "a long way to go"])
+def test_of_a_box_about_a_lost_daemon_its_head_is_told(tmp_path: Path, said: str) -> None:
+    box = (
+        f"ORTE has {said} with a remote daemon.\n\n  Remote daemon: [[71,0],1] on node n2\n\n"
+        "This is due to a failure of the link, or possibly of\n"
+        "the daemon itself. We cannot recover from this failure, and\nwill end the job.\n"
+    )
+    evidence = _report(tmp_path, _PARTS + box).diagnoses[0].evidence
+    assert evidence[0].what.startswith("ORTE has lost") is ("lost" in said)
+
+
 _CI = (
     "{time} ##[group]Run pytest\n"
     "{time} E   TypeError: no shard\n"

@@ -43,6 +43,36 @@ def test_a_logged_error_with_calm_lines_behind_it_was_caught(
     assert [row["rank"] for row in found["also_failed"]] == failed_too
 
 
+_LONG = "".join(f'  File "m{n}.py", line {n}, in f{n}\n    f{n + 1}()\n' for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("behind", "failed"),
+    [
+        ("(Api pid=7) INFO: Application shutdown complete.\n", False),
+        ("(Api pid=7) INFO: waits for requests\n", True),
+    ],
+)
+def test_a_long_traceback_that_a_logger_wrote_was_caught_too(
+    tmp_path: Path, behind: str, failed: bool
+) -> None:
+    head, end = TRACEBACK.split("  File", 1)[0], "OSError: [Errno 28] No space left on device\n"
+    lines = ["call of save failed", *(head + _LONG + end).splitlines()]
+    core = "".join(f"(Core pid=71) ERROR 01-02 03:04:05 [core.py:31] {line}\n" for line in lines)
+    went_on = "(Core pid=71) INFO 01-02 03:05:05 [core.py:33] the cache is reset\n"
+    text = (
+        "save.cpp:31: Error: no space is left\n"
+        + core
+        + went_on
+        + behind
+        + "a leak, leaked semaphore\n"
+    )
+    (tmp_path / "job.log").write_text("(Api pid=7) INFO: a start\n" * 2 + text)
+    report = analyse([str(tmp_path / "job.log")], RankLogOptions())
+    assert report.failed is failed
+    assert report.body["first_failure"] is None
+
+
 def test_what_services_of_ray_log_is_left_out_and_said_to_be(tmp_path: Path, prose: Prose) -> None:
     for name in ("dashboard.log", "dashboard_agent.log", "monitor.err", "worker-a-01-7.err"):
         (tmp_path / name).write_text(TRACEBACK)

@@ -163,3 +163,59 @@ def test_what_is_no_log_is_refused_as_ever(tmp_path: Path, prose: Prose) -> None
     with pytest.raises(EvidenceError) as refused:
         answer(path, "ENOSPC")
     prose(refused.value)
+
+
+SETUP = b"7 io_uring_setup(256, {flags=0x10000, sq_thread_cpu=0}) = 5\n"
+ENTER = b"8 io_uring_enter(5, 2, 2, IORING_ENTER_GETEVENTS, NULL, 0 <unfinished ...>\n"
+RESUMED = b"8 <... io_uring_enter resumed>) = 2\n"
+EPOLL = b"7 epoll_create1(EPOLL_CLOEXEC) = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "absent"),
+    [
+        (EPOLL + SETUP + ENTER + RESUMED, True),
+        (EPOLL + b'7 openat(3, "io_uring_x", 0) = -1 ENOENT (No such file)\n' + SETUP, True),
+        (b"7 io_uring_setup(8, {flags=0}) = -1 EPERM (Operation not permitted)\n", True),
+        (SETUP + ENTER + RESUMED, False),
+        (EPOLL + b"7 close(3) = 0\n" + SETUP, False),
+        (EPOLL.replace(b"7", b"9", 1) + SETUP, False),
+        (EPOLL + SETUP.replace(b"0x10000", b"IORING_SETUP_SQPOLL"), False),
+        (EPOLL + SETUP.replace(b"256", b"64"), False),
+        (EPOLL + SETUP + ENTER.replace(b"2, 2", b"2, 1"), False),
+        (ENTER + RESUMED, False),
+        (EPOLL + SETUP + b"\x1b[33mio_uring_enter\x1b[0m(5, 1, 1, 0) = 1\n", False),
+        (EPOLL + SETUP.replace(b" = 5", b" <unfinished ...>"), False),
+    ],
+)
+def test_rings_of_libuv_for_epoll_hide_nothing(tmp_path: Path, lines: bytes, absent: bool) -> None:
+    path = tmp_path / "log"
+    for filler in (b"", HEALTHY * (PIECE // len(HEALTHY) + 200)):
+        path.write_bytes(filler + lines + filler)
+        with path.open("rb") as log:
+            swept = _native.sweep_log(log.fileno(), path.stat().st_size, ["io_uring_"], 2, True)
+            assert swept[0] is absent
+            assert not _native.sweep_log(log.fileno(), path.stat().st_size, ["io_uring_"])[0]
+
+
+@pytest.mark.parametrize("name", sorted(TRUTH))
+def test_no_ring_that_hides_something_is_passed_by(tmp_path: Path, name: str) -> None:
+    if (CORPUS / name).is_dir():
+        return
+    path = tmp_path / "log"
+    path.write_bytes(unpacked(name))
+    with path.open("rb") as log:
+        size = path.stat().st_size
+        absent, _ = _native.sweep_log(log.fileno(), size, ["io_uring_"], 2, True)
+    if absent:
+        assert not recording(name)["io_uring"]
+    if name.startswith("torchrun"):
+        assert absent
+
+
+def test_that_python_asked_for_a_handler_of_sigbus_is_no_reason_to_parse() -> None:
+    words = strace_sweep.words_of([CallQuery(("ENOSPC",))])
+    assert words is not None
+    assert not any(
+        word in "rt_sigaction(SIGBUS, NULL, {sa_handler=SIG_DFL}, 8) = 0" for word in words
+    )

@@ -98,8 +98,7 @@ def _kernel_words(task: Task | None) -> str:
 
 def _named(process: LiveProcess, tid: int) -> str:
     thread = next((one for one in process.threads if one.tid == tid), None)
-    name = (thread.python_name or thread.name) if thread is not None else None
-    return f'thread {tid} "{name}"' if name else f"thread {tid}"
+    return thread.words if thread is not None else f"thread {tid}"
 
 
 def _at(thread: Thread) -> str:

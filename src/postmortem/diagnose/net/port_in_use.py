@@ -22,7 +22,7 @@ def port_in_use(seen: NetCheck) -> Findings:
     who = _who(holder)
     yield Finding(
         title=f"port {target.port} is in use by {who}",
-        cause=f"{holder.address} belongs to {who}: nobody else can listen at {target.place}.",
+        cause=f"Nobody else can listen at {target.place} until that process has ended.",
         confidence=Confidence.CERTAIN,
         next_steps=(
             f"ps -o pid,user,lstart,cmd -p {holder.pid}   and end it if it is of an old run"

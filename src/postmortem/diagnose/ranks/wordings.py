@@ -109,9 +109,6 @@ _STARTUP = (
     StartupFault.RENDEZVOUS,
 )
 
-MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal")
-"""Messages with which MPI ends a rank, and with it the job."""
-
 
 def about_numbers(failures: Iterable[LogFailure | None]) -> bool:
     """Return whether all of them are about NaN, infinities or the loss scale."""

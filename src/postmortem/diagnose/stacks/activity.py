@@ -82,7 +82,7 @@ def where(thread: Thread, executable: str | None) -> str:
     """Return the places that say most of a stack, the outermost first."""
     python = (f for f in thread.frames if f.kind == "python" and not is_ours(f.file))
     calls = [f for f in python if not kind_of(f, executable).noise]
-    parts = _python_places(calls)
+    parts = python_places(calls)
     native = list(_landmarks(thread, executable, before_python=bool(calls)))
     most = 1 if len(parts) > 1 else _LANDMARKS
     if not calls and len(native) > most:
@@ -156,16 +156,17 @@ def _landmarks(thread: Thread, executable: str | None, *, before_python: bool) -
             yield shorten(frame.function)
 
 
-def _python_places(calls: list[Frame]) -> list[str]:
+def python_places(calls: list[Frame]) -> list[str]:
     """Return the two innermost Python calls, after the innermost one of the user's own code."""
     own = next((i for i, f in enumerate(calls) if f.file and not LIBRARY_FILE(f.file)), 0)
-    chosen = [_python_place(frame) for frame in reversed(calls[:2])]
+    chosen = [python_place(frame) for frame in reversed(calls[:2])]
     if own >= 2:
-        chosen[:0] = [_python_place(calls[own]), *(["…"] if own > 2 else [])]
+        chosen[:0] = [python_place(calls[own]), *(["…"] if own > 2 else [])]
     return chosen
 
 
-def _python_place(frame: Frame) -> str:
+def python_place(frame: Frame) -> str:
+    """Return ``save (train.py:31)`` of a call of Python."""
     place = location(frame.file, frame.line)
     return f"{frame.function} ({place})" if place else frame.function
 

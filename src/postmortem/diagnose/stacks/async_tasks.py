@@ -1,6 +1,6 @@
 """What the tasks of an event loop and greenlets wait for, those in the same place together."""
 
-from postmortem.diagnose.stacks.names import location
+from postmortem.diagnose.stacks.activity import python_place
 from postmortem.facts.threads import AsyncTask, Frame, Greenlet, Threads, is_own
 from postmortem.text import counted, some
 
@@ -31,7 +31,7 @@ def greenlet_rows(threads: Threads, tid: int | None = None) -> list[tuple[str, s
     rows = []
     for alike in sorted(same.values(), key=lambda alike: (not alike[0].main, -len(alike))):
         inner, own = alike[0].frames[0], own_frame(alike[0])
-        rows.append((_who(alike), "" if own is inner else _place(inner), _place(own)))
+        rows.append((_who(alike), "" if own is inner else python_place(inner), python_place(own)))
     return rows
 
 
@@ -78,12 +78,7 @@ def own_frame(task: AsyncTask | Greenlet) -> Frame:
 def _stands(task: AsyncTask) -> tuple[str, str]:
     inner, own = task.frames[0], own_frame(task)
     if task.running:
-        return "runs", _place(own)
+        return "runs", python_place(own)
     if task.waits_for:
-        return some(task.waits_for, 4), _place(own)
-    return (task.waits_on or "its turn") if own is inner else _place(inner), _place(own)
-
-
-def _place(frame: Frame) -> str:
-    where = location(frame.file, frame.line)
-    return f"{frame.function} ({where})" if where else frame.function
+        return some(task.waits_for, 4), python_place(own)
+    return (task.waits_on or "its turn") if own is inner else python_place(inner), python_place(own)

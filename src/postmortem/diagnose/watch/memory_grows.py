@@ -13,7 +13,7 @@ What to do
 
 from postmortem import thresholds
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
-from postmortem.diagnose.watch.growing import growing, growth_words, rate_words
+from postmortem.diagnose.watch.growing import growing, rate_words
 from postmortem.facts.watch import MIB, Trend, Watched, Watching
 from postmortem.text import size
 
@@ -24,6 +24,13 @@ _MOST = 8
 def memory_grows(seen: Watching) -> Findings:
     for one, found in growing(seen)[:_MOST]:
         yield _finding(one, found)
+
+
+def _where(one: Watched) -> str:
+    if not one.lines:
+        return "It was not seen where it allocates"
+    line, count = one.lines[0]
+    return f"Likely at {line}, where it stood {count} of {one.looks} times when it had grown"
 
 
 def _finding(one: Watched, found: Trend) -> Finding:
@@ -39,16 +46,18 @@ def _finding(one: Watched, found: Trend) -> Finding:
         ("own memory", first.anonymous_bytes, last.anonymous_bytes),
         ("shared", first.shared_bytes, last.shared_bytes),
     )
-    for name, before, after in kinds:
-        if after - before > MIB:
-            evidence.append(Evidence(one.label, f"{name}: {size(before)} to {size(after)}"))
+    if last.shared_bytes - first.shared_bytes > MIB:
+        evidence += [
+            Evidence(one.label, f"{name}: {size(before)} to {size(after)}")
+            for name, before, after in kinds
+        ]
     evidence += [
         Evidence(one.label, f"stood at {row} {number} of {one.looks} times")
         for row, number in one.lines[1:4]
     ]
     return Finding(
         title=f"{one.label} grows by {rate_words(found)}",
-        cause=f"{growth_words(one, found)}.",
+        cause=f"{_where(one)}.",
         confidence=Confidence.LIKELY
         if found.seconds >= thresholds.GROWTH_SECONDS
         else Confidence.POSSIBLE,

@@ -38,13 +38,13 @@ def _forecast(ceiling: Ceiling, growers: Sequence[tuple[Watched, Trend]]) -> Fin
     if rising is None:
         if share < thresholds.ALMOST_FULL_SHARE:
             return None
-        when, confidence = "is all but reached", Confidence.POSSIBLE
+        when, confidence = "is all but used up", Confidence.POSSIBLE
     else:
         left = max(0.0, ceiling.limit_bytes - last) / rising.per_second
         if left > thresholds.FORECAST_SECONDS:
             return None
         clock = time.strftime("%H:%M", time.localtime(last_at + left))
-        when = f"will be reached in {_words(left)}, at {clock}, if it goes on like this"
+        when = f"will be used up in {_words(left)}, at {clock}, if it goes on like this"
         confidence = Confidence.LIKELY if rising.seconds >= 60 else Confidence.POSSIBLE
         rate = rising.per_second * 60 / MIB
         evidence.append(

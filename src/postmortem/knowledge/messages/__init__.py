@@ -14,6 +14,8 @@ from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.text import shell_word
 
+MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal")
+"""Messages with which MPI ends a rank, and with it the job."""
 _NAME = Pattern(r"\b(?:ADDRESS|FILE|FOLDER|HOST|INTERFACE|LIBRARY|MODULE|PATH|PIDS?|PORT|SYMBOL)\b")
 
 

@@ -115,5 +115,4 @@ def _named(tid: int, by_tid: Mapping[int, Thread]) -> str:
 
 
 def _name(thread: Thread) -> str:
-    name = thread.python_name or thread.name
-    return f'{thread.tid} "{name}"' if name else f"thread {thread.tid}"
+    return thread.words.removeprefix("thread ") if thread.called else thread.words

@@ -66,7 +66,6 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
     crashed = view.threads.crashed
     is_main = thread.tid == view.threads.main_tid
     kind = "crashed thread" if thread.crashed else "main thread" if is_main else "thread"
-    name = thread.python_name or thread.name
     own_role = role(thread, view.threads.main_tid, style.executable)
     remarks = [
         # the name says it already, or the title does
@@ -78,7 +77,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
     ]
     markers = _markers(view.diagnoses, thread, style.executable)
     return Backtrace(
-        title=f"{kind} {thread.tid}" + (f' "{name}"' if name else ""),
+        title=thread.words.replace("thread", kind, 1),
         lines=_lines(thread, style, markers),
         subtitle=" · ".join(filter(None, remarks)),
     )

@@ -69,7 +69,7 @@ def _suspect(one: LiveProcess, job: LiveJob, *, verbose: bool) -> Iterator[Block
     for tid in _holders(one, thread):
         holder = next((other for other in one.threads if other.tid == tid), None)
         if holder is not None:
-            yield _stack(one, holder, f"{_name(holder)}, who holds it", verbose=verbose)
+            yield _stack(one, holder, f"{holder.words}, who holds it", verbose=verbose)
     for worker in job.workers(one.pid)[: None if verbose else 1]:
         main = worker.main_thread
         if main is not None and main.frames:
@@ -78,9 +78,8 @@ def _suspect(one: LiveProcess, job: LiveJob, *, verbose: bool) -> Iterator[Block
 
 
 def _about(one: LiveProcess, thread: Thread, job: LiveJob) -> Iterator[tuple[str, str]]:
-    name = thread.python_name or thread.name
     yield "stuck" if len(job.ranks()) > 1 else "process", f"{_who(one)}, {_argv(one)}"
-    yield "thread", f'{thread.tid} "{name}" (main)' if name else f"{thread.tid} (main)"
+    yield "thread", f"{thread.words.removeprefix('thread ')} (main)"
     place = place_words(thread)
     if place:
         yield "at", place
@@ -167,7 +166,7 @@ def _everything(one: LiveProcess, *, told: bool) -> Iterator[Block]:
                 continue
             title = f"main thread of {_who(one)}"
         else:
-            title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {_name(first)}"
+            title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {first.words}"
         yield _stack(one, first, title, verbose=True)
     rows = tuple((str(d.fd), d.inside) for d in one.descriptors)
     if rows:
@@ -209,11 +208,6 @@ def _line(index: int, frame: Frame, executable: str | None) -> BacktraceLine:
 
 def _who(one: LiveProcess) -> str:
     return one.label if str(one.pid) in one.label else f"{one.label} (pid {one.pid})"
-
-
-def _name(thread: Thread) -> str:
-    name = thread.python_name or thread.name
-    return f'thread {thread.tid} "{name}"' if name else f"thread {thread.tid}"
 
 
 def _argv(one: LiveProcess) -> str:

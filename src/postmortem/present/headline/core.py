@@ -95,9 +95,8 @@ def _where(threads: Threads | None, said: str) -> str:
     if threads is None or crashed is None:
         return ""
     parts = []
-    name = crashed.python_name or crashed.name
-    if name and crashed.tid != threads.main_tid:
-        parts.append(f'thread "{name}"')
+    if crashed.called and crashed.tid != threads.main_tid:
+        parts.append(f'thread "{crashed.called}"')
     line = _python_line(crashed, said)
     waiting = waiting_caller(threads) if line is None else None
     if waiting is not None:

@@ -19,8 +19,12 @@ def headline(
             else f"NaN or Inf in {counted(len(tensors.bad), 'tensor')}"
         )
         return what if found is None else f"{what}; {_of_series(found)}"
-    if not tensors.items and not damaged:
-        return "there is no tensor to scan"
+    if not tensors.items:
+        return (
+            "the checkpoint is damaged: no tensor could be read"
+            if damaged
+            else "there is no tensor to scan"
+        )
     count = counted(len(tensors.items), "tensor")
     if damaged:
         return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.strace.calls import who
 from postmortem.facts.syscalls import FailedCalls
-from postmortem.patterns import Pattern
+from postmortem.present.card import DATA
 from postmortem.present.headline.by_cause import not_written
 from postmortem.present.strace.view import StraceView
 from postmortem.report.card import Highlights
@@ -12,8 +12,6 @@ from postmortem.report.model import Diagnosis
 
 _LONGEST_PROGRAM = 40
 _LONGEST_CALL = 120
-_DATA = Pattern(r'"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
-"""What was read or written; names of files stay whole."""
 
 
 def strace_highlights(view: StraceView, best: Diagnosis | None) -> Highlights:
@@ -36,5 +34,5 @@ def _rows(groups: Sequence[FailedCalls]) -> Iterator[tuple[str, str]]:
 
 def _short(call: str) -> str:
     """Return a call without most of what it read or wrote: its end has the result."""
-    call = _DATA.sub(r'"\1…"', call)
+    call = DATA.sub(r'"\1…"', call)
     return call if len(call) <= _LONGEST_CALL else f"{call[:40]}… {call[-70:]}"

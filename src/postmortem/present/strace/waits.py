@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument, flags, number
 from postmortem.diagnose.strace.calls import who
+from postmortem.diagnose.strace.waits import waits_for_child
 from postmortem.facts.syscalls import Awaited, Blocked, SystemCalls, Task
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -141,7 +142,7 @@ def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
         return "a set time (TIMER_ABSTIME)"
     if slept is not None:
         return f"{int(slept['seconds']) + int(slept['rest']) / 1e9:g} s to pass"
-    if blocked.syscall in ("wait4", "waitpid", "waitid"):
+    if waits_for_child(task):
         child = None if blocked.syscall == "waitid" else number(blocked, 0)
         return _children(task, -1 if child is None else child, tasks)
     words = [_end(task, one, tasks) for one in blocked.awaited]

@@ -7,7 +7,6 @@ from postmortem.facts.tensors import NanNumber, ScannedTensor, Tensors
 from postmortem.report.card import Highlights
 from postmortem.report.contract import fill
 from postmortem.report.contract.scan import Scan
-from postmortem.text import counted
 
 
 def worst_first(tensors: Tensors) -> tuple[ScannedTensor, ...]:
@@ -33,20 +32,15 @@ def scan_body(
     return fill(Scan, tensors=worst_first(tensors), nan_numbers=nan_numbers, series=found)
 
 
-_MOST = 6
-
-
 def scan_highlights(tensors: Tensors, found: Series | None) -> Highlights:
     """Return the tensors with NaN or Inf, the worst first; of a series, where they begin."""
     bad = [tensor for tensor in worst_first(where_it_began(tensors, found)) if tensor.bad_count]
     if not bad:
         return Highlights()
     rows = []
-    for one in bad[:_MOST]:
+    for one in bad:
         said = [f"{one.nan_count:,} NaN"] if one.nan_count else []
         said += [f"{one.inf_count:,} Inf"] if one.inf_count else []
         first = f", the first at {one.first_nonfinite:,}" if one.first_nonfinite is not None else ""
         rows.append((one.name or "(unnamed)", f"{' and '.join(said)} of {one.numel:,}{first}"))
-    left = len(bad) - len(rows)
-    rest = f"{counted(left, 'more tensor')} with NaN or Inf" if left else None
-    return Highlights(rows=tuple(rows), rest=rest)
+    return Highlights(rows=tuple(rows))

@@ -73,7 +73,6 @@ def nothing(
     if not found.items:
         what = "holds no files"
     elif [item.path for item in found.items] == list(names):
-        sized = any(item.size_bytes for item in found.items)
-        what = "is not a log, core or recording" if sized else "is empty"
+        what = next((item.why for item in found.items if item.why), what)
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

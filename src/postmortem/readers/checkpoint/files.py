@@ -107,7 +107,7 @@ def read_places(path: str) -> Places:
     try:
         opened = open_regular(path)
     except OSError as error:
-        raise EvidenceError(path, error.strerror or str(error)) from None
+        raise EvidenceError(path, f"cannot be opened: {error.strerror}") from None
     with opened as stream:
         status = os.fstat(stream.fileno())
         try:

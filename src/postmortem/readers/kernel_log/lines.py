@@ -76,7 +76,7 @@ _KERNEL_TEXT = Pattern(
     r"(?:[\w.:-]+(?: [\w.:\[\]-]+){0,3}: |Linux version|Command line|Call Trace|Out of memory"
     r"|Killed process|Memory cgroup|oom-kill|\w+ invoked oom-killer|audit: |CPU: |RIP: |Code: "
     r"|Modules linked in|Hardware name| ?</?(?:TASK|IRQ|NMI)>| +\??[\w.]+\+0x|R[A-Z0-9]{2}: "
-    r"|LustreError|EXT4-fs)"
+    r"|LustreError|EXT4-fs|\S+\[\d+\]: segfault at )"
 )
 
 

@@ -218,6 +218,11 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     return lines[-most:] if above >= wanted and most > 0 else []
 
 
+def texts_before(path: str, line: int, most: int) -> list[str]:
+    """Return the text of lines above one, whoever wrote them."""
+    return [text.decode("utf-8", "replace") for text in _lines_before(path, line, most)]
+
+
 def _nameless(lines: list[bytes]) -> list[tuple[int, str]]:
     """Return the last of the lines that no prefix gives to anybody, with their numbers."""
     pieces = iter((b"\n".join(lines),))

@@ -11,7 +11,7 @@ from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import watched_programs, with_above
+from postmortem.readers.ranklogs.above import texts_before, watched_programs, with_above
 from postmortem.readers.ranklogs.answers import before_done, began_anew, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
@@ -340,6 +340,7 @@ class FactBuilder:
             return None
         tail = label.raw["tail"]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
+        above = above or texts_before(failure.file, failure.begin_line, 1 + CLOSING)
         behind = [row for row in tail if row[0] > failure.line]
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame, NativeFrame
 from postmortem.facts.signature import Brief, Match
-from postmortem.knowledge.messages import briefs
+from postmortem.knowledge.messages import MPI_ENDS, briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.last_words import calm, survived
-from postmortem.readers.ranklogs.mpi_errors import MPI, Rows, mpi_error, rank_of_mpi_error
+from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
     gfortran_frames,
@@ -311,7 +311,7 @@ def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
     for match in failure.matches:
         if known_ids[match.id].ending == "fatal" and match.captures.get("rank"):
             return int(match["rank"][:9])
-    if any(match.id in MPI for match in failure.matches):
+    if failure.match(*MPI_ENDS):
         return rank_of_mpi_error(failure.text, known)
     if failure.kind not in ("terminate", "watchdog"):
         return None

@@ -71,6 +71,7 @@ _THREAD = Pattern(r"^Exception in thread (?P<name>.*):$")
 _LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
 
 
+_CUT_OFF = 3
 _WITHIN = (Shape.FRAME, Shape.CODE, Shape.CARET, Shape.REPEATED)
 
 
@@ -132,18 +133,20 @@ def flush_left(lines: Iterable[Line]) -> Iterator[Line]:
 def with_head(lines: Iterable[Line]) -> Iterator[Line]:
     """Yield lines, with an empty head where the file begins with the rest of a traceback.
 
-    Nothing but its exception may stand behind that.
+    Nothing but its exception may stand behind that, and above it what belongs to a frame that is
+    cut off: its code, and marks below that.
     """
     rest = iter(lines)
     top: list[Line] = []
     for line in rest:
         top.append(line)
-        if line.number != len(top) or line.shape not in _WITHIN:
+        if line.number - top[0].number != len(top) - 1 or line.shape not in _WITHIN:
             break
-    whole = [one.number for one in top] == [*range(1, len(top) + 1)]
+    begin = top[0].number if top else 0
+    whole = 0 < begin <= _CUT_OFF and top[-1].number - begin == len(top) - 1
     calls = any(one.shape is Shape.FRAME and one.function is not None for one in top)
     if whole and calls and top[-1].shape is Shape.EXCEPTION:
-        yield Line(Shape.HEAD, "", 1, top[0].ordinal)
+        yield Line(Shape.HEAD, "", begin, top[0].ordinal)
     yield from top
     yield from rest
 

@@ -9,10 +9,6 @@ from postmortem.readers.ranklogs.known_lines import KnownLines
 
 Rows = Sequence[tuple[int, int, str]]
 
-MPI = frozenset(
-    {"mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal"}
-)
-"""Messages with which MPI ends a process."""
 _MOST_ROWS = 10
 """Lines that one notice may have, others' between them."""
 

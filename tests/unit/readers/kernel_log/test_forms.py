@@ -112,6 +112,7 @@ def test_json_of_journalctl() -> None:
         "[ 12.345678] step 1 loss 0.3\n[ 13.345678] step 2 loss 0.2\n",
         "Nov 21 02:03:31 node3 train[900]: step 1\nNov 21 02:03:32 node3 train[900]: step 2\n",
         '{"message": "step 1", "kernel": "5.15"}\n',
+        "[Mon Jan  5 10:00:00 2026] lumen[4711]: no segfault at 60\n",
         "step 1 loss 0.4\nKilled process 4711 (lumen), as we wished\n",
         "Out of memory: 3 GiB asked for\n",
         "",
@@ -131,9 +132,17 @@ PROBE = (
     "[   43.439662] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
 )
 
+FAULT = (
+    "[Mon Jan  5 10:00:00 2026] lumen[4711]: segfault at 60 ip 00007f0000000616 sp "
+    "00007ff000000680 error 4 in liblum.so[7f0000000000+5c000] likely on CPU 1 (core 8, socket 1)\n"
+)
 
-@pytest.mark.parametrize(("text", "known"), [(KILL, "dmesg-oom-memcg"), (PROBE, "dmesg-gpu-gone")])
-def test_lines_without_stamps_of_their_own(text: str, known: str, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [(FAULT, "dmesg-segfault"), (KILL, "dmesg-oom-memcg"), (PROBE, "dmesg-gpu-gone")],
+)
+def test_a_few_lines_as_they_are_pasted(text: str, known: str, tmp_path: Path) -> None:
     file = tmp_path / "job.out"
     file.write_text(text)
     assert kind_of_file(str(file)) == KERNEL

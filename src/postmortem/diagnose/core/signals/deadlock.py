@@ -74,11 +74,6 @@ def _ownerless(waits: Mapping[int, Wait]) -> dict[Wait, list[int]]:
     return found
 
 
-def _name(thread: Thread) -> str:
-    name = thread.python_name or thread.name
-    return f'thread {thread.tid} "{name}"' if name else f"thread {thread.tid}"
-
-
 def _circle(
     cycle: list[int], waits: Mapping[int, Wait], by_tid: Mapping[int, Thread], role: Role | None
 ) -> Finding:
@@ -112,13 +107,13 @@ def _confidence(*, certain: bool, timed: bool) -> Confidence:
 
 
 def _edge(thread: Thread, wait: Wait, by_tid: Mapping[int, Thread]) -> str:
-    text = f"{_name(thread)} waits for {wait.what}"
+    text = f"{thread.words} waits for {wait.what}"
     if wait.kind == "join" or wait.holder is None:
         return text
     if wait.holder == thread.tid:
         held = "it holds itself"
     elif wait.holder in by_tid:
-        held = f"{_name(by_tid[wait.holder])} holds"
+        held = f"{by_tid[wait.holder].words} holds"
     else:
         held = f"thread {wait.holder} holds"
     return f"{text} that {held}" + (f" in {wait.held_at}" if wait.held_at else "")

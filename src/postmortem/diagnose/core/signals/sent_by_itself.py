@@ -46,8 +46,7 @@ def sent_by_itself(crash: Crash) -> Findings:
             by = ", most likely from another thread"
     sender = next((t for t in crash.threads.others() if _sends(t)), None)
     if sender is not None and not sent_here:
-        name = sender.python_name or sender.name
-        by = f" from thread {sender.tid}" + (f' "{name}"' if name else "")
+        by = f" from {sender.words}"
         evidence.extend([cite_frame(sender, caller(sender) or 0), *cite_python(sender)])
     yield Finding(
         title=f"the process sent itself {signal.name}{by}",

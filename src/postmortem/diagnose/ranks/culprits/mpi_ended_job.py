@@ -16,8 +16,8 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Crashed
 from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
-from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.knowledge.messages import MPI_ENDS
 
 _ABORT = "MPI_Abort"
 

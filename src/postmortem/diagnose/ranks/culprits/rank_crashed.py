@@ -22,8 +22,8 @@ from postmortem.diagnose.ranks.causes import (
     MemoryLimit,
     SaidMemory,
 )
-from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.knowledge.messages import MPI_ENDS
 
 _STEPS = {
     "SIGBUS": (

@@ -64,6 +64,7 @@ def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
+    sure = sure and not all(map(_aborted_unsaid, parties))
     told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
     return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
@@ -99,6 +100,12 @@ def _crash_words(standing: RankState) -> str:
         return standing.own[0].said.words
     assert standing.exit is not None
     return standing.exit.evicted or f"killed by {standing.exit.signal}"
+
+
+def _aborted_unsaid(party: Suspect) -> bool:
+    """It called abort(), and what it said before that, which may blame a peer, is not there."""
+    aborted = party.exit is not None and party.exit.signal == "SIGABRT"
+    return aborted and (party.failure is None or party.failure.said.message == "Aborted")
 
 
 def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:

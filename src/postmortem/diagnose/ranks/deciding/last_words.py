@@ -168,9 +168,15 @@ def _all_ended_with_0(logs: RankLogs) -> bool:
 
 
 def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
-    """Whether ranks wrote after the last lines of a launcher: the job outlived what it says."""
-    beside = (o for o in logs.last_lines if o.last.file == one.last.file)
-    return logs.who(one.writer).shared and any(o.last.line > one.last.line for o in beside)
+    """Whether ranks wrote after the last lines of a launcher: the job outlived what it says.
+
+    Behind its errors alone they say that they came to their end.
+    """
+    beside = [o for o in logs.last_lines if o.last.file == one.last.file]
+    last = max((line.line for line in one.errors), default=one.last.line)
+    ends = [o.ended.line for o in beside if o.ended is not None]
+    went_on = any(o.last.line > one.last.line for o in beside) or any(at > last for at in ends)
+    return logs.who(one.writer).shared and went_on
 
 
 def _party(case: Case, one: LastLines) -> Suspect:

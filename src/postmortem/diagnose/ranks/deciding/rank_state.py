@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
-from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.knowledge.messages import MPI_ENDS
 from postmortem.records import record, replace
 
 ABOUT_PEERS = (

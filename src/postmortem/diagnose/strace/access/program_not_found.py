@@ -25,9 +25,6 @@ from postmortem.text import counted, shell_word
 _LOOKS = (
     "stat", "newfstatat", "fstatat64", "stat64", "statx", "access", "faccessat", "faccessat2",
 )  # fmt: skip
-_BAD = ("cannot", "/")
-"""How bash goes on after the name of a file whose interpreter is missing: that it cannot execute
-it, or (before 5.2) with the interpreter."""
 
 
 @rule("https://man7.org/linux/man-pages/man2/execve.2.html")
@@ -104,10 +101,11 @@ def _there(logs: Logs, places: list[str]) -> str | None:
 
     Somebody opened it, or bash said that it cannot execute it: where there is none it says that.
     """
-    said = [words for task in logs.tasks() for words in task.last_words]
+    words = ["".join(task.last_words) for task in logs.tasks()]
+    refused = [file for said in words for file in stderr_text.programs_not_run(said)]
     opened = {file.path for log in logs.logs for file in log.files if file.opens}
     for path in places:
-        if path in opened or any(f"{path}: {bad}" in words for words in said for bad in _BAD):
+        if path in opened or any(one.endswith(path) for one in refused):
             return path
         tail = path.removeprefix(".")
         if path.startswith("./") and any(one.endswith(tail) for one in opened):
