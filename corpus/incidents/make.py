@@ -311,6 +311,7 @@ def main() -> None:
         outlived,  # noqa: F401
         peers,  # noqa: F401
         silent,  # noqa: F401
+        strangers,  # noqa: F401
     )
 
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

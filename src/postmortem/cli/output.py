@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypedDict
+from typing import TYPE_CHECKING, TextIO
 
 from postmortem import underway
 from postmortem.cli.arguments import whole
@@ -18,7 +18,15 @@ from postmortem.errors import Refusal
 from postmortem.partial import new_file
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from postmortem.report.model import Report
+
+    class _Look(TypedDict):
+        width: int
+        color: bool
+        encoding: str
+
 
 DEFAULT_WIDTH = 100
 """Width of a report that does not go to a terminal."""
@@ -256,12 +264,6 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
 def is_whole(args: argparse.Namespace) -> bool:
     """Return whether more than the card is asked for: -v, or an option whose answer it lacks."""
     return args.verbose or any(getattr(args, name) for name in getattr(args, "whole_with", ()))
-
-
-class _Look(TypedDict):
-    width: int
-    color: bool
-    encoding: str
 
 
 def _look(args: argparse.Namespace, stream: TextIO | None) -> _Look:

@@ -1,10 +1,10 @@
 """What a model's modules read and wrote: one frame for each call of a module.
 
 Frames are made live by the monitor and out of a flight file by its reader; whoever judges or prints
-them need not know which. They are plain slotted classes: a training step makes hundreds of them.
+them need not know which. They are plain slotted classes: a training step makes hundreds of them,
+and `dataclasses` would take longer to import than all else of a report on logs.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
@@ -104,21 +104,40 @@ class Reading:
         return not (self.nan_count or self.inf_count)
 
 
-@dataclass(slots=True, eq=False)
 class Cell:
     """One tensor of a frame, or what stood in its place."""
+
+    __slots__ = ("detail", "kind", "masked", "name", "note", "numbers", "saturated")
 
     kind: CellKind
     name: str
     """``weight``, ``input[0]``, ``input[attention_mask]``, ``output[1][0]``."""
     numbers: Numbers | None
-    note: Note | None = None
-    detail: str = ""
+    note: Note | None
+    detail: str
     """What stands behind the note, or in the tensor's place: ``None``, ``not a tensor``."""
-    masked: bool = False
+    masked: bool
     """Whether its infinities are those of a mask, and no fault."""
-    saturated: int | None = None
+    saturated: int | None
     """Of fp8: how many values are the largest that there is."""
+
+    def __init__(
+        self,
+        kind: CellKind,
+        name: str,
+        numbers: Numbers | None,
+        note: Note | None = None,
+        detail: str = "",
+        masked: bool = False,
+        saturated: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.numbers = numbers
+        self.note = note
+        self.detail = detail
+        self.masked = masked
+        self.saturated = saturated
 
     @property
     def remark(self) -> str:
@@ -126,9 +145,12 @@ class Cell:
         return " ".join(filter(None, (self.note, self.detail)))
 
 
-@dataclass(slots=True, eq=False)
 class Frame:
     """One call of a module, or what a step of the optimizer found of it."""
+
+    __slots__ = (
+        "batch", "cells", "class_name", "module", "number", "opens_batch", "phase", "time",
+    )  # fmt: skip
 
     number: int
     """Counts the frames of a process, from 1."""
@@ -137,11 +159,31 @@ class Frame:
     """Fully qualified; empty for the model itself."""
     class_name: str
     cells: list[Cell]
-    phase: Phase = Phase.FORWARD
-    opens_batch: bool = False
+    phase: Phase
+    opens_batch: bool
     """Whether it is the first frame of its batch."""
-    time: float = 0.0
+    time: float
     """When a flight file says that it was written, in seconds since 1970; 0 where nothing does."""
+
+    def __init__(
+        self,
+        number: int,
+        batch: int,
+        module: str,
+        class_name: str,
+        cells: list[Cell],
+        phase: Phase = Phase.FORWARD,
+        opens_batch: bool = False,
+        time: float = 0.0,
+    ) -> None:
+        self.number = number
+        self.batch = batch
+        self.module = module
+        self.class_name = class_name
+        self.cells = cells
+        self.phase = phase
+        self.opens_batch = opens_batch
+        self.time = time
 
 
 @record

@@ -53,8 +53,8 @@ def _parse(file_name: str, lines: list[str]) -> dict[str, list[dict[str, Any]]]:
 
 def _is_plain(value: str) -> bool:
     """Return whether what stands in quotes is the string itself, without any escape."""
-    special = {'"': '"\\', "'": "'"}.get(value[0])
-    return special is not None and not set(value[1:-1]) & {*special}
+    inner = value[1:-1]
+    return value[0] not in inner and (value[0] == "'" or (value[0] == '"' and "\\" not in inner))
 
 
 class NameTable(Generic[Value]):

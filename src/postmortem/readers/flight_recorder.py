@@ -7,7 +7,6 @@ native code (csrc/flightrec), never run; it needs no PyTorch here. JSON goes the
 from __future__ import annotations
 
 import json
-import pickle
 from array import array
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -144,6 +143,8 @@ def name_without_rank(path: str) -> str:
 
 def _pickled(data: bytes, path: str) -> bytes:
     """Return a dump in JSON as the pickle of the same values: one reader knows what is in it."""
+    import pickle  # most dumps are pickles, which the native reader takes
+
     try:
         document = json.loads(data)
         if not isinstance(document, dict):

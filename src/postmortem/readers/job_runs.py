@@ -29,6 +29,7 @@ _DATED = Pattern(
 )
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
+_OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _NUMBER = Pattern(r"\d+")
 _MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
@@ -115,6 +116,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
     _join_copies(groups)
+    _join_steps(groups)
     return groups, [path for path in rest if not _is_console(path, ours, bundled, groups)]
 
 
@@ -134,6 +136,24 @@ def _join_copies(groups: dict[_Key, list[str]]) -> None:
         other = next((held[line] for line in lines if held.get(line, key) != key), None)
         if other in groups:
             groups[other] += groups.pop(key)
+
+
+def _join_steps(groups: dict[_Key, list[str]]) -> None:
+    """Join the tasks of a step: one's log names the rank that it is, and no first one."""
+    tasks = [key for key in groups if key[2]]
+    steps = {key[1] for key in tasks if any(map(_is_of_rank, groups[key]))}
+    for key in tasks:
+        if key[1] in steps:
+            folder, name = Path(key[1]).parent, Path(key[1]).name.rpartition("-")[0]
+            job: _Key = (key[1], f"{folder / name}-", False)
+            groups[job] = groups.pop(key) + groups.get(job, [])
+
+
+def _is_of_rank(path: str) -> bool:
+    job = _JOB.match(Path(path).name)
+    head, tail, _ = text_ends(path) if job and job["task"] else ("", "", 0.0)
+    ranks = {int(rank) for rank in _OF_RANK.findall(head + tail)}
+    return job is not None and 0 not in ranks and int(job["task"] or 0) in ranks
 
 
 def _is_console(

@@ -79,6 +79,19 @@ def test_help_imports_nothing_heavy() -> None:
     assert not loaded & (heavy | {"postmortem._native", "postmortem.diagnose", "postmortem.render"})
 
 
+def test_a_report_on_logs_imports_nothing_heavy(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("[rank0]: RuntimeError: broken\n")
+    code = (
+        "import sys; from postmortem.cli.main import main; main(sys.argv[1:]); "
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = call([sys.executable, "-c", code], "logs", str(log), "--json")
+    loaded = set(done.stderr.split())
+    assert "postmortem.analyses.ranklogs" in loaded
+    assert not loaded & {"rich", "dataclasses", "inspect", "tempfile", "pickle", "html"}
+
+
 def test_a_command_imports_no_other_command() -> None:
     code = (
         "import sys; from postmortem.cli import main; main.COMMANDS = ('rules', 'missing'); "

@@ -70,6 +70,19 @@ def test_who_ended_without_a_word_by_a_code_of_its_own_is_told_beside_an_error(
     assert _also(report) == also
 
 
+def test_errors_without_a_prefix_are_of_the_ranks_of_their_nodes_launcher(tmp_path: Path) -> None:
+    said = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n{}\n'
+    table = "t.py FAILED\nFailures:\n{}Root Cause (first observed failure):\n{}" + "=" * 60 + "\n"
+    rows = [_ROW.format(n=rank % 2, rank=rank, code=1, pid=rank + 10) for rank in range(4)]
+    late = "torch.distributed.DistStoreError: wait timeout after 30000ms, keys: /default_pg/0/2"
+    (tmp_path / "a.log").write_text(said.format(late) + table.format("", rows[1]))
+    missing = said.format("ModuleNotFoundError: No module named 'ops'") * 2
+    (tmp_path / "b.log").write_text(missing + table.format(rows[3], rows[2]))
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert isinstance(found, dict)
+    assert found["ranks"] == [2, 3]
+
+
 @pytest.mark.parametrize(("peer", "first"), [(1, 0), (2, 2)])
 def test_a_time_out_that_names_another_rank_is_no_error_of_its_own(
     tmp_path: Path, peer: int, first: int

@@ -159,6 +159,22 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
     assert told in report.verdict
 
 
+@pytest.mark.parametrize(
+    ("said", "runs"),
+    [("loop: job exited with 1, restart 1 of 3\n", 2), ("loop: job exited with 1, giving up\n", 1)],
+)
+def test_a_loop_says_that_it_starts_a_job_again(tmp_path: Path, said: str, runs: int) -> None:
+    work = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(3))
+    report = _report(tmp_path, work + _raised("ValueError: first") + said + work)
+    assert len(_earlier(report)) == runs - 1
+
+
+def test_ranks_that_raise_alike_under_a_clock_are_one_run(tmp_path: Path) -> None:
+    lines = (_raised("ValueError: first") * 2).splitlines()
+    text = "".join(f"2026-01-02T03:04:{n:02}.114593Z {line}\n" for n, line in enumerate(lines))
+    assert _earlier(_report(tmp_path, text)) == []
+
+
 def _of_rank(rank: int) -> str:
     lines = _program("t.py", "KeyError: 3").splitlines()
     return "".join(f"[rank{rank}]: {line}\n" for line in lines)

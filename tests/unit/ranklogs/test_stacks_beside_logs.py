@@ -63,6 +63,29 @@ def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
     assert told == (["trace_rank_5", "stack.rank5.txt"] if shown else ["trace_rank_5"])
 
 
+@pytest.mark.parametrize(
+    ("head", "behind", "ranks"),
+    [
+        ("Timeout (0:00:14)!", "", [2]),
+        ("Timeout (0:00:14)!", "[default2]:step 8 loss 0.4\n", []),
+        ("Fatal Python error: Aborted", "", []),
+    ],
+    ids=["stuck", "went on", "crashed"],
+)
+def test_stacks_in_the_lines_of_ranks_tell_where_they_stood_last(
+    tmp_path: Path, head: str, behind: str, ranks: list[int]
+) -> None:
+    text = ""
+    for rank in range(3):
+        stack = _STACK.format("all_reduce" if rank < 2 else "tokens")
+        stack = stack if rank < 2 else stack.replace("torch/distributed/distributed_c10d", "words")
+        lines = f"step 7 loss 0.5\n{head}\n{stack}".splitlines()
+        text += "".join(f"[default{rank}]:{line}\n" for line in lines)
+    (tmp_path / "job.log").write_text(text + behind)
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (body["first_failure"]["ranks"] if body["decided_by"] == "stack" else []) == ranks
+
+
 _PYSPY = """Process {pid}: /usr/bin/python -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
 

@@ -9,7 +9,7 @@ import pytest
 
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
-from postmortem.readers.job_runs import runs_apart
+from postmortem.readers.job_runs import _REST, runs_apart
 
 NOW = 1_763_900_000
 ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: "lr"\n'
@@ -70,7 +70,7 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 @pytest.mark.parametrize(
     ("beside", "judged"),
-    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "the other logs")],
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, _REST[0])],
 )
 def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
     write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))

@@ -64,7 +64,7 @@ _WORD = Pattern(r"[^\W\d_]{3}")
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_DIGITS_OF = re.compile(rb"\d+")
+_DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
 _FEWEST_LETTERS = 4
 _RANKED = b"[rank"
 """Before each line of an exception that a process of PyTorch ends with: none of a head."""
@@ -170,7 +170,7 @@ def _heads(data: bytes) -> list[bytes]:
     fit = [
         line
         for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not line[:1].isspace() and _RANKED not in line
+        if len(line) >= _SHORTEST and not _INDENTED.match(line) and _RANKED not in line
     ]
     known = read_like([text_of(line) for line in fit])
     return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +49,7 @@ def seekable(found: Found) -> Iterator[Found]:
         return
     import shutil
     import sys
+    import tempfile
 
     with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
         copy = Path(folder) / "standard-input"

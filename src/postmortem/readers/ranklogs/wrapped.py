@@ -4,7 +4,6 @@ What hands a log on puts it there, line by line: a daemon of containers, a mail,
 a browser. What was written is read, each line in its place.
 """
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -215,6 +214,8 @@ def _entities(lines: Sequence[bytes]) -> Peel | None:
     bare = [_MARKUP.sub(b"", line) for line in lines]
     if not any(map(_ENTITY.search, bare)) or any(map(_RAW.search, bare)):
         return None
+    import html  # seldom there, and a large table
+
     return lambda line: html.unescape(
         _MARKUP.sub(b"", line).decode("utf-8", "surrogateescape")
     ).encode("utf-8", "surrogateescape")

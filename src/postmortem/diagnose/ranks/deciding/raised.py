@@ -121,6 +121,8 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
     """Return whose exceptions in lines of nobody are: how many there are tells how many raised."""
     ended = tuple(s for s in case.ranks if s.exit is not None)
     who = tuple(s for s in case.failed_ends if s.exit and ends_behind(s.exit, failure))
+    # The launcher of a node writes where its ranks do.
+    who = tuple(s for s in who if s.exit and s.exit.file == failure.file) or who
     every = times > 1 and times >= len(ended) > 0
     if every:
         who = ended

@@ -1,0 +1,48 @@
+"""Stacks that ranks wrote into their logs when a time was up, and nothing behind them."""
+
+from collections.abc import Iterable, Iterator
+
+from postmortem.facts.stackdumps import RankStack
+from postmortem.patterns import Pattern
+from postmortem.readers.log_clock import text_ends
+from postmortem.readers.ranklogs.sources import LogFile
+from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
+from postmortem.readers.stackdumps.frames import Interned
+
+# Python/traceback.c, faulthandler.dump_traceback_later(): a crash has another head.
+_LATER = Pattern(r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$")
+_TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")
+
+
+def stacks_in_logs(files: Iterable[LogFile]) -> Iterator[RankStack]:
+    """Yield where each rank stood last, if it wrote no more: a rank that did is not stuck."""
+    frames = Interned()
+    for file in files:
+        tail = text_ends(file.path)[1]
+        if "Timeout (" not in tail:
+            continue
+        for rank, lines in _last_written(file, tail).items():
+            for dump in read_text(lines, frames)[-1:]:
+                if dump.main_thread is not None and dump.main_thread.frames:
+                    thread = dump.main_thread
+                    yield RankStack(f"rank {rank}", rank, file.host, file.path, thread, dump.tool)
+
+
+def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
+    own = file.local_rank if file.rank is None else file.rank
+    found: dict[int, list[str]] = {}
+    for line in tail.splitlines():
+        tag = _TAG.match(line)
+        rank = own if tag is None else int(tag["rank"])
+        text = line[tag.end() if tag else 0 :].strip()
+        if rank is None or not text:
+            continue
+        if _LATER.match(text):
+            found[rank] = []
+        elif rank in found and text.startswith('File "'):
+            found[rank].append(f"  {text}")
+        elif rank in found and THREAD.match(text):
+            found[rank].append(text)
+        else:
+            found.pop(rank, None)
+    return found
