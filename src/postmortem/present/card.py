@@ -102,12 +102,12 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     rows = ((last_part(one.where), one.what) for one in diagnosis.evidence)
     return tuple(
-        (where, clip(_FOLDERS.sub("", _short(what)), _LONGEST_SEEN))
+        (where, clip(_FOLDERS.sub("", short_data(what)), _LONGEST_SEEN))
         for where, what in _of_all(rows)
     )[:_MOST_SEEN]
 
 
-def _short(what: str) -> str:
+def short_data(what: str) -> str:
     """Return a call without most of what it read or wrote: its end has the result."""
     return DATA.sub(r'"\1…"', what) if _CALL.match(what) else what
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.incident.runs import Runs
-from postmortem.present.card import last_part, says_nothing_new
+from postmortem.present.card import last_part, says_nothing_new, short_data
 from postmortem.present.headline.incident import explained_by_kernel, first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
 from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
@@ -44,7 +44,7 @@ def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]
             step = step_words(incident.events[root])
             known = one.what in step or told.startswith(step.rstrip("…"))
             if not known and not says_nothing_new(told, f"{step} {verdict}"):
-                more = f": {one.what}"
+                more = f": {short_data(one.what)}"
             yield "seen", f"{last_part(one.where)}{more}"
         later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
         for place, index in enumerate(later[:_MOST_STEPS]):
