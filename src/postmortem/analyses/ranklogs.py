@@ -14,7 +14,6 @@ from postmortem.facts.versions import Versions
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
-from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
@@ -54,9 +53,7 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
-    beside = [file.path for file in found.logs]
-    stacks, workers = read_stacks(found.dumps, beside, ranks, sources, problems)
-    stacks = stacks or [*stacks_in_logs(found.logs)]
+    stacks, workers = read_stacks(found.dumps, found.logs, ranks, sources, problems)
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import span_of, worked_behind, written
 from postmortem.readers.log_heads import looks_like_binary, text_head
+from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
@@ -33,6 +34,7 @@ from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawFlightRecorder
+    from postmortem.readers.ranklogs.sources import LogFile
 
 _HEAD = 64 << 10
 _LARGEST = 256 << 20
@@ -86,14 +88,15 @@ def _text(path: str) -> bytes:
 
 def read_stacks(
     paths: Iterable[str],
-    logs: Iterable[str],
+    logs: Sequence[LogFile],
     ranks: Mapping[int, int],
     sources: list[Source],
     problems: list[Problem],
 ) -> tuple[list[RankStack], list[RankStack]]:
     """Return where the main threads of the ranks stand, and workers of theirs that are at work.
 
-    `ranks` is what the `logs` know of processes: their ranks by pid.
+    `ranks` is what the `logs` know of processes: their ranks by pid. What ranks wrote into these
+    themselves counts where nobody else looked at them.
     """
     frames = Interned()
     files: list[tuple[str, list[StackDump]]] = []
@@ -108,7 +111,9 @@ def read_stacks(
             continue
         files.append((path, dumps))
     stacks = rank_stacks(files, ranks)
-    span = span_of(logs) if stacks else None
+    if not stacks:
+        return [*stacks_in_logs(logs)], fetching_workers(files)
+    span = span_of(one.path for one in logs)
     stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
     return stacks, fetching_workers(files)
 

@@ -1,13 +1,18 @@
 """Stacks that ranks wrote into their logs when a time was up, and nothing behind them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from postmortem.facts.stackdumps import RankStack
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends
-from postmortem.readers.ranklogs.sources import LogFile
 from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
 from postmortem.readers.stackdumps.frames import Interned
+
+if TYPE_CHECKING:
+    from postmortem.readers.ranklogs.sources import LogFile
 
 # Python/traceback.c, faulthandler.dump_traceback_later(): a crash has another head.
 _LATER = Pattern(r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$")
