@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 
 _VERY_LAST = 3
+_FEW_WRITERS = 16
+"""For each of so many a file may be read again, up to a long traceback."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -340,8 +342,10 @@ class FactBuilder:
             return None
         tail = label.raw["tail"]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
-        above = above or texts_before(failure.file, failure.begin_line, 1 + CLOSING)
         behind = [row for row in tail if row[0] > failure.line]
+        writers = len(self._read[self._file_of[position]].raw["labels"])
+        if behind and not above and writers <= _FEW_WRITERS:
+            above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:
             return None
