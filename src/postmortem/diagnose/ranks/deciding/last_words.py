@@ -172,11 +172,12 @@ def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
 
     Behind its errors alone they say that they came to their end.
     """
+    if not logs.who(one.writer).shared:
+        return False
     beside = [o for o in logs.last_lines if o.last.file == one.last.file]
     last = max((line.line for line in one.errors), default=one.last.line)
     ends = [o.ended.line for o in beside if o.ended is not None]
-    went_on = any(o.last.line > one.last.line for o in beside) or any(at > last for at in ends)
-    return logs.who(one.writer).shared and went_on
+    return any(o.last.line > one.last.line for o in beside) or any(at > last for at in ends)
 
 
 def _party(case: Case, one: LastLines) -> Suspect:
