@@ -41,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   search(text, text + size);
   take_apart({text, size});
   const std::string padded = std::string(text, size) + std::string(kPadding, '\0');
-  ring_use(padded.data(), padded.data() + padded.rfind('\n', size - 1) + 1, padded.data() + size);
+  const std::size_t last = padded.rfind('\n', size - 1) + 1;  // 0 without a line's end
+  ring_use(padded.data(), padded.data() + last, padded.data() + size);
   LogOptions options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
   options.threads = 1;
