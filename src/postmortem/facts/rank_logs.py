@@ -128,6 +128,8 @@ class LogFailure(Known):
     printed before, with something that moved on."""
     went_on: bool = False
     """Its writer, and nobody else, printed such a line behind it: fewer may only have come late."""
+    logged: bool = False
+    """A logger's error stands right above it, and lines of its writer behind: it may be caught."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
@@ -147,7 +149,8 @@ class LogFailure(Known):
         """
         began = self.frames[0].function if self.frames else ""
         not_compiled = len(self.frames) == 1 and self.frames[0].function is None
-        return not_compiled or began in ("<module>", "_run_module_as_main")
+        in_module = began in ("<module>", "_run_module_as_main")
+        return not_compiled or (in_module and not self.logged)
 
     @property
     def words(self) -> str:
