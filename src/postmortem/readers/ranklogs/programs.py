@@ -36,6 +36,8 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         if first is not None and of_module and _LAUNCHER not in signs_of([first.text])[0]:
             yield at, first.file or ""
         at = data.rfind(TRACEBACK, 0, at)
+
+
 _AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic/", re.MULTILINE)
 """With its pid, what torchrun's agent says of its processes."""
 

@@ -206,7 +206,9 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
         )
     elif said:
         blame = somebody_crashed(case, *said[0])
-        yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, times=len(said))
+        yield LogEvent(
+            Kind.SOMEBODY_CRASHED, blame, case.failed_ends, last=said[0][1], times=len(said)
+        )
 
 
 def _killed_after_another(case: Case, state: RankState) -> bool:
