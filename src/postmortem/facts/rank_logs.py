@@ -129,7 +129,7 @@ class LogFailure(Known):
     went_on: bool = False
     """Its writer, and nobody else, printed such a line behind it: fewer may only have come late."""
     logged: bool = False
-    """A logger's error stands right above it, and lines of its writer behind: it may be caught."""
+    """A logger's error stands above it, and lines of its writer behind: it may be caught."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
@@ -143,14 +143,11 @@ class LogFailure(Known):
 
     @property
     def uncaught(self) -> bool:
-        """Its traceback begins with the first frame of a program: nobody was there to catch it.
-
-        Or it has one place and no call: the program itself could not be compiled.
-        """
+        """It begins where a program does, which nobody is there to catch; or none was compiled."""
         began = self.frames[0].function if self.frames else ""
-        not_compiled = len(self.frames) == 1 and self.frames[0].function is None
-        in_module = began in ("<module>", "_run_module_as_main")
-        return not_compiled or (in_module and not self.logged)
+        if began is None:
+            return len(self.frames) == 1
+        return began in ("<module>", "_run_module_as_main") and not self.logged
 
     @property
     def words(self) -> str:
