@@ -134,14 +134,14 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
     told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
-    trace = _trace(fields) if names is _MESSAGES else None
+    trace = _trace(fields, text) if names is _MESSAGES else None
     whole = f"{told.rstrip()}\n{trace}" if trace else told
     return whole.rstrip("\r\n").encode("utf-8", "replace")
 
 
-def _trace(fields: dict[str, Any]) -> str | None:
+def _trace(fields: dict[str, Any], said: str) -> str | None:
     """Return a stack beside the message, by the name of its field or by how Python's begin."""
-    texts = (value for value in fields.values() if isinstance(value, str))
+    texts = (value for value in fields.values() if isinstance(value, str) and value != said)
     return _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
 
 
