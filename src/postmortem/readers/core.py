@@ -338,6 +338,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         tuple(items),
         main,
         state["gil_enabled"],
+        len(state["threads"]),
         async_tasks(state["tasks"]),
         greenlets(state["greenlets"]),
     )
