@@ -116,7 +116,8 @@ def test_calls_of_strace_are_no_log(tmp_path: Path) -> None:
 
 
 def test_a_session_of_gdb_says_which_signal_it_saw(tmp_path: Path) -> None:
-    frames = "".join(f"#{n}  0x000055550000{n:04x} in step_{n} () at run.cc:{n}\n" for n in range(12))
+    frame = "#{0}  0x{0:012x} in step_{0} () at run.cc:{0}\n"
+    frames = "".join(map(frame.format, range(12)))
     full = frames.replace("\n", "\n        left = <optimized out>\nNo locals.\n")
     begun = "$ gdb ./run\nReading symbols from ./run...\n(gdb) run\nStarting program: /work/run\n"
     seen = 'Thread 11 "run" received signal SIGSEGV, Segmentation fault.\n'
