@@ -36,6 +36,7 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    is_habit,
     is_text,
     place_of,
     says_why,
@@ -82,8 +83,6 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
-_AGAIN = 3
-"""A line that comes so often, but for its numbers, tells of what its program survives."""
 _MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
 _PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
@@ -212,7 +211,7 @@ def unstamped(text: str) -> str:
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
-    block: list[tuple[tuple[bool, int], LastLine, bool]] = []
+    block: list[tuple[tuple[bool, int, bool], LastLine, bool]] = []
     broken = 0
     above = [[], *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
@@ -220,7 +219,8 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
         if wrong(names) and not carries_on(names):
             announces = line.text.rstrip().endswith(":")
-            block.append(((announces, place_of(names)), line, sure(names)))
+            mute = not any(name.startswith(IN_FEW) for name in names)
+            block.append(((announces, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -336,16 +336,15 @@ def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> Las
     """Return the last line with a word for what went wrong behind which nothing goes on.
 
     What tells of going on, without known words: a line of a form that its writer had printed
-    before. So does the form of the line itself, where it came again and again.
+    before. So does the form of the line itself, where it came again and again between others.
     """
     few = whole and len(lines) <= _FEW_LINES
     rest: LastLine | None = None
     words = IN_FEW if few else AT_END
-    forms = Counter(without_numbers(line.text) for line in lines)
     behind, texts = 0, [line.text for line in lines]
     for at in range(len(lines) - 1, -1, -1):
         line, names = lines[at], ids[at]
-        told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
+        told = told_alone(names, words) and (few or not is_habit(texts, at))
         if told and not is_text(line.text) and not below_calm(texts, ids, at):
             if not (few and _goes_on(line.text, names)):
                 return line
