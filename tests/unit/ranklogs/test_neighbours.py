@@ -46,6 +46,7 @@ def _cited(report: Report) -> list[str]:
         (TIMED_OUT * 5, False),  # it did nothing else
         (PARTS + TIMED_OUT * 5 + "the mark is reached\n", False),
         (PARTS + "".join(f"shard {n}: could not be read\n" for n in range(9)), False),
+        (PARTS + "".join(f"Could not read:\n  /{c * 3}.jpg\n" for c in "abcdefgh"), False),
         ("W lum/ops.cc:71] Error when closing: Cancelled: Operation was cancelled\nx\n", False),
         ("E lum/ops.cc:71] Error when closing: Cancelled: Operation was cancelled\nx\n", True),
         ("##[error]The operation was canceled.\n", True),
@@ -84,3 +85,45 @@ def test_a_program_that_aborts_says_why_and_one_that_is_killed_cannot(
 
 def test_lines_of_a_launchers_table_are_nobodys_last_words(tmp_path: Path) -> None:
     assert _cited(_report(tmp_path, TABLE)) == ["job.log:13"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # broken by a console: no word of the next line had room
+        (
+            "LumError: the queue could not listen on any address of this host, of\n"
+            "which there are two. It tried port 2971, which is taken by another one\n"
+            "already, and gave it up.\n",
+            "port 2971, which is taken by another one already, and gave",
+        ),
+        # announced
+        ("lum: could not be read:\n  shard 7 of\n\n  nine\nasked twice\n", "read: shard 7 of"),
+        # frames below the message, the innermost first
+        (
+            "Lum failed to load for Linear:\n\tanother shape\n"
+            '  File "/a.py", line 3, in f\n    raise LumError(\n'
+            '  File "/a.py", line 9, in g\n    f()\n',
+            "Linear: another shape",
+        ),
+    ],
+)
+def test_a_message_that_goes_on_in_the_next_lines_is_told_whole(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    assert told in _report(tmp_path, text).verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LumError: the queue is not there\nwhich of the two addresses it has nobody told it yet\n",
+        "lum: could not be read:\nwhich has happened before\n",
+        "lum: could not be read at:\n  at org.lum.Loader.open(Loader.java:31)\n",
+    ],
+)
+def test_what_had_room_is_not_announced_or_is_a_frame_is_no_part_of_a_message(
+    tmp_path: Path, text: str
+) -> None:
+    below = text.splitlines()[1].split()
+    assert " ".join(below) not in _report(tmp_path, text).verdict
