@@ -162,11 +162,13 @@ class WaitsElsewhere:
 
 @record
 class SilentAlone:
-    """It alone has no error while all others wait for a peer."""
+    """It alone has no error while all others wait for a peer, or is seen to stand still."""
 
     how = CauseKind.SILENT
     halted: bool = False
     """A process that is none of the others' was stopped by a signal, as ps or /proc shows it."""
+    waited_for: bool = True
+    """Others say that they wait for a peer; else all end without a word."""
 
 
 @record

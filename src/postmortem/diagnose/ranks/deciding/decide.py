@@ -37,6 +37,7 @@ from postmortem.diagnose.ranks.deciding.peers import (
     out_of_step,
     sent_too_much,
     silent_ones,
+    stopped_alone,
     waits_elsewhere,
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS
@@ -68,6 +69,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     could_not_start,
     left_early,
     silent_ones,
+    stopped_alone,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     only_peers,

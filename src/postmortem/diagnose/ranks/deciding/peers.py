@@ -31,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 
@@ -221,11 +222,29 @@ def silent_ones(case: Case) -> Attribution | None:
     return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
 
 
+_PYTHON = Pattern(r"\bpython[\d.]*\b").search
+
+
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
     """Return the lines that show a process stopped by a signal, and of none of the other ranks."""
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
     shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
     return [one for one, match in shown if match is not None and match["pid"] not in others]
+
+
+def stopped_alone(case: Case) -> Attribution | None:
+    """Return the Python processes that ps shows stopped, where logs end without a word on why."""
+    if any(one.done or one.ended for one in case.logs.last_lines):
+        return None
+    shown = [(one, one.match("process-stopped")) for one in case.logs.remarks]
+    found = {m["pid"]: one for one, m in shown if m is not None and m["pid"] and _PYTHON(one.text)}
+    parties = tuple(
+        Suspect(f"pid {pid}", None, None, "ps shows it stopped by a signal")
+        for pid, one in islice(found.items(), MOST_CANDIDATES)
+    )
+    evidence = tuple((one.where, clip(one.text.strip(), 300)) for one in found.values())[:8]
+    cause = SilentAlone(halted=True, waited_for=False)
+    return Attribution(cause, parties, evidence=evidence) if parties else None
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
