@@ -192,7 +192,7 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    spoke = [rank for rank, s in case.known.items() if not s.silent]
+    spoke = [r for r, s in case.known.items() if not s.silent or _interrupted(s)]
     if not waiting or not case.without(spoke)[0]:
         return None
     waits = watched(case).difference(spoke)
@@ -230,6 +230,11 @@ def _halted(case: Case, silent: Suspect) -> list[Remark]:
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
     shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
     return [one for one, match in shown if match is not None and match["pid"] not in others]
+
+
+def _interrupted(standing: RankState) -> bool:
+    """Whether Ctrl-C ended it: launchers end those who miss a peer by SIGTERM."""
+    return any(f.said.exception == "KeyboardInterrupt" for f in standing.stopped)
 
 
 def stopped_alone(case: Case) -> Attribution | None:
