@@ -93,8 +93,15 @@ def recording(*pids: int, signal: str | None = None, failed: bool = False) -> di
         ([calm(segfault(11)), recording(10, 11)], 1),
         ([calm(segfault(99)), recording(10, 11, signal="SIGSEGV")], 1),
         ([calm(segfault(99))], 1),
+        ([{**calm(segfault(99)), "done": True}], 0),
     ],
-    ids=["of nobody", "of the job", "counted otherwise in a container", "nothing was recorded"],
+    ids=[
+        "of nobody",
+        "of the job",
+        "counted otherwise in a container",
+        "nothing was recorded",
+        "the job came to its end",
+    ],
 )
 def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
     documents: list[dict[str, Any]], roots: int

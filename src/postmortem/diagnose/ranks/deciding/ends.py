@@ -269,11 +269,10 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         evidence = (*evidence, (memory.where, clip(memory.text, 300)))
     alone = _interrupted_elsewhere(case, stopped)
     if alone is not None:
-        said = (
-            f"{alone[0].party('').words} was interrupted{at_frame(alone[1])}, others as they waited"
-        )
-        cause = replace(cause, then=said)
-        evidence = (*evidence, (f"{alone[1].file}:{alone[1].line}", said))
+        who, failure = alone
+        stood = f"{who.party('').words} was interrupted{at_frame(failure)}, others as they waited"
+        cause = replace(cause, then=stood)
+        evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
     return Attribution(cause, evidence=evidence)
 
 

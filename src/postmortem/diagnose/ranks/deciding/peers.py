@@ -31,7 +31,6 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
-from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 
@@ -165,6 +164,8 @@ def left_early(case: Case) -> Attribution | None:
     by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
     if not waiting or not (case.summarised or by_srun):
         return None
+    if any(s.exit is None and not s.survived for s in waiting):
+        return None  # who failed by its own words is in no list either: a host's is missing
     # torchrun writes its list when all have ended; srun says nothing of a task that still runs.
     if by_srun and 2 * sum(map(_timed_out, waiting)) > len(waiting):
         return None
@@ -222,9 +223,6 @@ def silent_ones(case: Case) -> Attribution | None:
     return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
 
 
-_PYTHON = Pattern(r"\bpython[\d.]*\b").search
-
-
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
     """Return the lines that show a process stopped by a signal, and of none of the other ranks."""
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
@@ -242,7 +240,7 @@ def stopped_alone(case: Case) -> Attribution | None:
     if any(one.done or one.ended for one in case.logs.last_lines):
         return None
     shown = [(one, one.match("process-stopped")) for one in case.logs.remarks]
-    found = {m["pid"]: one for one, m in shown if m is not None and m["pid"] and _PYTHON(one.text)}
+    found = {m["pid"]: one for one, m in shown if m is not None and m["python"]}
     parties = tuple(
         Suspect(f"pid {pid}", None, None, "ps shows it stopped by a signal")
         for pid, one in islice(found.items(), MOST_CANDIDATES)
