@@ -139,13 +139,37 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
 def test_a_rank_that_waits_for_a_lock_of_its_program_in_a_snapshot_may_be_stuck(
     file: str, kind: str, timed: bool, ranks: list[tuple[int, ...]]
 ) -> None:
-    frame = {"kind": "python", "function": "encode", "file": file, "line": 9}
+    frame = {"kind": "python", "function": "encode", "file": file, "line": 9, "module": None}
     waits = {"what": "a Python lock", "kind": kind, "timed": timed}
     threads = [{"tid": 7, "frames": [frame], "waits_for": waits}]
     snapshot = {**core(7, 1, "", rank=0), "signal": None, "threads": threads, "main_thread": 7}
     incident = judge([calm(), snapshot]).incident
     assert [incident.events[root].ranks for root in incident.roots] == ranks
     assert all(one.confidence is Confidence.POSSIBLE for one in incident.events)
+
+
+@pytest.mark.parametrize(
+    ("signal", "rule", "file", "module", "ranks"),
+    [
+        ("SIGQUIT", "killed_by_signal", "/job/vocab.py", "libc.so.6", [(0,)]),
+        ("SIGBUS", "killed_by_signal", "/job/vocab.py", "libc.so.6", []),
+        ("SIGABRT", "nccl_watchdog_abort", "/job/vocab.py", "libc.so.6", []),
+        ("SIGABRT", "killed_by_signal", "/job/vocab.py", "libcuda.so.1", []),
+        ("SIGABRT", "killed_by_signal", "/usr/lib/python3.11/queue.py", "libc.so.6", []),
+    ],
+    ids=["for its core", "another signal", "by its watchdog", "waits for its device", "library"],
+)
+def test_who_was_killed_for_its_core_in_its_own_code_may_be_stuck(
+    signal: str, rule: str, file: str, module: str, ranks: list[tuple[int, ...]]
+) -> None:
+    native = {"kind": "native", "function": "recv", "module": module}
+    frame = {"kind": "python", "function": "push", "file": file, "line": 9, "module": None}
+    threads = [{"tid": 7, "frames": [native, frame], "waits_for": None}]
+    found = {"id": rule, "role": "cascade", "title": "killed", "confidence": "certain"}
+    told = {"cause": "", "next_steps": [], "evidence": []}
+    killed = {**core(7, 1, signal, rank=0), "threads": threads, "main_thread": 7}
+    incident = judge([{**killed, "diagnoses": [{**found, **told}]}]).incident
+    assert [incident.events[root].ranks for root in incident.roots] == ranks
 
 
 def lost_gpu(xid: int | None, device: str) -> dict[str, Any]:
