@@ -68,9 +68,10 @@ def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
     [
         ("Timeout (0:00:14)!", "", [2]),
         ("Timeout (0:00:14)!", "[default2]:step 8 loss 0.4\n", []),
+        ("got signal 10, stacks follow", "", [2]),
         ("Fatal Python error: Aborted", "", []),
     ],
-    ids=["stuck", "went on", "crashed"],
+    ids=["stuck", "went on", "at a signal", "crashed"],
 )
 def test_stacks_in_the_lines_of_ranks_tell_where_they_stood_last(
     tmp_path: Path, head: str, behind: str, ranks: list[int]
