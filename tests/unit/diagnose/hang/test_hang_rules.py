@@ -142,6 +142,7 @@ def test_waits_differ(
     one = diagnosed(found, blame)["waits_differ"]
     assert one.confidence == confidence
     assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
+    assert one.about == (None if other is BARRIER else Subject(pid=101, rank=1))
     undecided = "" if confidence == "likely" else "undecided: "
     assert headline(found, blame, [one]) == f"{undecided}{one.title}"
     assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
