@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from postmortem.facts.stackdumps import RankStack
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends
+from postmortem.readers.signatures import Signatures
 from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
 from postmortem.readers.stackdumps.frames import Interned
 
 if TYPE_CHECKING:
     from postmortem.readers.ranklogs.sources import LogFile
 
-_CRASH = "Fatal Python error: "  # Python/pylifecycle.c: what stands below is how it ended
+_CRASHED = "py-fatal"  # what stands below is how it ended
 _TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")
 
 
@@ -36,7 +37,9 @@ def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
     own = file.local_rank if file.rank is None else file.rank
     found: dict[int, list[str]] = {}
     crashed: set[int] = set()
-    for line in tail.splitlines():
+    lines = tail.splitlines()
+    known = Signatures.load("line").matches(lines)
+    for line, told in zip(lines, known, strict=True):
         tag = _TAG.match(line)
         rank = own if tag is None else int(tag["rank"])
         text = line[tag.end() if tag else 0 :].strip()
@@ -48,6 +51,6 @@ def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
             found[rank].append(f"  {text}")
         else:
             found.pop(rank, None)
-        if text.startswith(_CRASH):
+        if any(match.id == _CRASHED for match in told):
             crashed.add(rank)
-    return {rank: lines for rank, lines in found.items() if rank not in crashed}
+    return {rank: rows for rank, rows in found.items() if rank not in crashed}
