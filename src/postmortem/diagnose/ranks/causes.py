@@ -22,9 +22,11 @@ class Raised:
 
 @record
 class EveryRankRaised:
-    """All ranks raised the same: none of them was first."""
+    """All ranks that tell how they ended raised the same: none of them was first."""
 
     how = CauseKind.EVERY_RANK
+    world: int = 0
+    """Ranks that there are at least."""
 
 
 @record
