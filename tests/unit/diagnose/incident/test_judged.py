@@ -126,6 +126,15 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
     assert len(judged.incident.roots) == roots
 
 
+@pytest.mark.parametrize(("late", "foreign"), [(0, {1}), (1, set())], ids=["known", "unknown"])
+def test_a_recording_of_other_processes_may_be_of_ranks_whose_processes_nobody_names(
+    late: int, foreign: set[int]
+) -> None:
+    victims = [{"rank": late, "label": f"{late}", "why": "its connection closed"}]
+    told = logs("0", 0, "KeyError", pids=own(70), victims=victims)
+    assert set(judge([told, recording(10, 11, signal="SIGKILL", failed=True)]).foreign) == foreign
+
+
 @pytest.mark.parametrize(
     ("file", "kind", "timed", "ranks"),
     [
