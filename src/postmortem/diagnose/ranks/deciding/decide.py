@@ -24,6 +24,7 @@ from postmortem.diagnose.ranks.deciding.hung import (
     jam_undecided,
     not_seen,
     stands_elsewhere,
+    stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
@@ -37,7 +38,6 @@ from postmortem.diagnose.ranks.deciding.peers import (
     out_of_step,
     sent_too_much,
     silent_ones,
-    stopped_alone,
     waits_elsewhere,
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS

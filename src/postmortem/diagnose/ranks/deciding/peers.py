@@ -193,7 +193,7 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    spoke = [r for r, s in case.known.items() if not s.silent or _interrupted(s)]
+    spoke = [r for r, s in case.known.items() if not s.silent or s.interrupted]
     if not waiting or not case.without(spoke)[0]:
         return None
     waits = watched(case).difference(spoke)
@@ -230,26 +230,6 @@ def _halted(case: Case, silent: Suspect) -> list[Remark]:
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
     shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
     return [one for one, match in shown if match is not None and match["pid"] not in others]
-
-
-def _interrupted(standing: RankState) -> bool:
-    """Whether Ctrl-C ended it: launchers end those who miss a peer by SIGTERM."""
-    return any(f.said.exception == "KeyboardInterrupt" for f in standing.stopped)
-
-
-def stopped_alone(case: Case) -> Attribution | None:
-    """Return the Python processes that ps shows stopped, where logs end without a word on why."""
-    if any(one.done or one.ended for one in case.logs.last_lines):
-        return None
-    shown = [(one, one.match("process-stopped")) for one in case.logs.remarks]
-    found = {m["pid"]: one for one, m in shown if m is not None and m["python"]}
-    parties = tuple(
-        Suspect(f"pid {pid}", None, None, "ps shows it stopped by a signal")
-        for pid, one in islice(found.items(), MOST_CANDIDATES)
-    )
-    evidence = tuple((one.where, clip(one.text.strip(), 300)) for one in found.values())[:8]
-    cause = SilentAlone(halted=True, waited_for=False)
-    return Attribution(cause, parties, evidence=evidence) if parties else None
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
