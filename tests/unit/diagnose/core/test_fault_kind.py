@@ -159,6 +159,25 @@ def test_who_sent_the_signal(name: str, code: str, sender: int | None, expected:
     assert kind(Signal(1, name, code=code, sender_pid=sender)) is expected
 
 
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        (["futex_wait", "pthread_mutex_lock", "encode"], FaultKind.SENT_FROM_ELSEWHERE),
+        (["raise", "abort", "encode"], FaultKind.ABORT),
+        (["??", "encode"], FaultKind.ABORT),
+        ([], FaultKind.ABORT),
+    ],
+    ids=["waits", "aborts", "nameless", "nothing"],
+)
+def test_an_abort_below_its_handler_came_from_whoever_raised_it(
+    below: list[str], expected: FaultKind
+) -> None:
+    names = ["pthread_kill", "raise", "<signal handler called>", *below]
+    thread = Thread(10, crashed=True, frames=tuple(map(Frame, names)))
+    signal = Signal(6, "SIGABRT", code="SI_TKILL", sender_pid=10)
+    assert kind(signal, threads=Threads((thread,), 10)) is expected
+
+
 @pytest.mark.parametrize("signal", [None, Signal(19, "SIGSTOP"), Signal(5, "SIGTRAP")])
 def test_a_snapshot_is_no_crash(signal: Signal | None, prose: Prose) -> None:
     core = CoreFile("core", "gcore", 1, 1)
