@@ -1,6 +1,7 @@
 """Fixtures and options that all tests share."""
 
 import difflib
+import gc
 import os
 import random
 import signal
@@ -47,6 +48,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite golden files with what the tests got, and show the difference",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have the collector of garbage not walk again and again over tests that stay to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
