@@ -102,7 +102,8 @@ def faults(report: Report) -> Iterator[str]:
 def _twice(card: Card) -> Iterator[str]:
     """Yield parts of a card whose words stand in another part of it."""
     parts = [("headline", card.headline), ("why", card.why), ("else", card.rest or "")]
-    parts += [("row", value) for _, value in card.rows]
+    rows = [row for row in card.rows if row != card.quoted]  # drawn is what the headline cut
+    parts += [("row", value) for _, value in rows]
     parts += [("step", one) for one in card.steps]
     for number, (name, text) in enumerate(parts):
         if card.rows and name == "why" and card.places == ():

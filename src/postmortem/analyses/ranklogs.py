@@ -74,6 +74,8 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     told, blame = logs.of_attempt(attempts.told), attempts.blame
     facts = {Attribution: blame, RankLogs: told, Attempts: attempts, Nccl: logs.nccl}
     outcome = rule.run(rule.load("ranks"), facts | {Versions: read.versions})
-    view, verbose = ranks_view(logs, attempts, read.left_out), options.verbose
+    cited = (one.evidence[0].where for one in outcome.diagnoses[:1] if one.evidence)
+    excerpt = masking.facts(next(map(read.around, cited), None))
+    view, verbose = ranks_view(logs, attempts, read.left_out, excerpt), options.verbose
     report = ranks_report(view, outcome, read.sources, read.problems, read.forms, verbose=verbose)
     return masking.report(report_with_source(report))
