@@ -1,6 +1,7 @@
 """A report's conclusion as a card: the one place where it is decided what the first screen says."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from postmortem.diagnose.names import clip, without_logger
@@ -19,6 +20,8 @@ _LONGEST_SEEN = 150
 _LONGEST_WHY = 260
 _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
+_CLAUSE_WORDS = 4
+_CLAUSE = Pattern(r"(?=[:;] )")
 _ALIKE = 0.6
 DATA = Pattern(r'(?<=, )"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
 """What a call read or wrote, in front of its result; names of files stay whole."""
@@ -164,13 +167,20 @@ def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str
         return best.title
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
-    for sentence in _SENTENCE.split(best.cause):
+    # What says it all again, with more around it, comes behind what is new.
+    for whole in sorted(_SENTENCE.split(best.cause), key=partial(says_nothing_new, headline)):
+        new = (one for one in _CLAUSE.split(whole) if not _is_known_clause(one, headline))
+        sentence = "".join(new).lstrip(":; ")
         if _is_said(sentence, headline) or says_nothing_new(sentence, above):
             continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break
         said = f"{said} {sentence}".strip()
     return said
+
+
+def _is_known_clause(clause: str, headline: str) -> bool:
+    return len(words_of(clause)) >= _CLAUSE_WORDS and says_nothing_new(clause, headline)
 
 
 def _is_said(sentence: str, headline: str) -> bool:

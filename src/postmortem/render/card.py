@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.render.page import Line, Page, Span
 from postmortem.render.paint import Painter, trimmed
@@ -20,6 +21,8 @@ _LONGEST_VALUE = 40
 _MOST_VALUES = 6
 _LONGEST_WORD = 16
 _HEAD_LINES = 2
+_NUMBERED = Pattern(r":\d+$")
+"""At the end of the name of a line."""
 _SURE = {Confidence.CERTAIN: "good", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "quiet"}
 
 
@@ -199,7 +202,7 @@ def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
         told = [_clip(page, text, width)]
         if not near:
             told = _cut(page, wrapped(text, width), room.row_lines)
-        mark = ">" if marked and not near and _is_line(name) else ""
+        mark = ">" if marked and not near and _NUMBERED.search(name) else ""
         for number, row in enumerate(told):
             yield (
                 (padded("" if number else mark, _INDENT), "marker"),
@@ -213,14 +216,9 @@ def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
 
 def _label(page: Page, text: str) -> str:
     """Return the name of a row, short; a line keeps its number."""
-    name, colon, number = text.rpartition(":")
-    if not number.isdecimal():
-        name, colon, number = text, "", ""
-    return _clip(page, name, page.measure // 3 - cells(colon + number)) + colon + number
-
-
-def _is_line(label: str) -> bool:
-    return label.rpartition(":")[2].isdecimal()
+    number = _NUMBERED.search(text)
+    line = number[0] if number else ""
+    return _clip(page, text.removesuffix(line), page.measure // 3 - cells(line)) + line
 
 
 def _unsaid(card: Card, room: _Room, head: str) -> Iterator[tuple[str, str, bool]]:
@@ -229,7 +227,7 @@ def _unsaid(card: Card, room: _Room, head: str) -> Iterator[tuple[str, str, bool
     for row in card.rows:
         near = row in card.near
         if not near or row in card.near[:most]:
-            rest = unsaid(row[1], head) if _is_line(row[0]) and not near else row[1]
+            rest = row[1] if near or not _NUMBERED.search(row[0]) else unsaid(row[1], head)
             if rest or row != card.quoted:
                 yield row[0], rest or row[1], near
 

@@ -47,8 +47,9 @@ def _excerpt(incident: Incident[Event], documents: Sequence[Document]) -> LogExc
     for found in filter(None, (one.get("excerpt") for one in documents)):
         place = f"{found['file']}:{found['line']}"
         if any(map(place.endswith, told)) or (len(documents) == 1 and not incident.roots):
-            rows = tuple((row["line"], row["text"]) for row in found["lines"])
-            return LogExcerpt(found["file"], found["line"], rows)
+            rows = {row["line"]: row["text"] for row in found["lines"]}
+            if found["line"] in rows:
+                return LogExcerpt(found["file"], found["line"], tuple(rows.items()))
     return None
 
 
