@@ -9,7 +9,7 @@ from postmortem.facts.last_lines import LogExcerpt
 from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.report.card import Card
-from postmortem.report.said import says_nothing_new, unsaid, words_of
+from postmortem.report.said import mostly_said, says_nothing_new, unsaid, words_of
 
 _NEAREST = (-1, 1, -2, -3, -4, 2, 3, 4)
 """Which neighbours are wanted most: what led to a line stands above it."""
@@ -18,6 +18,10 @@ _FEWEST = 4
 """Characters of a word that is no filler."""
 _STAMP = Pattern(r"(?=.*\d[:-]\d\d)[\d\[({:.,/TZ+-]+[\])}]?:?")
 _NAME = Pattern(r"[^\"'{}]*[:\])>|]|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL|-")
+_END = 4
+"""Words by which the place is found where a line was cut."""
+_SURELY = 150
+"""Characters of a headline that are shown on any screen."""
 _SAYS = Pattern(r"[^\W_]{2}")
 _VARIES = Pattern(r"(?:0x)?[\da-fA-F]*\d[\da-fA-F]*")
 FOLDERS = Pattern(
@@ -30,8 +34,8 @@ FOLDERS = Pattern(
 def with_neighbours(card: Card, excerpt: LogExcerpt) -> Card:
     """Return a card whose rows have the lines around the one that counts, and that one whole.
 
-    Not that one where the headline has no word of it: it only goes on with what failed. What is
-    said already stands nowhere again, nor does it in other numbers.
+    Not where the headline has no word of that one: it only goes on with what failed. What is said
+    already stands nowhere again, nor does it in other numbers.
     """
     name = excerpt.file.rpartition("/")[2]
     texts, whole = _bare(excerpt.rows), dict(excerpt.rows)
@@ -45,50 +49,58 @@ def with_neighbours(card: Card, excerpt: LogExcerpt) -> Card:
     if all(row[0] == sys.maxsize for row in rows):  # what happened, in its order, or other files
         rows = [(0, place, text) for _, place, text in rows]
     at = [*texts].index(excerpt.line)
-    told = {word for word in words_of(card.headline) if len(word) >= _FEWEST}
-    if all(row[0] != excerpt.line for row in rows) and told & {*words_of(texts[excerpt.line])}:
-        rows.append((excerpt.line, f"{name}:{excerpt.line}", texts[excerpt.line]))
     quoted = next((row for row in rows if row[0] == excerpt.line), None)
-    said = " ".join((card.headline, *(row[2] for row in rows)))
+    if quoted is None:
+        told = {word for word in words_of(card.headline) if len(word) >= _FEWEST}
+        if told.isdisjoint(words_of(texts[excerpt.line])):
+            return card
+        quoted = (excerpt.line, f"{name}:{excerpt.line}", texts[excerpt.line])
+        rows.append(quoted)
+    said = " ".join((card.headline[:_SURELY], *(row[2] for row in rows)))
     forms = {_VARIES.sub("#", row[2]) for row in rows}
     lines = [*texts.items()]
     near: list[tuple[int, str, str]] = []
     for line, text in (lines[at + step] for step in _NEAREST if 0 <= at + step < len(lines)):
         rest, form = unsaid(text, said), _VARIES.sub("#", text)
-        new = rest and form not in forms and _SAYS.search(text)
-        if new and len(near) < _MOST and all(row[0] != line for row in rows):
+        again = form in forms or not rest or (rest == text and mostly_said(text, said))
+        if (
+            not again
+            and _SAYS.search(text)
+            and len(near) < _MOST
+            and all(row[0] != line for row in rows)
+        ):
             forms.add(form)
-            near.append((line, f"{name}:{line}", rest))
+            near.append((line, f"{name}:{line}", text))
     return replace(
         card,
         rows=tuple((place, text) for _, place, text in sorted((*rows, *near), key=itemgetter(0))),
         near=tuple((place, text) for _, place, text in near),
-        quoted=None if quoted is None else quoted[1:],
+        quoted=quoted[1:],
     )
 
 
 def _whole(said: str, line: str, bare: str) -> str:
-    """Return what is said of a line, whole where it is its beginning, with who it is of."""
-    parts = said.split(": ", 2)
-    for at in range(len(parts)):
-        if says_nothing_new(": ".join(parts[at:]), line):
-            lead = "".join(f"{part}: " for part in parts[:at])
-            return bare if says_nothing_new(lead, line) else f"{lead}{bare}"
-    return said
+    """Return what is said of a line, with the rest of it where that was cut."""
+    words = said.removesuffix("…").split()[:-1]
+    end = " ".join(words[-_END:])
+    if said.endswith("…") and words and end in bare:
+        said = f"{' '.join(words)}{bare.partition(end)[2]}"
+    same = says_nothing_new(line, said) and says_nothing_new(said, line)
+    return bare if same else said
 
 
 def _bare(rows: Sequence[tuple[int, str]]) -> dict[int, str]:
     """Return lines without the times, names and levels that stand before all of them."""
     split = [text.split() for _, text in rows]
-    fewest = min((len(words) for words in split), default=0)
     same = 0
-    while len(rows) > 1 and same < fewest - 1:
-        column = {words[same] for words in split}
-        if not all(map(_STAMP.fullmatch, column)) and not (
-            len(column) == 1 and _NAME.fullmatch(*column)
-        ):
+    for place, column in enumerate(map(set, zip(*split, strict=False))):
+        if all(map(_STAMP.fullmatch, column)):
+            same = place + 1
+        elif len(column) > 1:
             break
-        same += 1
+        elif same == place and _NAME.fullmatch(*column):
+            same = place + 1
+    same = max(min(same, *(len(words) - 1 for words in split)), 0) if len(rows) > 1 else 0
     return {
         line: FOLDERS.sub("", without_logger(" ".join(words[same:])))
         for (line, _), words in zip(rows, split, strict=True)

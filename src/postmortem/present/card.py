@@ -11,7 +11,7 @@ from postmortem.present.around import FOLDERS, with_neighbours
 from postmortem.records import replace
 from postmortem.report.card import Card, Highlights
 from postmortem.report.model import Diagnosis, Report, Role
-from postmortem.report.said import last_part, says_nothing_new, words_of
+from postmortem.report.said import last_part, mostly_said, says_nothing_new, words_of
 from postmortem.text import counted, shell_word
 
 _MOST_STEPS = 3
@@ -163,7 +163,7 @@ def _plain(text: str) -> str:
 
 def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str:
     """Return one sentence, two where the first is short; never what stands above it."""
-    if not _is_said(best.title[len(best.lead) :], headline):
+    if not mostly_said(best.title[len(best.lead) :], headline, _ALIKE):
         return best.title
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
@@ -171,7 +171,7 @@ def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str
     for whole in sorted(_SENTENCE.split(best.cause), key=partial(says_nothing_new, headline)):
         new = (one for one in _CLAUSE.split(whole) if not _is_known_clause(one, headline))
         sentence = "".join(new).lstrip(":; ")
-        if _is_said(sentence, headline) or says_nothing_new(sentence, above):
+        if mostly_said(sentence, headline, _ALIKE) or says_nothing_new(sentence, above):
             continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break
@@ -181,12 +181,6 @@ def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str
 
 def _is_known_clause(clause: str, headline: str) -> bool:
     return len(words_of(clause)) >= _CLAUSE_WORDS and says_nothing_new(clause, headline)
-
-
-def _is_said(sentence: str, headline: str) -> bool:
-    """Return whether nearly all words of a sentence stand in the headline already."""
-    known, words = words_of(headline), words_of(sentence)
-    return sum(word in known for word in words) >= _ALIKE * len(words)
 
 
 def _rest(report: Report, shown: Highlights, headline: str) -> str:

@@ -199,9 +199,8 @@ def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
     width = page.measure - _INDENT - column
     for name, (_, value, near) in zip(names, shown, strict=True):
         text = page.clean(value, limit=400)
-        told = [_clip(page, text, width)]
-        if not near:
-            told = _cut(page, wrapped(text, width), room.row_lines)
+        most = room.row_lines - near
+        told = _cut(page, wrapped(text, width), most) if most > 1 else [_clip(page, text, width)]
         mark = ">" if marked and not near and _NUMBERED.search(name) else ""
         for number, row in enumerate(told):
             yield (
@@ -227,8 +226,8 @@ def _unsaid(card: Card, room: _Room, head: str) -> Iterator[tuple[str, str, bool
     for row in card.rows:
         near = row in card.near
         if not near or row in card.near[:most]:
-            rest = row[1] if near or not _NUMBERED.search(row[0]) else unsaid(row[1], head)
-            if rest or row != card.quoted:
+            rest = unsaid(row[1], head) if _NUMBERED.search(row[0]) else row[1]
+            if rest or not (near or row == card.quoted):
                 yield row[0], rest or row[1], near
 
 

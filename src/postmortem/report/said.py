@@ -17,6 +17,12 @@ def says_nothing_new(text: str, said: str) -> bool:
     return all(word in known or word in _FILLERS for word in words)
 
 
+def mostly_said(text: str, said: str, share: float = 0.75) -> bool:
+    """Return whether so many words of a text stand in what is said already."""
+    known, words = set(words_of(said)), words_of(text)
+    return sum(word in known for word in words) >= share * len(words)
+
+
 def unsaid(text: str, said: str) -> str:
     """Return what is left of a text that is said up to a cut; nothing where it is said as a whole.
 

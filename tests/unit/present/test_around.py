@@ -31,7 +31,7 @@ def test_nothing_is_said_twice_not_in_other_numbers_either() -> None:
 
 
 def test_a_line_without_a_word_of_the_headline_is_no_quote_of_it() -> None:
-    assert lines(around("reading", "asked node3", "warn(", line=3)) == [1, 2]
+    assert around("reading", "asked node3", "warn(") == CARD
 
 
 def test_what_stands_before_all_lines_is_taken_off() -> None:
@@ -61,3 +61,9 @@ def test_what_is_left_of_a_line_that_is_said_up_to_a_cut() -> None:
     assert unsaid(line, "lumen: no answer from no…") == "… node3, port 29500"
     assert unsaid(line, "lumen: no answer\nfrom node3, port 29500 of W0") == ""
     assert unsaid(line, "lumen: no answer from elsewhere") == line
+
+
+def test_words_before_the_time_are_taken_off_too_and_an_empty_line_has_none() -> None:
+    texts = [f"Mon, 27 Jul 11:05:3{n} {word}" for n, word in enumerate(("reading", "lumen: no"))]
+    assert [text for _, text in around(*texts, line=2).rows] == ["reading", "lumen: no"]
+    assert around("reading", "", "lumen: no shard 7").rows[0] == ("job.log:1", "reading")
