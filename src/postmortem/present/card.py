@@ -167,13 +167,15 @@ def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str
         return best.title
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
-    # What says it all again, with more around it, comes behind what is new.
-    for whole in sorted(_SENTENCE.split(best.cause), key=partial(says_nothing_new, headline)):
+    sentences = _SENTENCE.split(best.cause)
+    # What says it all again, with more around it, is only said where nothing else is new.
+    for whole in sorted(sentences, key=partial(says_nothing_new, headline)):
         new = (one for one in _CLAUSE.split(whole) if not _is_known_clause(one, headline))
         sentence = "".join(new).lstrip(":; ")
         if mostly_said(sentence, headline, _ALIKE) or says_nothing_new(sentence, above):
             continue
-        if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
+        longer = len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY
+        if said and (longer or says_nothing_new(headline, sentence)):
             break
         said = f"{said} {sentence}".strip()
     return said

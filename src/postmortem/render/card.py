@@ -199,7 +199,7 @@ def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
     width = page.measure - _INDENT - column
     for name, (_, value, near) in zip(names, shown, strict=True):
         text = page.clean(value, limit=400)
-        most = room.row_lines - near
+        most = room.row_lines - near if card.failed or not near else 1
         told = _cut(page, wrapped(text, width), most) if most > 1 else [_clip(page, text, width)]
         mark = ">" if marked and not near and _NUMBERED.search(name) else ""
         for number, row in enumerate(told):

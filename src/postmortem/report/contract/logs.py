@@ -295,7 +295,8 @@ class Logs(Shape):
     pids: list[RankPid]
     """processes of ranks that any evidence names"""
     excerpt: LogExcerpt | None
-    """the line that the first diagnosis cites first, with those that its writer wrote around it"""
+    """the line that the first diagnosis cites first, with those that its writer wrote around it;
+    without one the last line, or that which is closest to an error, if no word tells of an end"""
     done: bool
     """whether a launcher, or the last line, tells that the job came to its end"""
     earlier: list[EarlierEnd]
