@@ -32,7 +32,7 @@ from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
@@ -231,7 +231,7 @@ class FactBuilder:
                 if remote:
                     host = remote["ip"] or None
                     whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
-                dead = self._dead_worker(position, traceback)
+                dead = self._of_ended(position, failure)
                 whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
@@ -253,10 +253,14 @@ class FactBuilder:
                 whose = self._writers.named(Writer(words, host=host))
             yield replace(failure, writer=whose)
 
-    def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
-        """Return whose traceback it is, where Ray quotes that of a process behind its end."""
+    def _of_ended(self, position: int, failure: LogFailure) -> int | None:
+        """Return whose traceback it is, where Ray or spawn quotes that of a process that ended."""
         for end in self._launchers[position].exits:
-            if end.launcher == "ray" and end.pid and end.line == traceback.begin:
+            behind = failure.begin_line - end.line
+            if end.launcher == "spawn" and behind == 1 and end.rank is not None:
+                return self._writers.of_rank(end.rank, failure.file)
+            # A driver's stack begins in a module: Ray's word above it may lack its line's end.
+            if end.launcher == "ray" and behind == 0 and end.pid and not failure.uncaught:
                 return self._writers.of_process("worker", end.pid, end.host)
         return None
 
@@ -296,6 +300,7 @@ class FactBuilder:
             text="\n".join([text, *below]),
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
+            logged=behind > 0 and logs_error(kept.above(traceback.begin)),
         )
         work, went_on = self._work(position, failure, region, behind)
         return replace(failure, work=work, went_on=went_on)

@@ -21,6 +21,7 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
@@ -104,6 +105,8 @@ def _crash_words(standing: RankState) -> str:
 
 def _aborted_unsaid(party: Suspect) -> bool:
     """It called abort(), and what it said before that, which may blame a peer, is not there."""
+    if party.failure is not None and part_of(party.failure) is ErrorRole.AFTERMATH:
+        return True
     aborted = party.exit is not None and party.exit.signal == "SIGABRT"
     return aborted and (party.failure is None or party.failure.said.message == "Aborted")
 
@@ -277,6 +280,8 @@ def unnamed_end(case: Case) -> Attribution | None:
         if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
         if not _outlived(case, e)
     ]
+    if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
+        ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
     if not ends:
         return None
     end = ends[0]
@@ -302,6 +307,15 @@ def unnamed_end(case: Case) -> Attribution | None:
         candidates=parties if len(parties) <= MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
+
+
+def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
+    """Return that the only rank without an error is the one process of which a signal is told."""
+    ends = [e for e in case.logs.exits if e.rank is None and e.is_bad and not e.stopped]
+    if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
+        return None
+    party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])
+    return Attribution(Crashed(), (party,), evidence=cited((party,)))
 
 
 def _outlived(case: Case, end: LogExit) -> bool:
