@@ -34,8 +34,10 @@ def every_rank_raised(blame: Attribution) -> Findings:
     steps = known.next_steps if known is not None else ()
     said = failure.words if failure is not None else blame.first[0].why
     summed = about_numbers(party.failure for party in blame.first)
+    count = len(blame.first)
+    who = f"{count} of {blame.cause.world}" if blame.cause.world > count else f"all {count}"
     yield Finding(
-        title=f"all {len(blame.first)} ranks raised {said}",
+        title=f"{who} ranks raised {said}",
         cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
         f"{phrases.at_frame(failure)}.{means} "
         f"{_SUMMED if summed else _SHARED}",
