@@ -45,7 +45,7 @@ def test_one_kind_of_evidence_says_what_its_own_command_says(tmp_path: Path) -> 
 def test_the_lines_around_the_blamed_one_are_shown(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text("reading shard 7\n/job/run.sh: line 3: 4711 Killed python lumen.py --lr 1\n")
-    shown = [line.split() for line in triage("triage", log).stdout.splitlines()]
+    shown = [line.split() for line in run_here("triage", log).stdout.splitlines()]
     assert ["job.log:1", "reading", "shard", "7"] in shown
     assert [">", "job.log:2"] in [line[:2] for line in shown if "lumen.py" in line]
 

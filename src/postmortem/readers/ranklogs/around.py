@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from postmortem.facts.last_lines import LogExcerpt
+from postmortem.facts.threads import is_own
 from postmortem.readers.ranklogs.lines import Shape, shape_of
 from postmortem.readers.signatures import Signatures
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _MOST = 4
 """Lines before the one that counts, and behind it."""
 _LAUNCHERS_OWN = "last-launcher"
+_EMPTY = (Shape.BLANK, Shape.CARET, Shape.HEAD)
+_OF_FRAMES = (Shape.FRAME, Shape.CODE)
 
 
 def lines_around(read: Iterable[ReadLog], where: str) -> LogExcerpt | None:
@@ -30,10 +33,11 @@ def lines_around(read: Iterable[ReadLog], where: str) -> LogExcerpt | None:
         return None
     line, kept = int(number), _kept(logs[0].raw, int(number))
     known = Signatures.load("last line").matches(kept.values())
+    says = _telling(kept)
     rows = [
         row
         for row, found in zip(kept.items(), known, strict=True)
-        if row[0] == line or (_says(row) and all(m.id != _LAUNCHERS_OWN for m in found))
+        if row[0] == line or (row[0] in says and all(m.id != _LAUNCHERS_OWN for m in found))
     ]
     if not rows:
         return None
@@ -41,8 +45,17 @@ def lines_around(read: Iterable[ReadLog], where: str) -> LogExcerpt | None:
     return LogExcerpt(logs[0].file.path, line, tuple(rows[max(at - _MOST, 0) : at + _MOST + 1]))
 
 
-def _says(row: tuple[int, str]) -> bool:
-    return shape_of(row[0], 0, row[1]).shape not in (Shape.BLANK, Shape.CARET, Shape.HEAD)
+def _telling(kept: Mapping[int, str]) -> set[int]:
+    """Return the lines that say something: of a traceback, the frames of the user's own code."""
+    telling: set[int] = set()
+    own = True
+    for number, text in kept.items():
+        row = shape_of(number, 0, text)
+        if row.shape is Shape.FRAME:
+            own = is_own(row.file or "")
+        if row.shape not in _EMPTY and (own or row.shape not in _OF_FRAMES):
+            telling.add(number)
+    return telling
 
 
 def _kept(raw: RawRankLog, line: int) -> dict[int, str]:
