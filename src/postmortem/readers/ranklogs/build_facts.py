@@ -172,6 +172,7 @@ class FactBuilder:
         bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
         rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
+        busy |= {x.file.path for x in self._read if x.earlier.worked}
         newest: dict[str, int] = {}
         for file, found in rows:
             newest[file] = max(found.last.line if found else 0, newest.get(file, 0))

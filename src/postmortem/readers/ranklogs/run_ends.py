@@ -26,7 +26,8 @@ _TIME = Pattern(
 )
 """As loggers write it, and `date`, which begins many a script."""
 _BAR = re.compile(rb"(?P<done>\d{1,12})/(?P<all>\d{1,12}) \[(?P<since>\d+(?::\d\d)+)<")
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
+NOTICES = ("shell-ended", "shell-ended-alone", "shell-ended-behind")
+_ENDED = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended", *NOTICES)
 
 
 def ended_right_above(data: bytes, place: int) -> bool:
@@ -44,7 +45,7 @@ def bad_ends(lines: Sequence[str], known: Sequence[list[str]]) -> list[bool]:
     """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
     rows = Signatures.load("line").matches(lines)
     return [
-        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
+        bool(strong(ids)) or stopped(ids) or any(match.id in _ENDED for match in row)
         for ids, row in zip(known, rows, strict=True)
     ]
 

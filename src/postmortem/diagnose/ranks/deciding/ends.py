@@ -275,7 +275,6 @@ def unnamed_end(case: Case) -> Attribution | None:
         e
         for e in case.logs.exits
         if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
-        if not _outlived(case, e)
     ]
     if not ends:
         return None
@@ -302,14 +301,6 @@ def unnamed_end(case: Case) -> Attribution | None:
         candidates=parties if len(parties) <= MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
-
-
-def _outlived(case: Case, end: LogExit) -> bool:
-    """Return whether the one program of a shell was done after another one had ended so."""
-    if end.launcher != "shell" or end.of_launcher or case.ranks:
-        return False
-    done = (one.done or one.ended for one in case.logs.last_lines)
-    return any(one and one.file == end.file and one.line > end.line for one in done)
 
 
 def _local(end: LogExit) -> Attribution:
