@@ -15,6 +15,8 @@ def _report(folder: Path, text: str) -> Report:
 
 
 _WELL = (Outcome.HEALTHY, False)
+UNKNOWN, FAILED = (Outcome.UNKNOWN, False), (Outcome.FAILED, True)
+MORE = 'Additional GRPC error information:\n:{"created":"@1.2","grpc_status":14}\n'
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -41,6 +43,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         ("2026-01-02 03:04:05.6: E a/b.cc:71] twice\n" + STEPS, Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, True),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] Socket closed\n" + MORE, *UNKNOWN),
+        (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] Socket closed\n" + MORE, *FAILED),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
         (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),
         (STEPS + "Child process with PID 7 terminated with code 1.\n", Outcome.FAILED, True),

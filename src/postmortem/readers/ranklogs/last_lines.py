@@ -85,7 +85,8 @@ _MOST_BEHIND = 6
 _AGAIN = 3
 """A line that comes so often, but for its numbers, tells of what its program survives."""
 _MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
-_PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
+_PEERS = ("last-error-peer", "last-error-closed", "last-error-died", "last-error-crashed")
+_ROUTE = "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
@@ -313,7 +314,7 @@ def _nearest(
             break
         if line.since and not closes(names):
             work.append(line.since)
-        if complete(wrong(names)):
+        if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
                 return line, not calmly and not (closing and sure(names))

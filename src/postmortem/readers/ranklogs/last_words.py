@@ -14,7 +14,8 @@ _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
-_SIGNAL = "last-error-signal-named"
+_MINDED = ("last-error-signal-named", "last-error-closed")
+"""What is none as a warning: a program may end another one, or outlive its peers."""
 _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
@@ -64,7 +65,7 @@ def wrong(ids: Iterable[str]) -> list[str]:
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
     if calm(known) or carries_on(known):
-        return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
+        return [name for name in errors if not name.startswith((*_WEAK, *_MINDED))]
     return errors
 
 
