@@ -174,7 +174,7 @@ def _read(
         nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, ids),
+        stopped=_stopped(lines, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
