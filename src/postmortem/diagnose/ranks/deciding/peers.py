@@ -25,6 +25,7 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
     of_watchdogs,
     size_of,
     timed_out_first,
+    waited_for,
     watched,
     work_words,
     works_of,
@@ -218,7 +219,8 @@ def silent_ones(case: Case) -> Attribution | None:
         if odd is not None:
             return odd
     unsure = Undecided(Doubt.SILENT, count - len(parties))
-    return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
+    chorus = Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
+    return waited_for(case) or chorus
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
@@ -323,9 +325,9 @@ def _odd_site(case: Case) -> Attribution | None:
 
 def only_peers(case: Case) -> Attribution | None:
     """Return that all errors are about peers: what ended the job stands elsewhere."""
-    first = timed_out_first(case)
-    if first is not None:
-        return first
+    named = timed_out_first(case) or waited_for(case)
+    if named is not None:
+        return named
     waiting = case.about_peers()
     if waiting:
         parties = tuple(
