@@ -132,3 +132,23 @@ def test_where_a_program_waits_that_was_interrupted_in_gdb_is_the_answer(
     report = analyse([str(tmp_path / "job.log")], RankLogOptions())
     assert [one.id for one in report.diagnoses] == [rule] * bool(rule)
     assert not rule or report.diagnoses[0].evidence[0].where == f"job.log:{line}"
+
+
+_FRAME = "#" * 60 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (_FRAME + "# Fatal: link 3\n# at lum_open (lum.f90:5)\n# ERROR IN: lum\n" + _FRAME, 31),
+        (_FRAME + "  Error in lum (1):\n  no file x\n  check the error there\n" + _FRAME, 31),
+        ("# Fatal: link 3\n# at lum_open (lum.f90:5)\n# ERROR IN: lum\n", 32),  # no frame
+        (_FRAME + "# all is well\n" + _FRAME + "# ERROR IN: lum\n", 33),
+    ],
+)
+def test_of_a_message_in_a_frame_the_line_where_it_begins_is_told(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    (tmp_path / "job.log").write_text(STEPS + text)
+    report = analyse([str(tmp_path / "job.log")], RankLogOptions())
+    assert report.diagnoses[0].evidence[0].where == f"job.log:{line}"

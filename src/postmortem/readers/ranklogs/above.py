@@ -8,7 +8,8 @@ from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
-from postmortem.readers.ranklogs.last_lines import reason, unstamped
+from postmortem.readers.ranklogs.known_words import reason
+from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_words import (
     COUNT,
     calm,
@@ -59,6 +60,8 @@ _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO - | {6}(?=\S))")
 """What Docker, Airflow and pip write before the lines of a command."""
+_NAME_ALONE = Pattern(r"^\([^()]{1,80} pid=\d+[^()]{0,80}\)\s*$")
+"""What Ray writes before an empty line of a worker."""
 _QUOTED = Pattern(r"^(?:@@|[\s+\-<>|#\"\x27]|\d+ *\|)")
 """A part of a diff, of source, of a stack."""
 
@@ -99,7 +102,7 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
         ids = [match.id for match in row]
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
-        elif _OWN not in ids:
+        elif _OWN not in ids and not _NAME_ALONE.match(text):
             error = bool(wrong(ids))
             if not error and (looks_like_log(text) or works(ids) or calm(ids)):
                 break

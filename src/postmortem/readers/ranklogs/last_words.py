@@ -8,6 +8,7 @@ from postmortem.text import without_numbers
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
+_WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
@@ -150,17 +151,20 @@ def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[lis
     """Return the ids of lines, no error in a tool's or a shell's complaint that one outlived.
 
     That is one which it made twice, in the same words but for the last, and others wrote between.
+    Behind the word that all is done, when things are put away, a tool's own word is one.
     """
     first: dict[str, int] = {}
     outlived: set[str] = set()
     said = [without_numbers(text).rpartition(" ")[0] for text in texts]
-    others = 0
+    others, over = 0, False
     for words, names in zip(said, ids, strict=True):
-        if any(name.startswith(_COMPLAINTS) for name in names):
+        moves = any(name.startswith(_MOVES) for name in names)
+        over = (over or done(names, last=False)) and not moves
+        if any(name.startswith(_COMPLAINTS) or (over and name == _WORD) for name in names):
             if first.setdefault(words, others) < others:
                 outlived.add(words)
         else:
-            others += calm(names) or works(names)
+            others += over or calm(names) or works(names)
     return [
         [name for name in names if words not in outlived or not name.startswith(_ERRORS)]
         for words, names in zip(said, ids, strict=True)

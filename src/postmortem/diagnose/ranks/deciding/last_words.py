@@ -16,6 +16,8 @@ from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
+_MOST_BETWEEN = 3
+"""Lines from an error to a traceback that is told because of it."""
 
 
 def said_last(case: Case) -> Attribution | None:
@@ -109,7 +111,8 @@ def whole_above(logs: RankLogs, cut: LogFailure) -> Attribution | None:
         if near is None or one.nearest_by != "form" or one.form or near.file != cut.file:
             continue
         if near.line < cut.begin_line:
-            cause = SaidLast(near.text, plain=False, behind=True, known=one.known)
+            right_above = cut.begin_line - near.line <= _MOST_BETWEEN
+            cause = SaidLast(near.text, right_above, behind=not right_above, known=one.known)
             return Attribution(cause, evidence=(_cited(near),))
     return None
 
