@@ -25,6 +25,8 @@ class EveryRankRaised:
     """All ranks raised the same: none of them was first."""
 
     how = CauseKind.EVERY_RANK
+    others: bool = False
+    """There were more, which the launcher ended before they came to it."""
 
 
 @record
