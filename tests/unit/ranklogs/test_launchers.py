@@ -152,7 +152,4 @@ def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> N
         (tmp_path / "job.out").write_text(f"(Lum pid=71) part 3\n{said}\n{died}")
         (one,) = analyse([str(tmp_path / "job.out")], RankLogOptions()).diagnoses
         cited[said] = [row.where for row in one.evidence]
-    assert cited == {
-        "(Lum pid=72)": ["job.out:3"],
-        "no link is there": ["job.out:3", "job.out:2"],
-    }
+    assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}
