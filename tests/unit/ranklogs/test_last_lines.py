@@ -152,3 +152,27 @@ def test_an_error_right_above_a_traceback_that_is_cut_is_told(
 ) -> None:
     report = _report(tmp_path, "KeyError: 'w'\n" + between + CUT)
     assert report.diagnoses[0].evidence[0].where == f"job.log:{told}"
+
+
+RAISED = (
+    'Traceback (most recent call last):\n  File "/job/a.py", line 3, in <module>\n'
+    "    fused(x)\nRuntimeError: nvrtc: error: no built-ins\nthe program was:\n\n"
+)
+CODE = '#define NAN f(0)\nextern "C" void f() {\n' + "".join(
+    f"  a[{n}] = b[{n}] * 2.f; // error: none is lost\n" for n in range(60)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "line"),
+    [
+        (STEPS + RAISED + CODE + "}\n", "rank_raised", 34),
+        (STEPS + "error: link 3 is gone;\n", "last_words", 31),
+        (STEPS + RAISED[-50:] + CODE + "}\n", "other_text", 95),
+    ],
+)
+def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
+    tmp_path: Path, text: str, rule: str, line: int
+) -> None:
+    (one,) = _report(tmp_path, text).diagnoses
+    assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")

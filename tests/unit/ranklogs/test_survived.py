@@ -122,3 +122,12 @@ def test_a_server_that_answers_well_what_it_had_refused_went_on(
 ) -> None:
     (tmp_path / "serve.log").write_text(ANSWERS.format(said="too long", code=code, later=later))
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is ends
+
+
+def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None:
+    log = "Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
+    log += TRACEBACK + "step 0 loss 1.0\nstep 1 loss 0.5\ntraining complete\n"
+    (tmp_path / "job.log").write_text(log)
+    assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.HEALTHY
+    (tmp_path / "job.log").write_text(log.replace("Task exception was never retrieved", "x"))
+    assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.FAILED

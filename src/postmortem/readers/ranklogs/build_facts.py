@@ -32,7 +32,7 @@ from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
@@ -173,9 +173,7 @@ class FactBuilder:
         rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         busy |= {x.file.path for x in self._read if x.earlier.worked}
-        newest: dict[str, int] = {}
-        for file, found in rows:
-            newest[file] = max(found.last.line if found else 0, newest.get(file, 0))
+        newest = dict(sorted((file, f.last.line if f else 0) for file, f in rows))
         for file, found in rows:
             if found is not None:
                 if found.nearest_by != "form" and found.last.line < newest[file]:
@@ -232,7 +230,7 @@ class FactBuilder:
                 if remote:
                     host = remote["ip"] or None
                     whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
-                dead = self._dead_worker(position, traceback)
+                dead = self._of_ended(position, failure)
                 whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
@@ -254,10 +252,14 @@ class FactBuilder:
                 whose = self._writers.named(Writer(words, host=host))
             yield replace(failure, writer=whose)
 
-    def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
-        """Return whose traceback it is, where Ray quotes that of a process behind its end."""
+    def _of_ended(self, position: int, failure: LogFailure) -> int | None:
+        """Return whose traceback it is, where Ray or spawn quotes that of a process that ended."""
         for end in self._launchers[position].exits:
-            if end.launcher == "ray" and end.pid and end.line == traceback.begin:
+            behind = failure.begin_line - end.line
+            if end.launcher == "spawn" and behind == 1 and end.rank is not None:
+                return self._writers.of_rank(end.rank, failure.file)
+            # A driver's stack begins in a module: Ray's word above it may lack its line's end.
+            if end.launcher == "ray" and behind == 0 and end.pid and not failure.uncaught:
                 return self._writers.of_process("worker", end.pid, end.host)
         return None
 
@@ -297,6 +299,7 @@ class FactBuilder:
             text="\n".join([text, *below]),
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
+            logged=behind > 0 and logs_error(kept.above(traceback.begin)),
         )
         work, went_on = self._work(position, failure, region, behind)
         return replace(failure, work=work, went_on=went_on)

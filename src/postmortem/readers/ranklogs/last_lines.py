@@ -37,6 +37,7 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    is_code,
     is_text,
     place_of,
     says_why,
@@ -124,7 +125,9 @@ def _read(
 ) -> LastLines | None:
     if not rows:
         return None
-    calls = _KEYS.search(rows[-1][1]) or any(framed(row[1]) for row in rows[-_FEWEST:])
+    calls = _KEYS.search(rows[-1][1]) or any(
+        framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
+    )
     if not calls and not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
@@ -278,7 +281,7 @@ def _broken(text: str, names: list[str]) -> bool:
 def _goes_on(text: str, names: list[str]) -> bool:
     indented = text[:1].isspace() and not calm(names)
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
-    return indented or carries_on(names) or typed or dumped(text)
+    return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
 def _nearest(

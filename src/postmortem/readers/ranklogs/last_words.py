@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
@@ -34,6 +35,10 @@ _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
 _NONE = "last-none"
 _SOURCE = "last-foreign-source"
+_IN_C = Pattern(
+    r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
+    r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
+)
 _MOST_WORDS = 40
 _QUOTES = frozenset("[({'\"")
 IN_FEW = ("last-alone", "last-few")
@@ -148,7 +153,7 @@ def heads(numbers: Sequence[int], ids: Sequence[Sequence[str]]) -> bool:
 
 
 def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[list[str]]:
-    """Return the ids of lines, no error in a tool's or a shell's complaint that one outlived.
+    """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
 
     That is one which it made twice, in the same words but for the last, and others wrote between.
     Behind the word that all is done, when things are put away, a tool's own word is one.
@@ -165,9 +170,10 @@ def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[lis
                 outlived.add(words)
         else:
             others += over or calm(names) or works(names)
+    none = [words in outlived or is_code(text) for text, words in zip(texts, said, strict=True)]
     return [
-        [name for name in names if words not in outlived or not name.startswith(_ERRORS)]
-        for words, names in zip(said, ids, strict=True)
+        [name for name in names if not (over and name.startswith(_ERRORS))]
+        for over, names in zip(none, ids, strict=True)
     ]
 
 
@@ -263,6 +269,11 @@ def stands_still(texts: Sequence[str], at: int) -> bool:
 def is_text(line: str) -> bool:
     """Return whether a line is a long text in quotes or brackets: data, not a message."""
     return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
+
+
+def is_code(line: str) -> bool:
+    """Return whether a line is one of a program in C, as messages quote it: no word of its own."""
+    return _IN_C.search(line) is not None
 
 
 def works(ids: Iterable[str]) -> bool:

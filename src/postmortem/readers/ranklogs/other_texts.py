@@ -3,6 +3,7 @@
 from postmortem.facts.last_lines import LastLine
 from postmortem.knowledge.frames import frame_kind
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import is_code
 
 _FEWEST = 2
 _FUNCTION = Pattern(r"^#\d+ +(?:0x[0-9a-f]+ in )?(?P<name>[^\s(]+)")
@@ -17,6 +18,8 @@ def kind_of(lines: list[LastLine], ids: list[list[str]]) -> str | None:
     lines, ids = lines[begin:], ids[begin:]
     for kind in ("stack", "strace", "source"):
         there = sum(f"last-foreign-{kind}" in names for names in ids)
+        if kind == "source":
+            there += sum(is_code(line.text) for line in lines)
         # A frame of gdb is broken where the terminal's line is full.
         broken = kind == "stack" and sum(line.text[:1].isspace() for line in lines)
         if there >= _FEWEST and there * 2 > len(ids) - broken:

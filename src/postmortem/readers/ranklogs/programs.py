@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, is_code, stopped, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.run_ends import (
     CLOCK,
@@ -62,10 +62,15 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         at = data.rfind(TRACEBACK, 0, at)
 
 
+_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic/", re.MULTILINE)
+"""With its pid, what torchrun's agent says of its processes."""
+
+
 def behind_all_ranks(data: bytes) -> int:
     """Return the end of what the ranks raised, all of them, if their script raises behind it.
 
-    A process ends once: who raises then was started anew. 0 where that is not so.
+    A process ends once: who raises then was started anew. 0 where that is not so, also where one
+    agent of torchrun tells of both: it starts the attempts of one run.
     """
     raised = _OF_RANK.findall(data) if _RANKED in data else []
     ranks = {int(rank) for rank, _ in raised}
@@ -74,6 +79,9 @@ def behind_all_ranks(data: bytes) -> int:
     end = data.find(b"\n", data.rfind(_RANKED) + 1) + 1
     scripts = {text_of(script) for _, script in raised}
     below = data[end:] if end else b""
+    agents = _AGENT.findall(below)
+    if len(agents) > 1 == len(set(agents)):
+        return 0
     return end if any(script in scripts for _, script in programs(below)) else 0
 
 
@@ -163,7 +171,7 @@ def work_on(lines: Sequence[str]) -> bool:
         return True
     moved: dict[str, list[list[str]]] = {}
     for line, ids in zip(lines, found, strict=True):
-        if not wrong(ids):
+        if not wrong(ids) and not is_code(line):
             text = _CLOCKS.sub("", line.strip())
             moved.setdefault(NUMBER.sub("0", text), []).append(NUMBER.findall(text))
     return any(

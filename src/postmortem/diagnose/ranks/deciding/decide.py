@@ -41,6 +41,7 @@ from postmortem.diagnose.ranks.deciding.peers import (
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS
 from postmortem.diagnose.ranks.deciding.startup import could_not_start
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
@@ -70,6 +71,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     silent_ones,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
+    named_by_peers,
     only_peers,
     cut_off,
     (Kind.ENDED,),
@@ -81,6 +83,10 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
 )
 
 
+_OF_NCCL = tuple(
+    f"nccl-result-{kind}" for kind in ("system", "cuda", "usage", "argument", "internal")
+)
+"""Kinds of its errors: what failed stands in a warning of its own."""
 _NEAR = 24
 """Lines from an error to the warning that says what failed."""
 
@@ -234,7 +240,7 @@ def _with_warning(case: Case, blame: Attribution) -> Attribution:
     The first of those beside it, where one process wrote them all.
     """
     failure = blame.first[0].failure if blame.first else None
-    if failure is None or failure.said.match("pgnccl-result") is None:
+    if failure is None or failure.said.match(*_OF_NCCL) is None:
         return blame
     near = range(failure.begin_line - _NEAR, failure.line + _NEAR)
     warned = [

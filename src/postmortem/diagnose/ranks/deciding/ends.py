@@ -276,6 +276,8 @@ def unnamed_end(case: Case) -> Attribution | None:
         for e in case.logs.exits
         if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
     ]
+    if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
+        ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
     if not ends:
         return None
     end = ends[0]
@@ -301,6 +303,15 @@ def unnamed_end(case: Case) -> Attribution | None:
         candidates=parties if len(parties) <= MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
+
+
+def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
+    """Return that the only rank without an error is the one process of which a signal is told."""
+    ends = [e for e in case.logs.exits if e.rank is None and e.is_bad and not e.stopped]
+    if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
+        return None
+    party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])
+    return Attribution(Crashed(), (party,), evidence=cited((party,)))
 
 
 def _local(end: LogExit) -> Attribution:

@@ -9,7 +9,7 @@ from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.deciding.watchdogs import timed_out_first, waited_for
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
@@ -33,7 +33,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-            return timed_out_first(case) or waited_for(case) or peers
+            return named_by_peers(case) or peers
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
@@ -67,7 +67,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-            return timed_out_first(case) or waited_for(case) or peers
+            return named_by_peers(case) or peers
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)

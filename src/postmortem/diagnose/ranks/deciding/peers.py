@@ -17,15 +17,14 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
-from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.ends import killed_alone, quotes
 from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
+    named_by_peers,
     of_watchdogs,
     size_of,
-    timed_out_first,
-    waited_for,
     watched,
     work_words,
     works_of,
@@ -203,6 +202,8 @@ def silent_ones(case: Case) -> Attribution | None:
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
+    if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
+        return killed
     if count == 1 and not waits and len(waiting) >= 2 and _all_known(case, waiting):
         halted = _halted(case, parties[0])
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
@@ -220,7 +221,7 @@ def silent_ones(case: Case) -> Attribution | None:
             return odd
     unsure = Undecided(Doubt.SILENT, count - len(parties))
     chorus = Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
-    return waited_for(case) or chorus
+    return named_by_peers(case) or chorus
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
@@ -325,9 +326,6 @@ def _odd_site(case: Case) -> Attribution | None:
 
 def only_peers(case: Case) -> Attribution | None:
     """Return that all errors are about peers: what ended the job stands elsewhere."""
-    named = timed_out_first(case) or waited_for(case)
-    if named is not None:
-        return named
     waiting = case.about_peers()
     if waiting:
         parties = tuple(

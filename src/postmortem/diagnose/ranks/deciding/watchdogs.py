@@ -60,14 +60,10 @@ def work_words(work: Match) -> str:
     return f"{words} of {size} elements" if size else words
 
 
-def timed_out_first(case: Case) -> Attribution | None:
-    """Return the rank that others say timed out first, where no error of it is here."""
-    return _named(case, "pgnccl-dump-signal", Doubt.NAMED)
-
-
-def waited_for(case: Case) -> Attribution | None:
-    """Return the rank that others say they waited for, where no error of it is here."""
-    return _named(case, "peer-remote-rank", Doubt.AWAITED)
+def named_by_peers(case: Case) -> Attribution | None:
+    """Return the rank that timed out first, or was waited for, as others say, without an error."""
+    first = _named(case, "pgnccl-dump-signal", Doubt.NAMED)
+    return first or _named(case, "peer-remote-rank", Doubt.AWAITED)
 
 
 def _named(case: Case, message: str, doubt: Doubt) -> Attribution | None:
