@@ -11,6 +11,7 @@ from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.known_words import reason
 from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_words import (
+    AT_END,
     COUNT,
     calm,
     complete,
@@ -18,6 +19,7 @@ from postmortem.readers.ranklogs.last_words import (
     says_why,
     strong,
     survived,
+    told_alone,
     watched,
     works,
     wrong,
@@ -43,6 +45,8 @@ _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
+_RIGHT_ABOVE = 2
+"""Lines between the two, where any word for what went wrong is enough."""
 _GAP = 12
 """Lines between errors that go together."""
 _RULE = Pattern(r"^[-=]{4,}$")
@@ -163,6 +167,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
             continue
         near = between <= _REACH and complete(wrong(ids))
+        near = near or (between < _RIGHT_ABOVE and told_alone(ids, AT_END))
         own = near or says_why(ids) or _OF_TOOL in ids
         around = (texts[at - 1], texts[at + 1]) if 0 < at < len(texts) - 1 else ("",)
         headline = all(map(_RULE.search, around))

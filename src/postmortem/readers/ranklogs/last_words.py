@@ -106,7 +106,7 @@ def place_of(ids: Iterable[str]) -> int:
 def _place(known: tuple[str, ...]) -> int:
     order = _order()
     says_little = watched(known) or set(wrong(known)) == {_CUT}
-    return min(order[name] for name in telling(known)) + says_little * len(order)
+    return min(order[name] for name in telling(known) or known) + says_little * len(order)
 
 
 @lru_cache(maxsize=1)

@@ -62,7 +62,7 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         at = data.rfind(TRACEBACK, 0, at)
 
 
-_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic/", re.MULTILINE)
+_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic\b", re.MULTILINE)
 """With its pid, what torchrun's agent says of its processes."""
 
 
