@@ -52,6 +52,7 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + AWAY * 2, Outcome.UNKNOWN, True),
         ("KeyError: 'w'\n\na child failed\n" + CUT, *FAILED),
         ("KeyError: 'w'\n" + STEPS + CUT, *FAILED),
+        (STEPS + "[W1 a.cpp:3] [c10d] send failed on SocketImpl(d=8): Broken pipe\n", *FAILED),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
         (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),
         (STEPS + "Child process with PID 7 terminated with code 1.\n", Outcome.FAILED, True),
