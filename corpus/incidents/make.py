@@ -306,6 +306,7 @@ def main() -> None:
     from corpus.incidents import (  # their cases join CASES
         alone,  # noqa: F401
         beside,  # noqa: F401
+        handed,  # noqa: F401
         joined,  # noqa: F401
         others,  # noqa: F401
         outlived,  # noqa: F401

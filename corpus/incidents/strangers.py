@@ -14,7 +14,7 @@ from corpus.incidents.joined import killed_by_kernel
 from corpus.incidents.make import HERE, case, postmortem, small_disk, torchrun, traced
 from corpus.incidents.silent import until
 
-_PRETRAIN = HERE / "programs" / "pretrain.py"
+PRETRAIN = HERE / "programs" / "pretrain.py"
 _CANCELLED = "slurmstepd: error: *** JOB {} ON node031 CANCELLED AT {} DUE TO PREEMPTION ***\n"
 _SEGFAULT = (
     "[Sat Nov 28 04:40:10 2026] python3[88123]: segfault at 10 ip 00007f1d2c3b4e10 "
@@ -22,8 +22,8 @@ _SEGFAULT = (
 )
 
 
-def _run(folder: Path, log: str, *words: str, **more: object) -> None:
-    torchrun(folder, *words, program=_PRETRAIN, log=log, **more)  # type: ignore[arg-type]
+def run(folder: Path, log: str, *words: str, **more: object) -> None:
+    torchrun(folder, *words, program=PRETRAIN, log=log, **more)  # type: ignore[arg-type]
 
 
 def _ended(log: Path, after: float = 0) -> Callable[[subprocess.Popen[bytes]], None]:
@@ -42,7 +42,7 @@ def handler_raised(folder: Path) -> None:
     """All ranks raise as the job is preempted; a table of jobs beside says that it was, too."""
     log = folder / "slurm-8123401.out"
     env = {"HANDLER": "1", "STEPS": "4000"}
-    _run(folder, log.name, env=env, after=_ended(log))
+    run(folder, log.name, env=env, after=_ended(log))
     head, mark, rest = log.read_text().partition("Sending process")
     above, _, line = head.rpartition("\n")
     stop = _CANCELLED.format("8123401", "2026-11-28T05:51:13")
@@ -60,7 +60,7 @@ def nothing_saved(folder: Path) -> None:
     calls = traced(folder / "st.out", "openat,write,connect,exit_group,process")
     with small_disk(4) as place:
         env = {"SAVE": str(place), "STEPS": "8"}
-        _run(folder, "nightly.log", "1=retry", env=env, ranks=2, before=(*calls, "-y"))
+        run(folder, "nightly.log", "1=retry", env=env, ranks=2, before=(*calls, "-y"))
     lines = (folder / "st.out").read_text(errors="replace").splitlines(keepends=True)
     rest = re.compile(r"openat\(|write\([0-9]+<(?:pipe|socket|/dev|anon)")  # most of a start
     (folder / "st.out").write_text("".join(line for line in lines if not rest.search(line)))
@@ -69,7 +69,7 @@ def nothing_saved(folder: Path) -> None:
 @case
 def own_number_bad(folder: Path) -> None:
     """All see a bad mean and raise; the line of one has its own number behind it."""
-    _run(folder, "loss.log", "1=nan", env={"CHECKED": "1"})
+    run(folder, "loss.log", "1=nan", env={"CHECKED": "1"})
 
 
 @case
@@ -79,7 +79,7 @@ def tracked(folder: Path) -> None:
     out, files = folder / "outputs" / at, folder / "wandb" / f"run-{re.sub('[-/]', '', at)}-a1b2"
     out.mkdir(parents=True)
     files.mkdir(parents=True)
-    _run(out, "train.log", "1=value", ranks=2)
+    run(out, "train.log", "1=value", ranks=2)
     said = re.findall(r"(?m)^\[default0\]:(.*INFO.*\n)", (out / "train.log").read_text())
     (files / "output.log").write_text("".join(said))
     (files / "debug-internal.log").write_text(
@@ -91,9 +91,9 @@ def tracked(folder: Path) -> None:
 @case
 def watched_loop(folder: Path) -> None:
     """Two starts that failed otherwise, and what the loop around them wrote."""
-    _run(folder, "attempt-1.err", "1=value")
+    run(folder, "attempt-1.err", "1=value")
     time.sleep(6)
-    _run(folder, "attempt-2.err", "2=files")
+    run(folder, "attempt-2.err", "2=files")
     (folder / "loop.txt").write_text(
         "start training, try 1\nended with status 1, try 2\ntraining failed, giving up\n"
     )
@@ -102,7 +102,7 @@ def watched_loop(folder: Path) -> None:
 @case
 def other_nodes_segfault(folder: Path) -> None:
     """A rank was killed for memory, and on its node a process of somebody else crashed too."""
-    _run(folder, "train.log", "2=kill")
+    run(folder, "train.log", "2=kill")
     named = re.search(r"exitcode  : -9 \(pid: (\d+)\)", (folder / "train.log").read_text())
     assert named
     killed_by_kernel(folder / "node.dmesg", named[1], "python")
@@ -113,7 +113,7 @@ def other_nodes_segfault(folder: Path) -> None:
 @case
 def exit_recorded(folder: Path) -> None:
     """A rank ended by a code without a word; the recording has the same end."""
-    _run(folder, "job.stderr", "2=exit", before=traced(folder / "syscalls", "process"))
+    run(folder, "job.stderr", "2=exit", before=traced(folder / "syscalls", "process"))
 
 
 @case
@@ -132,7 +132,7 @@ def lock_and_recorders(folder: Path) -> None:
 
     more = ("--log-dir", str(folder / "logs"), "-r", "3")
     env = {"FLIGHT": "15", "TORCH_FR_BUFFER_SIZE": "500"}
-    _run(folder, "launcher.log", "2=lock", env=env, more=more, after=look)
+    run(folder, "launcher.log", "2=lock", env=env, more=more, after=look)
     for path in (folder / "logs").glob("*/attempt_0/*/stderr.log"):
         text = path.read_text()
         path.write_text("".join(line for line in text.splitlines(True) if " - INFO - " not in line))
@@ -142,7 +142,7 @@ def lock_and_recorders(folder: Path) -> None:
 def time_was_up(folder: Path) -> None:
     """Ranks write their stacks into the job's log every 14 s; one of them never stops counting."""
     log = folder / "joblog"
-    _run(folder, log.name, "2=spin", env={"LATER": "14"}, after=_ended(log, 18))
+    run(folder, log.name, "2=spin", env={"LATER": "14"}, after=_ended(log, 18))
 
 
 @case
@@ -163,7 +163,7 @@ def snapshots(folder: Path) -> None:
         for pid in done.stdout.split():
             subprocess.run(["kill", "-KILL", pid], check=True)
 
-    _run(folder, "output.log", "0=lock", ranks=2, after=look)
+    run(folder, "output.log", "0=lock", ranks=2, after=look)
     for core in folder.glob("*.core"):
         report = postmortem("core", str(core), "--engine", "native", "--json")
         core.with_suffix(".json").write_text(report)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
@@ -91,3 +92,55 @@ def test_a_time_out_that_names_another_rank_is_no_error_of_its_own(
     found = raised_first(_report(tmp_path, _raised(2, late) + _raised(0, "KeyError: 'lr'", 9)))
     assert found is not None
     assert found[0] == first
+
+
+_AT = """\
+{tag}Traceback (most recent call last):
+{tag}  File "train.py", line {line}, in {function}
+{tag}    {code}
+{more}{tag}{words}
+"""
+_IN = '{tag}  File "/lib/torch/distributed/distributed_c10d.py", line 9, in all_reduce\n'
+
+
+def _interrupted(rank: int, function: str, words: str = "KeyboardInterrupt") -> str:
+    tag = f"[rank{rank}]: "
+    more = _IN.format(tag=tag) if function == "step" else ""
+    line = 40 + len(function)
+    return _AT.format(tag=tag, line=line, function=function, code="f()", more=more, words=words)
+
+
+@pytest.mark.parametrize(
+    ("functions", "named"),
+    [
+        (("step", "push", "step"), "rank 1"),
+        (("step", "step", "step"), ""),
+        (("load", "push", "step"), ""),
+    ],
+    ids=["one elsewhere", "all wait", "two elsewhere"],
+)
+def test_ctrl_c_tells_where_the_one_rank_was_that_did_not_wait(
+    tmp_path: Path, functions: tuple[str, ...], named: str
+) -> None:
+    stop = "W0102 03:04:05.678000 70 torch/distributed/elastic/agent/server/api.py:753] "
+    stop += "Received 2 death signal, shutting down workers\n"
+    text = stop + "".join(_interrupted(rank, at) for rank, at in enumerate(functions))
+    report = _report(tmp_path, text)
+    assert report.body["decided_by"] == "stopped"
+    places = [one.what for one in report.diagnoses[0].evidence if "train.py:44" in one.what]
+    assert [what.startswith(named) for what in places] == ([True] if named else [])
+
+
+@pytest.mark.parametrize("ended", [(2, 3), ()], ids=["two were ended", "nobody else"])
+def test_how_many_of_how_many_raised_is_said(
+    tmp_path: Path, ended: tuple[int, ...], prose: Prose
+) -> None:
+    rows = "".join(_ROW.format(n=n, rank=n, code=-15, pid=70 + n) for n in ended)
+    first = _ROW.format(n=0, rank=0, code=1, pid=70)
+    table = f"t.py FAILED\nFailures:\n{rows}Root Cause (first observed failure):\n{first}"
+    said = "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
+    stop = "W1121 02:03:00.9 60 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
+    said += "".join(f"{stop}process {70 + n} closing signal SIGTERM\n" for n in ended)
+    report = _report(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
+    assert report.body["decided_by"] == "every rank"
+    prose(report.verdict)

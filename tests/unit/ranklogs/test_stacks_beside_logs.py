@@ -68,9 +68,10 @@ def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
     [
         ("Timeout (0:00:14)!", "", [2]),
         ("Timeout (0:00:14)!", "[default2]:step 8 loss 0.4\n", []),
+        ("got signal 10, stacks follow", "", [2]),
         ("Fatal Python error: Aborted", "", []),
     ],
-    ids=["stuck", "went on", "crashed"],
+    ids=["stuck", "went on", "at a signal", "crashed"],
 )
 def test_stacks_in_the_lines_of_ranks_tell_where_they_stood_last(
     tmp_path: Path, head: str, behind: str, ranks: list[int]
@@ -161,3 +162,25 @@ def test_a_module_of_pythons_own_is_not_the_programs(tmp_path: Path) -> None:
         (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
     report = analyse([str(tmp_path)], RankLogOptions())
     assert "train.py:65 in read_row" in report.body["first_failure"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("state", "args", "end", "failed"),
+    [
+        ("Tsl  do_signal_stop", "python3 train.py", "", True),
+        ("Ssl  futex_do_wait", "python3 train.py", "", False),
+        ("T    do_signal_stop", "vim train.py", "", False),
+        ("Tsl  do_signal_stop", "python3 train.py", "training finished\n", False),
+    ],
+    ids=["stopped", "waits", "an editor", "the job came to its end"],
+)
+def test_a_process_that_ps_shows_stopped_is_why_logs_only_end(
+    tmp_path: Path, state: str, args: str, end: str, failed: bool
+) -> None:
+    (tmp_path / "job.log").write_text("step 3 loss 0.41\nstep 4 loss 0.40\n" + end)
+    head = "  PID  PPID STAT WCHAN              ELAPSED COMMAND\n"
+    (tmp_path / "ps.txt").write_text(f"{head} 4711  4700 {state}       00:17 {args}\n")
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.failed is failed
+    found = report.body["first_failure"]
+    assert (found["label"] if found else None) == ("pid 4711" if failed else None)

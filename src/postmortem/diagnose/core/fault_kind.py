@@ -54,6 +54,8 @@ class FaultKind(StrEnum):
     SENT_BY_ITSELF = "sent by the process itself"
     """kill(), pthread_kill() or tgkill() on itself, by the crashed thread or by another one."""
     KILLED_BY_PROCESS = "killed by another process"
+    SENT_FROM_ELSEWHERE = "sent from elsewhere, caught and sent again"
+    """SIGABRT hit a thread that raised nothing; its handler's copy does not say who sent it."""
     KILLED_BY_KERNEL = "killed by the kernel"
     TIMER = "timer of the process"
     """timer_create(2) with this signal: a watchdog that nobody stopped in time."""
@@ -104,6 +106,7 @@ _RAISING = Pattern(
     r"(^|[_:.])(abort|raise|gsignal|kill|t(g)?kill|pthread_kill(_\w+)?|_Exit|restore_sigs)$|"
     r"^std::(__)?terminate$|^_?Py_Fatal|^(rust_panic|runtime\.|PROC)"
 )
+_HANDLER = r"^(<signal handler called>|__restore_rt|__kernel_rt_sigreturn)$"
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
 _DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
@@ -198,12 +201,22 @@ def _sent(signal: Signal, threads: Threads, process: Process) -> FaultKind:
         from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
     if not from_itself:
         return FaultKind.KILLED_BY_PROCESS
+    if signal.name == "SIGABRT" and _was_hit(threads.crashed):
+        return FaultKind.SENT_FROM_ELSEWHERE
     # abort() sends its signal with tgkill (SI_TKILL), in glibc and in musl.
     if signal.name == "SIGABRT" and signal.code == "SI_TKILL" and not _is_elsewhere(threads):
         return FaultKind.ABORT
     if signal.name in INSTRUCTION_SIGNALS:
         return FaultKind.RERAISED
     return FaultKind.SENT_BY_ITSELF
+
+
+def _was_hit(crashed: Thread | None) -> bool:
+    """Whether a handler stands on code that raised nothing: faulthandler's raises a copy."""
+    index = crashed.index_of(_HANDLER) if crashed is not None else None
+    below = crashed.frames[index + 1 :] if crashed is not None and index is not None else ()
+    names = [bare(frame.function) for frame in below[:8]]
+    return bool(names) and names[0] != "??" and not any(map(_RAISING.search, names))
 
 
 def _is_elsewhere(threads: Threads) -> bool:
@@ -311,6 +324,8 @@ def _bus_error_in_file(file: MappedFile) -> FaultKind:
     deleted = file.deleted_then or not file.exists
     if not deleted and file.size is not None and file.size <= file.offset:
         return FaultKind.FILE_TRUNCATED
+    if file.path.startswith("/memfd:"):
+        return FaultKind.FILE_UNREADABLE  # no mount's size limits it, and its own is not known
     if is_memory_backed(file):
         # A page inside the file that could not be given: the file system, or the memory cgroup
         # that pays for it, was full. Space is free again once the process is gone.

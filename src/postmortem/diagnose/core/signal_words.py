@@ -39,6 +39,8 @@ _ENDS = {
     FaultKind.BREAKPOINT: "a breakpoint or trap instruction was executed{at} with no debugger "
     "attached",
     FaultKind.ABORT: "the process aborted itself (abort() in its own code or a library)",
+    FaultKind.SENT_FROM_ELSEWHERE: "{signal} came from elsewhere, from another process or "
+    "thread: it hit a call that raises nothing, and a handler caught it and raised it again",
     FaultKind.SENT_BY_ITSELF: "the process sent {signal} to itself ({call}), from this thread or "
     "another: no instruction failed",
     FaultKind.TERMINAL_QUIT: "SIGQUIT came from the kernel: Ctrl-\\ on the terminal",

@@ -24,6 +24,8 @@ class Job:
     """Parents of processes, as far as any evidence tells them."""
     recorded: frozenset[int] = frozenset()
     """Processes of system-call logs of the job that follow all its children, if none crashed."""
+    unknown: frozenset[int] = frozenset()
+    """Ranks that the logs name, and of which no process is known."""
     earlier: frozenset[int] = frozenset()
     """Processes of runs that stand in the logs before the one which is judged."""
 
@@ -52,7 +54,10 @@ def job_of(documents: Iterable[Document]) -> Job | None:
     hosts: set[str] = set()
     sizes: list[int] = []
     earlier: set[int] = set()
+    ranks: set[int] = set()
     for one in logs:
+        rows = (*one.get("victims", ()), *one.get("candidates", ()))
+        ranks |= {row["rank"] for row in rows if row["rank"] is not None}
         earlier |= set(one.get("earlier_pids", ()))
         hosts |= {str(host) for host in one.get("hosts", ())}
         sizes += [one["world_size"]] if one.get("world_size") else []
@@ -67,6 +72,7 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         max(sizes, default=None),
         dict(_parents(documents)),
         _recorded(documents, pids, calm=not any(one.get("outcome") == "failed" for one in logs)),
+        frozenset(ranks.difference(own)),
         frozenset(earlier - pids),
     )
 
@@ -110,7 +116,8 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
     if event.pid in job.earlier or (event.role and parent in job.earlier):
         return replace(event, belongs=False), "it is of an earlier run, which a log has above"
     recorded = {row["pid"] for row in document.get("processes") or ()}
-    if document["kind"] == "strace" and job.own and recorded and not recorded & job.pids:
+    apart = bool(recorded) and not recorded & job.pids
+    if document["kind"] == "strace" and job.own and apart and not job.unknown:
         return replace(event, belongs=False), "none of its processes is one of this job's"
     size = process.get("world_size")
     if size is not None and job.world_size is not None and size != job.world_size:

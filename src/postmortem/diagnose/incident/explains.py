@@ -205,7 +205,7 @@ def other_ranks(cause: Event, effect: Event) -> Confidence | None:
     """A rank that is gone or late is missed by others; which, their own report has joined."""
     if not effect.ranks or set(cause.ranks) & set(effect.ranks):
         return None
-    if cause.source == effect.source:
+    if cause.source == effect.source and cause.belongs:  # else a kernel's line on nobody's process
         return Confidence.CERTAIN if cause.order == 0 else Confidence.LIKELY
     return Confidence.LIKELY if cause.ranks else None
 

@@ -226,7 +226,8 @@ def _kernel(document: Document) -> Iterator[Event]:
             continue
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
-        if other and not joined and document.get("outcome") != "failed":
+        calm = document.get("outcome") != "failed" and (other or document.get("done"))
+        if calm and not joined:
             continue  # a process that is none of the ranks', whom nothing happened to
         where = f"{row['file']}:{row['line']}"
         told = _citing(document, where)

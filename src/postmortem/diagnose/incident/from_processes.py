@@ -6,6 +6,7 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, roots_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.facts.threads import is_own
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
 _MOST_TENSORS = 64
@@ -14,6 +15,9 @@ _REFUSED = frozenset("EMFILE ENFILE ENOMEM EAGAIN EACCES EPERM ENOENT EBUSY ETXT
 _NETWORK = frozenset(
     "ECONNREFUSED ECONNRESET ETIMEDOUT EHOSTUNREACH ENETUNREACH EPIPE ENOTCONN".split()
 )
+_ASKED_FOR = frozenset({"SIGABRT", "SIGQUIT"})
+"""Signals that somebody sends for a core: a launcher sends others."""
+_OF_DEVICES = Pattern(r"cuda|nccl|amdhip|c10d::|gloo::")
 _STUCK = frozenset({"deadlock", "futex_deadlock", "pipe_deadlock", "lock_wait", "silent_peer"})
 
 
@@ -25,6 +29,8 @@ def of_core(document: Document) -> Iterator[Event]:
     if snapshot and (top is None or top["role"] != "root"):
         yield from _waits_in_own_code(document)
         return
+    if top is not None and top["id"] == "killed_by_signal" and name in _ASKED_FOR:
+        yield from _waits_in_own_code(document, killed=True)
     if snapshot:
         kind = EventType.STUCK
     elif name == "SIGKILL":
@@ -49,22 +55,27 @@ def of_core(document: Document) -> Iterator[Event]:
     )
 
 
-def _waits_in_own_code(document: Document) -> Iterator[Event]:
+def _waits_in_own_code(document: Document, *, killed: bool = False) -> Iterator[Event]:
     """Yield for what lock a rank's main thread waits without a limit, in code of its program.
 
-    One look does not tell how long; a lock of a library it may wait for at any time.
+    One look does not tell how long; a lock of a library it may wait for at any time. Who was killed
+    for its core was most likely seen to hang: anywhere but in what waits for devices and peers.
     """
     main = [row for row in document["threads"] if row["tid"] == document["main_thread"]]
     none: dict[str, Any] = {}
     at = next((f for row in main for f in row["frames"] if f["kind"] == "python"), none)
     waits = next((row["waits_for"] for row in main), None) or none
     rank, lock = document["process"]["rank"], waits.get("kind") == "python lock"
-    if rank is None or not at or not lock or waits["timed"] or not is_own(at.get("file")):
+    if rank is None or not at or not is_own(at.get("file")):
+        return
+    names = (f"{frame['module']} {frame['function']}" for row in main for frame in row["frames"])
+    if any(map(_OF_DEVICES.search, names)) if killed else not lock or waits["timed"]:
         return
     place = f"{at['file'].rpartition('/')[2]}:{at['line']}"
+    does = "was killed from outside" if killed else f"waits for {waits['what']}"
     yield Event(
         EventType.STUCK,
-        f"waits for {waits['what']} in {at['function']} at {place}",
+        f"{does} in {at['function']} at {place}",
         "core",
         ranks=(rank,),
         host=document["process"]["hostname"],

@@ -173,18 +173,13 @@ def _is_beside(incident: Incident[Event], root: int, roots: Sequence[int]) -> bo
     """Return whether a root broke nothing of the job, whose logs tell what did.
 
     That is a child that died, a call that failed, or a core, of a rank that only lost its peers
-    later; and a process that the kernel ended, which nothing joins with the job.
+    later.
     """
     event = incident.events[root]
     told = [incident.events[one] for one in roots if one != root]
     told = [one for one in told if one.source == "logs" and one.belongs]
     if not told:
         return False
-    if event.source == "logs":
-        alike = (one.signal and event.signal in (None, one.signal) for one in told)
-        if any(alike) or any(one.pid == event.pid for one in told):  # containers count anew
-            return False
-        return event.type in _ENDED_BY_KERNEL and event.belongs is None and not event.ranks
     logs = [e for e in incident.events if e.source == "logs"]
     lost = {rank for e in logs if e.type is EventType.LOST_PEER for rank in e.ranks}
     crashed = event.type is EventType.CRASHED and lost.issuperset(event.ranks)

@@ -22,11 +22,11 @@ class Raised:
 
 @record
 class EveryRankRaised:
-    """All ranks raised the same: none of them was first."""
+    """All ranks that tell how they ended raised the same: none of them was first."""
 
     how = CauseKind.EVERY_RANK
-    others: bool = False
-    """There were more, which the launcher ended before they came to it."""
+    world: int = 0
+    """Ranks that there are at least."""
 
 
 @record
@@ -164,11 +164,13 @@ class WaitsElsewhere:
 
 @record
 class SilentAlone:
-    """It alone has no error while all others wait for a peer."""
+    """It alone has no error while all others wait for a peer, or is seen to stand still."""
 
     how = CauseKind.SILENT
     halted: bool = False
     """A process that is none of the others' was stopped by a signal, as ps or /proc shows it."""
+    waited_for: bool = True
+    """Others say that they wait for a peer; else all end without a word."""
 
 
 @record

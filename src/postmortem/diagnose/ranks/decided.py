@@ -35,7 +35,8 @@ def _case(cause: causes.Cause) -> str:
         case causes.WaitsElsewhere():
             return "one group" if cause.if_one_group else "any group"
         case causes.SilentAlone():
-            return "halted" if cause.halted else "silent"
+            seen = "halted" if cause.waited_for else "alone"
+            return seen if cause.halted else "silent"
         case causes.OtherText():
             return cause.kind
     return ""

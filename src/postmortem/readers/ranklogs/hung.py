@@ -27,7 +27,7 @@ from postmortem.readers.log_clock import span_of, worked_behind, written
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular
-from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, read_stack_dumps
+from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
 from postmortem.records import replace
@@ -110,7 +110,9 @@ def read_stacks(
             problems.append(Problem(path, error.what, error.hint))
             continue
         files.append((path, dumps))
-    stacks = rank_stacks(files, ranks)
+    texts = [(p, d) for p, d in files if d and d[0].tool == own_text.TOOL]  # JSON of it tells more
+    stacks = rank_stacks([one for one in files if one not in texts], ranks)
+    stacks = stacks or rank_stacks(texts, ranks)
     if not stacks:
         return [*stacks_in_logs(logs)], fetching_workers(files)
     span = span_of(one.path for one in logs)

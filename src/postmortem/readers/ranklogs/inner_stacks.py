@@ -1,4 +1,4 @@
-"""Stacks that ranks wrote into their logs when a time was up, and nothing behind them."""
+"""Stacks that ranks wrote into their logs when a time was up or at a signal, and no more then."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from postmortem.facts.stackdumps import RankStack
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends
+from postmortem.readers.signatures import Signatures
 from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
 from postmortem.readers.stackdumps.frames import Interned
 
 if TYPE_CHECKING:
     from postmortem.readers.ranklogs.sources import LogFile
 
-# Python/traceback.c, faulthandler.dump_traceback_later(): a crash has another head.
-_LATER = Pattern(r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$")
+_CRASHED = "py-fatal"  # what stands below is how it ended
 _TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")
 
 
@@ -24,7 +24,7 @@ def stacks_in_logs(files: Iterable[LogFile]) -> Iterator[RankStack]:
     frames = Interned()
     for file in files:
         tail = text_ends(file.path)[1]
-        if "Timeout (" not in tail:
+        if "(most recent call first):" not in tail:
             continue
         for rank, lines in _last_written(file, tail).items():
             for dump in read_text(lines, frames)[-1:]:
@@ -36,18 +36,21 @@ def stacks_in_logs(files: Iterable[LogFile]) -> Iterator[RankStack]:
 def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
     own = file.local_rank if file.rank is None else file.rank
     found: dict[int, list[str]] = {}
-    for line in tail.splitlines():
+    crashed: set[int] = set()
+    lines = tail.splitlines()
+    known = Signatures.load("line").matches(lines)
+    for line, told in zip(lines, known, strict=True):
         tag = _TAG.match(line)
         rank = own if tag is None else int(tag["rank"])
         text = line[tag.end() if tag else 0 :].strip()
         if rank is None or not text:
             continue
-        if _LATER.match(text):
-            found[rank] = []
+        if THREAD.match(text):
+            found.setdefault(rank, []).append(text)
         elif rank in found and text.startswith('File "'):
             found[rank].append(f"  {text}")
-        elif rank in found and THREAD.match(text):
-            found[rank].append(text)
         else:
             found.pop(rank, None)
-    return found
+        if any(match.id == _CRASHED for match in told):
+            crashed.add(rank)
+    return {rank: rows for rank, rows in found.items() if rank not in crashed}

@@ -6,6 +6,7 @@ The outermost frame of such an exception's traceback is a module's.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, is_code, stopped, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
@@ -22,7 +23,7 @@ Signs = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
 
 _LONGEST_FRAME = 1000
-_LAUNCHER = "run-launcher-frame"
+_LAUNCHER, _AGENT = "run-launcher-frame", "run-agent"
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
 _MOST_OF_RUNPY = 7
@@ -62,10 +63,6 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         at = data.rfind(TRACEBACK, 0, at)
 
 
-_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic\b", re.MULTILINE)
-"""With its pid, what torchrun's agent says of its processes."""
-
-
 def behind_all_ranks(data: bytes) -> int:
     """Return the end of what the ranks raised, all of them, if their script raises behind it.
 
@@ -79,7 +76,7 @@ def behind_all_ranks(data: bytes) -> int:
     end = data.find(b"\n", data.rfind(_RANKED) + 1) + 1
     scripts = {text_of(script) for _, script in raised}
     below = data[end:] if end else b""
-    agents = _AGENT.findall(below)
+    agents = re.findall((briefs()[_AGENT].pattern or "").encode(), below, re.MULTILINE)
     if len(agents) > 1 == len(set(agents)):
         return 0
     return end if any(script in scripts for _, script in programs(below)) else 0

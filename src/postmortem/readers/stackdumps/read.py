@@ -3,7 +3,7 @@
 from postmortem.facts.stackdumps import StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
-from postmortem.readers.stackdumps import fault_handler, gdb_text, own, pyspy, pystack
+from postmortem.readers.stackdumps import fault_handler, gdb_text, own, own_text, pyspy, pystack
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.records import replace
 
@@ -73,6 +73,7 @@ _READERS = {
     "pystack": pystack.read_text,
     "gdb": gdb_text.read_text,
     "faulthandler": fault_handler.read_text,
+    own_text.TOOL: own_text.read_text,
 }
 
 
@@ -87,6 +88,8 @@ def _tool(head: str) -> str | None:
             return "pystack"
         if line.startswith("Thread ") and gdb_text.THREAD.match(line):
             return "gdb"
+        if "process, " in line and own_text.FOOT.match(line):
+            return own_text.TOOL
         if "Thread " in line and pyspy.THREAD.match(line):
             return "py-spy"
         if gdb_text.BARE.match(line) and _is_bare_gdb(head):

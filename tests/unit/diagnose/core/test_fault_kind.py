@@ -136,6 +136,7 @@ def test_sigbus_asks_for_the_file_first() -> None:
     assert bus(MappedFile("/data/a", 4096, False)) is FaultKind.FILE_GONE
     assert bus(MappedFile("/dev/shm/x", 4096, True, size=8192)) is FaultKind.NO_SPACE
     assert bus(MappedFile("/dev/shm/x", 4096, True, size=4096)) is FaultKind.FILE_TRUNCATED
+    assert bus(MappedFile("/memfd:shm", 5, False, deleted_then=True)) is FaultKind.FILE_UNREADABLE
     assert bus(long_enough, "BUS_MCEERR_AO") is FaultKind.HARDWARE_MEMORY
     assert bus(long_enough, "BUS_ADRALN") is FaultKind.MISALIGNED
 
@@ -156,6 +157,25 @@ def test_sigbus_asks_for_the_file_first() -> None:
 )
 def test_who_sent_the_signal(name: str, code: str, sender: int | None, expected: FaultKind) -> None:
     assert kind(Signal(1, name, code=code, sender_pid=sender)) is expected
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        (["futex_wait", "pthread_mutex_lock", "encode"], FaultKind.SENT_FROM_ELSEWHERE),
+        (["raise", "abort", "encode"], FaultKind.ABORT),
+        (["??", "encode"], FaultKind.ABORT),
+        ([], FaultKind.ABORT),
+    ],
+    ids=["waits", "aborts", "nameless", "nothing"],
+)
+def test_an_abort_below_its_handler_came_from_whoever_raised_it(
+    below: list[str], expected: FaultKind
+) -> None:
+    names = ["pthread_kill", "raise", "<signal handler called>", *below]
+    thread = Thread(10, crashed=True, frames=tuple(map(Frame, names)))
+    signal = Signal(6, "SIGABRT", code="SI_TKILL", sender_pid=10)
+    assert kind(signal, threads=Threads((thread,), 10)) is expected
 
 
 @pytest.mark.parametrize("signal", [None, Signal(19, "SIGSTOP"), Signal(5, "SIGTRAP")])

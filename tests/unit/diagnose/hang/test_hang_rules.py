@@ -21,9 +21,14 @@ from postmortem.facts.live import (
 )
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
+from postmortem.present.card import card_of
 from postmortem.present.hang.card import hang_highlights
+from postmortem.present.hang.report import hang_report
 from postmortem.present.headline.hang import headline
+from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.records import replace
+from postmortem.render.card import lines
+from postmortem.render.page import Page
 from postmortem.report.model import Diagnosis, Subject
 
 RULES = load("hang")
@@ -137,6 +142,7 @@ def test_waits_differ(
     one = diagnosed(found, blame)["waits_differ"]
     assert one.confidence == confidence
     assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
+    assert one.about == (None if other is BARRIER else Subject(pid=101, rank=1))
     undecided = "" if confidence == "likely" else "undecided: "
     assert headline(found, blame, [one]) == f"{undecided}{one.title}"
     assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
@@ -281,3 +287,19 @@ def test_words_of_calls_and_descriptors(prose: Prose) -> None:
     prose(words)
     row = Descriptor(7, "/gate", "fifo", None, "nobody has it open for writing")
     assert row.words == "fd 7 (fifo /gate, nobody has it open for writing)"
+
+
+def test_what_was_printed_of_one_rank_each_is_read_again() -> None:
+    text = "before I killed it:\n"
+    for one in (process(2, ELSEWHERE), *WAITING):
+        found = job(one, motions=(replace(STILL, label=one.label),))
+        outcome = run(RULES, {LiveJob: found, Attribution: Attribution(NothingFailed())})
+        nobody = Attribution(NothingFailed())
+        report = hang_report(found, nobody, outcome.diagnoses, outcome, (), verbose=False)
+        rows = lines(Page(100), replace(card_of(report), footer=("1.38 s", *report.footer)))
+        text += "$ postmortem hang 4711\n"
+        text += "".join("".join(part for part, _ in row) + "\n" for row in rows) + "\n"
+    assert looks_like_stacks(text)
+    dumps = read_stack_dumps(text, "notes.txt")
+    places = [(d.rank, *((f.function, f.line) for f in d.threads[0].frames)) for d in dumps]
+    assert places == [(2, ("save", 52)), *((rank, ("all_reduce", 9)) for rank in (0, 1, 3))]

@@ -158,7 +158,7 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
     ),
     (
         "peer-missed",
-        event(T.RAISED, ranks=(1,)),
+        event(T.RAISED, ranks=(1,), belongs=True),
         event(T.LOST_PEER, ranks=(0, 2), order=1),
         Confidence.CERTAIN,
     ),
@@ -283,6 +283,8 @@ APART: list[tuple[str, Event, Event]] = [
     ),
     # a rank does not lose itself
     ("peer-missed", event(T.RAISED, ranks=(1,)), event(T.LOST_PEER, ranks=(1,), order=1)),
+    # the kernel's line is on a process that nobody knows
+    ("peer-missed", event(T.CRASHED, order=2), event(T.LOST_PEER, ranks=(0, 2), order=1)),
 ]
 
 

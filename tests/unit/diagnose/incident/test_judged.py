@@ -93,8 +93,15 @@ def recording(*pids: int, signal: str | None = None, failed: bool = False) -> di
         ([calm(segfault(11)), recording(10, 11)], 1),
         ([calm(segfault(99)), recording(10, 11, signal="SIGSEGV")], 1),
         ([calm(segfault(99))], 1),
+        ([{**calm(segfault(99)), "done": True}], 0),
     ],
-    ids=["of nobody", "of the job", "counted otherwise in a container", "nothing was recorded"],
+    ids=[
+        "of nobody",
+        "of the job",
+        "counted otherwise in a container",
+        "nothing was recorded",
+        "the job came to its end",
+    ],
 )
 def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
     documents: list[dict[str, Any]], roots: int
@@ -102,14 +109,13 @@ def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
     assert len(judge(documents).incident.roots) == roots
 
 
-@pytest.mark.parametrize(("signal", "roots"), [("SIGKILL", 1), ("SIGSEGV", 2)])
-def test_a_crash_that_no_rank_is_known_of_is_of_another_process_where_ranks_ended_otherwise(
-    signal: str, roots: int
-) -> None:
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGSEGV"])
+def test_a_crash_that_no_rank_is_known_of_is_no_second_culprit(signal: str) -> None:
     lost = {"rank": 0, "label": "0", "why": "its connection closed"}
     end = {"exits": [{"rank": 3, "signal": signal}], "decided_by": "crash", "victims": [lost]}
     killed = logs("3", 3, signal, kernel_events=[segfault(99)], **end)
-    assert len(judge([killed]).incident.roots) == roots
+    judged = judge([killed])
+    assert [judged.incident.events[i].ranks for i in judged.incident.roots] == [(3,)]
 
 
 @pytest.mark.parametrize(("signal", "roots"), [(None, 0), ("SIGTERM", 1)])
@@ -118,6 +124,15 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
 ) -> None:
     judged = judge([calm(), recording(10, signal=signal, failed=True)])
     assert len(judged.incident.roots) == roots
+
+
+@pytest.mark.parametrize(("late", "foreign"), [(0, {1}), (1, set())], ids=["known", "unknown"])
+def test_a_recording_of_other_processes_may_be_of_ranks_whose_processes_nobody_names(
+    late: int, foreign: set[int]
+) -> None:
+    victims = [{"rank": late, "label": f"{late}", "why": "its connection closed"}]
+    told = logs("0", 0, "KeyError", pids=own(70), victims=victims)
+    assert set(judge([told, recording(10, 11, signal="SIGKILL", failed=True)]).foreign) == foreign
 
 
 @pytest.mark.parametrize(
@@ -133,13 +148,37 @@ def test_a_call_that_its_process_survived_is_no_root_beside_calm_logs(
 def test_a_rank_that_waits_for_a_lock_of_its_program_in_a_snapshot_may_be_stuck(
     file: str, kind: str, timed: bool, ranks: list[tuple[int, ...]]
 ) -> None:
-    frame = {"kind": "python", "function": "encode", "file": file, "line": 9}
+    frame = {"kind": "python", "function": "encode", "file": file, "line": 9, "module": None}
     waits = {"what": "a Python lock", "kind": kind, "timed": timed}
     threads = [{"tid": 7, "frames": [frame], "waits_for": waits}]
     snapshot = {**core(7, 1, "", rank=0), "signal": None, "threads": threads, "main_thread": 7}
     incident = judge([calm(), snapshot]).incident
     assert [incident.events[root].ranks for root in incident.roots] == ranks
     assert all(one.confidence is Confidence.POSSIBLE for one in incident.events)
+
+
+@pytest.mark.parametrize(
+    ("signal", "rule", "file", "module", "ranks"),
+    [
+        ("SIGQUIT", "killed_by_signal", "/job/vocab.py", "libc.so.6", [(0,)]),
+        ("SIGBUS", "killed_by_signal", "/job/vocab.py", "libc.so.6", []),
+        ("SIGABRT", "nccl_watchdog_abort", "/job/vocab.py", "libc.so.6", []),
+        ("SIGABRT", "killed_by_signal", "/job/vocab.py", "libcuda.so.1", []),
+        ("SIGABRT", "killed_by_signal", "/usr/lib/python3.11/queue.py", "libc.so.6", []),
+    ],
+    ids=["for its core", "another signal", "by its watchdog", "waits for its device", "library"],
+)
+def test_who_was_killed_for_its_core_in_its_own_code_may_be_stuck(
+    signal: str, rule: str, file: str, module: str, ranks: list[tuple[int, ...]]
+) -> None:
+    native = {"kind": "native", "function": "recv", "module": module}
+    frame = {"kind": "python", "function": "push", "file": file, "line": 9, "module": None}
+    threads = [{"tid": 7, "frames": [native, frame], "waits_for": None}]
+    found = {"id": rule, "role": "cascade", "title": "killed", "confidence": "certain"}
+    told = {"cause": "", "next_steps": [], "evidence": []}
+    killed = {**core(7, 1, signal, rank=0), "threads": threads, "main_thread": 7}
+    incident = judge([{**killed, "diagnoses": [{**found, **told}]}]).incident
+    assert [incident.events[root].ranks for root in incident.roots] == ranks
 
 
 def lost_gpu(xid: int | None, device: str) -> dict[str, Any]:

@@ -19,7 +19,12 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
-_KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
+_KINDS = (
+    FaultKind.KILLED_BY_PROCESS,
+    FaultKind.KILLED_BY_KERNEL,
+    FaultKind.SENT_FROM_ELSEWHERE,
+    FaultKind.TERMINAL_QUIT,
+)
 
 
 @rule(
@@ -34,6 +39,7 @@ def killed_by_signal(crash: Crash) -> Findings:
     evidence = [crash.cited]
     by = {
         FaultKind.KILLED_BY_KERNEL: "by the kernel",
+        FaultKind.SENT_FROM_ELSEWHERE: "from elsewhere",
         FaultKind.TERMINAL_QUIT: "from the terminal (Ctrl-\\)",
     }.get(crash.kind)
     steps: list[str] = []
@@ -70,7 +76,9 @@ def killed_by_signal(crash: Crash) -> Findings:
     yield Finding(
         title=f"the process was killed {by}; it did not crash by itself",
         cause=f"{crash.words}. The reason is with the sender, not in this process's code",
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.LIKELY
+        if crash.kind is FaultKind.SENT_FROM_ELSEWHERE
+        else Confidence.CERTAIN,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
     )

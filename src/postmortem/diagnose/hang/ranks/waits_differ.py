@@ -21,7 +21,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass
@@ -54,6 +54,8 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
     sure = complete and apart
     places = ", ".join(_words(one, waits=one in waiting) for one in told[:_MOST_TOLD])
     places += more(len(told) - _MOST_TOLD, ", and {} more places")
+    away = [member for one in told if one not in waiting for member in one.members]
+    late = job.process(away[0].label) if len(away) == 1 else None
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     yield Finding(
         title=clip(f"{places}", 100),
@@ -69,6 +71,7 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
             Evidence(one.members[0].where, _words(one, waits=one in waiting))
             for one in told[:_MOST_CITED]
         ),
+        about=None if late is None else Subject(pid=late.pid, rank=late.rank),
     )
 
 

@@ -33,11 +33,12 @@ def every_rank_raised(blame: Attribution) -> Findings:
     means = f" {known.cause}" if known is not None else ""
     steps = known.next_steps if known is not None else ()
     said = failure.words if failure is not None else blame.first[0].why
-    who = phrases.ranks_words(blame.first)
     summed = about_numbers(party.failure for party in blame.first)
+    count = len(blame.first)
+    who = f"{count} of {blame.cause.world}" if blame.cause.world > count else f"all {count}"
     yield Finding(
-        title=f"{who if blame.cause.others else f'all {len(blame.first)} ranks'} raised {said}",
-        cause=f"{who} failed with the same error: {clip(said, 400)}"
+        title=f"{who} ranks raised {said}",
+        cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
         f"{phrases.at_frame(failure)}.{means} "
         f"{_SUMMED if summed else _SHARED}",
         confidence=phrases.how_sure(blame),

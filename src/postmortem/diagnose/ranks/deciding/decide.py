@@ -24,6 +24,7 @@ from postmortem.diagnose.ranks.deciding.hung import (
     jam_undecided,
     not_seen,
     stands_elsewhere,
+    stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
@@ -69,6 +70,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     could_not_start,
     left_early,
     silent_ones,
+    stopped_alone,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     named_by_peers,

@@ -21,9 +21,10 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
+from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, Remark
+from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 
@@ -269,7 +270,30 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if scheduled and cause.why is None and memory is not None:
         cause = replace(cause, then=memory.text)
         evidence = (*evidence, (memory.where, clip(memory.text, 300)))
+    alone = _interrupted_elsewhere(case, stopped)
+    if alone is not None:
+        who, failure = alone
+        stood = f"{who.party('').words} was interrupted{at_frame(failure)}, others as they waited"
+        cause = replace(cause, then=stood)
+        evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
     return Attribution(cause, evidence=evidence)
+
+
+def _interrupted_elsewhere(
+    case: Case, stopped: list[RankState]
+) -> tuple[RankState, LogFailure] | None:
+    """Return the one rank that Ctrl-C found in its own code while others were in collectives.
+
+    That it held them up is not said: of a job that runs there is often such a one.
+    """
+    there = [(s, f) for s in stopped for f in s.stopped[-1:] if s.rank is not None and f.frames]
+    odd = [pair for pair in there if not any(map(_of_collectives, pair[1].frames))]
+    waits = len(there) > len(odd) or case.about_peers()
+    return odd[0] if len(odd) == 1 and waits else None
+
+
+def _of_collectives(frame: LogFrame) -> bool:
+    return "torch/distributed/" in frame.file
 
 
 def unnamed_end(case: Case) -> Attribution | None:

@@ -9,7 +9,7 @@ from postmortem.diagnose.jam.words import culprit_words, detail_words, place_wor
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt
-from postmortem.diagnose.ranks.causes import HoldsUp, StandsElsewhere, Undecided
+from postmortem.diagnose.ranks.causes import HoldsUp, SilentAlone, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import is_users
@@ -138,6 +138,21 @@ def not_seen(case: Case) -> Attribution | None:
     )
     evidence = tuple((m.where, _stack_words(m)) for m in one.members[:_MOST_CITED])
     return Attribution(Undecided(Doubt.UNSEEN), candidates=parties, evidence=evidence)
+
+
+def stopped_alone(case: Case) -> Attribution | None:
+    """Return the Python processes that ps shows stopped, where logs end without a word on why."""
+    if any(one.done or one.ended for one in case.logs.last_lines):
+        return None
+    shown = [(one, one.match("process-stopped")) for one in case.logs.remarks]
+    found = {m["pid"]: one for one, m in shown if m is not None and m["python"]}
+    parties = tuple(
+        Suspect(f"pid {pid}", None, None, "ps shows it stopped by a signal")
+        for pid, one in islice(found.items(), MOST_CANDIDATES)
+    )
+    evidence = tuple((one.where, clip(one.text.strip(), 300)) for one in found.values())[:8]
+    cause = SilentAlone(halted=True, waited_for=False)
+    return Attribution(cause, parties, evidence=evidence) if parties else None
 
 
 def _in_other_collectives(

@@ -164,6 +164,8 @@ def left_early(case: Case) -> Attribution | None:
     by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
     if not waiting or not (case.summarised or by_srun):
         return None
+    if any(s.exit is None and not s.survived for s in waiting):
+        return None  # who failed by its own words is in no list either: a host's is missing
     # torchrun writes its list when all have ended; srun says nothing of a task that still runs.
     if by_srun and 2 * sum(map(_timed_out, waiting)) > len(waiting):
         return None
@@ -191,7 +193,7 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    spoke = [rank for rank, s in case.known.items() if not s.silent]
+    spoke = [r for r, s in case.known.items() if not s.silent or s.interrupted]
     if not waiting or not case.without(spoke)[0]:
         return None
     waits = watched(case).difference(spoke)

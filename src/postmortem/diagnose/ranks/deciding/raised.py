@@ -36,10 +36,9 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     same = every and full and not _waiting(others) and not few
     child = _child_of(case, own[0][1]) or _thread_above(*own[0])
     kill = _memory_beside(case, own[0][1])
-    most = max((s.rank or 0 for s, _ in own), default=0)
     stopped = case.logs.stopped_pids - {s.exit.pid for s, _ in own if s.exit is not None}
-    more = bool(others or stopped) or max(most + 1, case.world) > len(own)
-    cause: Cause = EveryRankRaised(more) if same else Raised(child)
+    world = max(case.world, len(own) + len(stopped))
+    cause: Cause = EveryRankRaised(world) if same else Raised(child)
     cause = cause if kill is None else ChildKilled(kill.text.strip())
     sure = sure and kill is None and not any(f.went_on for _, f in own)
     sure = sure and not (same and about_numbers(f for _, f in own))  # one may have it of another
@@ -139,7 +138,7 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
     parties = tuple(s.party(failure.said.words, failure) for s in who)
     thread = _thread_above(state, failure)
     kill = _memory_beside(case, failure)
-    cause: Cause = EveryRankRaised() if len(who) > 1 else Raised(thread)
+    cause: Cause = EveryRankRaised(case.world) if len(who) > 1 else Raised(thread)
     cause = cause if kill is None else ChildKilled(kill.text.strip())
     label = state.party(failure.said.words, failure)
     evidence = (*cited((label,) if len(who) > 1 else parties), *_told_beside(thread, kill))

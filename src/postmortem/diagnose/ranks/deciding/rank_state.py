@@ -90,6 +90,11 @@ class RankState:
         """It has no error of any kind."""
         return not (self.own or self.about_peers or self.startup or self.threads)
 
+    @property
+    def interrupted(self) -> bool:
+        """Ctrl-C ended it: launchers end those who miss a peer by SIGTERM."""
+        return any(f.said.exception == "KeyboardInterrupt" for f in self.stopped)
+
     def party(self, why: str, failure: LogFailure | None = None) -> Suspect:
         """Return it as the report names it."""
         label = self.writer.label
