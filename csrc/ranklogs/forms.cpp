@@ -160,11 +160,12 @@ std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
   } else if (!after.empty()) {
     return 0;
   }
-  if (!text.substr(end + 1).starts_with(' ')) return 0;
+  // The blank of an empty line goes where a log is copied.
+  if (text.size() > end + 1 && text[end + 1] != ' ') return 0;
   to.worker = worker.empty() ? std::string_view("worker") : worker;
   if (const std::int64_t rank = rank_of_worker(worker); rank >= 0) to.rank = rank;
   to.pid = number.value;
-  return end + 2;
+  return std::min(end + 2, text.size());
 }
 
 // "  3: " of srun --label, which pads to the width of the largest task; an empty line is "3: " too.

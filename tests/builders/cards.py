@@ -101,8 +101,13 @@ def faults(report: Report) -> Iterator[str]:
 
 def _twice(card: Card) -> Iterator[str]:
     """Yield parts of a card whose words stand in another part of it."""
+    if _all_in(card.why, card.headline, least=1):
+        yield f"all words of the reason stand in the headline: {card.why}"
+    if _all_in(card.headline, card.why, least=1):
+        yield f"all words of the headline stand in the reason: {card.headline}"
     parts = [("headline", card.headline), ("why", card.why), ("else", card.rest or "")]
-    parts += [("row", value) for _, value in card.rows]
+    rows = [row for row in card.rows if row != card.quoted]  # drawn is what the headline cut
+    parts += [("row", value) for _, value in rows]
     parts += [("step", one) for one in card.steps]
     for number, (name, text) in enumerate(parts):
         if card.rows and name == "why" and card.places == ():
@@ -116,9 +121,9 @@ def _twice(card: Card) -> Iterator[str]:
                 yield f"all words of a row stand in the headline: {text}"
 
 
-def _all_in(text: str, within: str) -> bool:
+def _all_in(text: str, within: str, *, least: int = _LEAST) -> bool:
     words, known = ({*map(str.casefold, _WORD.findall(one))} for one in (text, within))
-    return len(text) >= _LEAST and words <= known | _FILLERS
+    return len(text) >= least and words <= known | _FILLERS
 
 
 def _plain(text: str) -> str:

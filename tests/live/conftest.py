@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
-_HERE = Path(__file__).parent
+_HERE = f"{Path(__file__).parent}/"
 _SECONDS = 100
 
 
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
-            if _HERE in item.path.parents:
+            if str(item.path).startswith(_HERE):
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 

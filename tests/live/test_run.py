@@ -407,6 +407,14 @@ def test_exception_is_told_with_the_values_of_its_frames(place: Path) -> None:
         assert file.is_dir() or b"hunter2hunter2" not in file.read_bytes()
 
 
+def test_the_folder_that_a_checkpoint_was_meant_for_is_filled_in(place: Path) -> None:
+    said = "PytorchStreamWriter failed writing file data/1: file write failed"
+    text = f"def save(step, path):\n    raise RuntimeError({said!r})\nsave(3, '/shards/7/a.pt')\n"
+    (place / "program.py").write_text(text)
+    run("--", PYTHON, "program.py")
+    assert "df -h /shards/7;" in (folder() / "report.txt").read_text()
+
+
 def test_manifest_lists_what_is_there(place: Path) -> None:
     run("--", PYTHON, "-c", "1/0")
     said = manifest()

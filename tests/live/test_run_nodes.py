@@ -43,12 +43,14 @@ _why_not = cache(why_not)
 
 
 class Nodes:
-    """Two hosts with two ranks each; `end` waits for them."""
+    """Two hosts with some ranks each; `end` waits for them."""
 
-    def __init__(self, net: Network, place: Path, kind: str, interfaces: Sequence[str]) -> None:
+    def __init__(
+        self, net: Network, place: Path, kind: str, interfaces: Sequence[str], ranks: int
+    ) -> None:
         self.net, self.place = net, place
         words = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
-        words += ["--nproc-per-node", "2", "--master-addr", net.address(0)]
+        words += ["--nproc-per-node", str(ranks), "--master-addr", net.address(0)]
         for index, interface in enumerate(interfaces):
             ours = [*POSTMORTEM, "run", "--into", str(place / f"node{index}"), "--"]
             job = [*words, "--node-rank", str(index), "--master-port", "29500", "job.py", kind]
@@ -114,8 +116,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             net.ip(host, *rows, "link set docker0 up")
         made: list[Nodes] = []
 
-        def begin(kind: str, *interfaces: str) -> Nodes:
-            made.append(Nodes(net, tmp_path, kind, interfaces or ("e0", "e0")))
+        def begin(kind: str, *interfaces: str, ranks: int = 2) -> Nodes:
+            made.append(Nodes(net, tmp_path, kind, interfaces or ("e0", "e0"), ranks))
             return made[-1]
 
         yield begin
@@ -143,7 +145,7 @@ def blamed(report: dict[str, Any]) -> list[int]:
 
 
 def test_a_job_that_is_well_leaves_nothing(start: Start) -> None:
-    nodes = start("well")
+    nodes = start("well", ranks=1)
     assert nodes.end(0, 1) == [0, 0]
     assert not list(nodes.place.glob("node*/*"))
 
@@ -199,7 +201,7 @@ def test_a_link_that_is_cut_blames_nobody(start: Start) -> None:
 
 
 def test_an_interface_that_one_node_lacks_is_named(start: Start) -> None:
-    nodes = start("well", "e0", "eth9")
+    nodes = start("well", "e0", "eth9", ranks=1)
     assert nodes.end(0, 1) == [1, 1]
     assert "interface_not_found" in told(nodes.manifest(1))[1]
     assert "interface_not_found" not in told(nodes.manifest(0))[1]
@@ -211,7 +213,7 @@ def test_an_interface_that_one_node_lacks_is_named(start: Start) -> None:
 
 def test_an_interface_that_leads_nowhere_blames_no_rank(start: Start) -> None:
     """Each host has a bridge of containers with the same address, as Docker makes it."""
-    nodes = start("well", "docker0", "docker0")
+    nodes = start("well", "docker0", "docker0", ranks=1)
     assert nodes.end(0, 1) == [1, 1]
     for index in (0, 1):
         assert ids(nodes.manifest(index)["report"]) == ["peers_unreachable"]

@@ -11,6 +11,7 @@ from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.versions import Versions
+from postmortem.present.ranks.ended import last_told
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
@@ -74,6 +75,10 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     told, blame = logs.of_attempt(attempts.told), attempts.blame
     facts = {Attribution: blame, RankLogs: told, Attempts: attempts, Nccl: logs.nccl}
     outcome = rule.run(rule.load("ranks"), facts | {Versions: read.versions})
-    view, verbose = ranks_view(logs, attempts, read.left_out), options.verbose
+    last = last_told(told)
+    cited = [one.evidence[0].where for one in outcome.diagnoses[:1] if one.evidence]
+    cited += [last.where] if last is not None and not outcome.diagnoses else []
+    excerpt = masking.facts(next(map(read.around, cited), None))
+    view, verbose = ranks_view(logs, attempts, read.left_out, excerpt), options.verbose
     report = ranks_report(view, outcome, read.sources, read.problems, read.forms, verbose=verbose)
     return masking.report(report_with_source(report))

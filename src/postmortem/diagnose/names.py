@@ -67,6 +67,11 @@ _LOGGED = Pattern(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S
 """What glog, PyTorch and Python's logging write before a line: most of it may be a path."""
 
 
+def without_logger(text: str) -> str:
+    """Return a line without what a logger wrote before it."""
+    return _LOGGED.sub("… ", text)
+
+
 def clip(text: str, limit: int) -> str:
     """Return text of at most `limit` characters, on one line, marked where it is cut.
 
@@ -75,7 +80,7 @@ def clip(text: str, limit: int) -> str:
     """
     text = " ".join(text.split())
     if len(text) > limit:
-        text = _LOGGED.sub("… ", text)
+        text = without_logger(text)
     if len(text) <= limit:
         return text
     head = limit // 2

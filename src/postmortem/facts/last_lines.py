@@ -23,6 +23,16 @@ class LastLine:
 
 
 @record
+class LogExcerpt:
+    """A line of a log, with those that its writer wrote around it."""
+
+    file: str
+    line: int
+    rows: tuple[tuple[int, str], ...]
+    """Numbers and texts, without what names the writer."""
+
+
+@record
 class Printed:
     """A number of the training that a writer prints."""
 

@@ -1,14 +1,17 @@
 """A report's conclusion as a card: the one place where it is decided what the first screen says."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from postmortem.diagnose.names import clip
+from postmortem.diagnose.names import clip, without_logger
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
+from postmortem.present.around import FOLDERS, with_neighbours
 from postmortem.records import replace
 from postmortem.report.card import Card, Highlights
 from postmortem.report.model import Diagnosis, Report, Role
+from postmortem.report.said import last_part, mostly_said, says_nothing_new, words_of
 from postmortem.text import counted, shell_word
 
 _MOST_STEPS = 3
@@ -17,11 +20,9 @@ _LONGEST_SEEN = 150
 _LONGEST_WHY = 260
 _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
-_WORD = Pattern(r"[\w./-]+")
+_CLAUSE_WORDS = 4
+_CLAUSE = Pattern(r"(?=[:;] )")
 _ALIKE = 0.6
-_FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
-_FOLDERS = Pattern(r"(?<=[\s\[(])/(?:[\w.+-]+/)+(?=[\w.+-]+\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
-"""Of a source file, of which a card has no room: mostly those of the machine that built it."""
 DATA = Pattern(r'(?<=, )"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
 """What a call read or wrote, in front of its result; names of files stay whole."""
 _CALL = Pattern(r"(?:pid \d+ )?\w+\(\d+")
@@ -45,7 +46,7 @@ def card_of(report: Report) -> Card:
     why = "" if best is None else _why(best, headline, rows)
     if best is not None and not shown.rows and why and why != best.title:
         rows, why = _told_in(rows, why)
-    return Card(
+    card = Card(
         headline=f"{headline} ({stands})" if stands else headline,
         failed=report.failed,
         places=tuple({(p.file, p.line, p.function): p for p in reversed(shown.places)}.values())[
@@ -58,6 +59,8 @@ def card_of(report: Report) -> Card:
         rest=_rest(report, shown, headline),
         footer=_footer(report),
     )
+    known = shown.excerpt
+    return card if known is None or shown.places else with_neighbours(card, known)
 
 
 def filled(report: Report) -> Report:
@@ -102,7 +105,7 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     rows = ((last_part(one.where), one.what) for one in diagnosis.evidence)
     return tuple(
-        (where, clip(_FOLDERS.sub("", short_data(what)), _LONGEST_SEEN))
+        (where, clip(FOLDERS.sub("", without_logger(short_data(what))), _LONGEST_SEEN))
         for where, what in _of_all(rows)
     )[:_MOST_SEEN]
 
@@ -154,45 +157,32 @@ def _told_in(
     return kept, f"{why.rstrip('.')} ({places[0]})" if places else why
 
 
-def says_nothing_new(text: str, said: str) -> bool:
-    """Return whether all words of a text stand in what is said already."""
-    known = set(_words(said))
-    words = _words(text)[: -1 if text.endswith("…") else None]
-    return all(word in known or word in _FILLERS for word in words)
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold().strip("….") for word in _WORD.findall(text)]
-
-
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold().rstrip(".…")
 
 
-def last_part(where: str) -> str:
-    """Return a place without the folders of its file: ``job.log:11``."""
-    return where.rsplit("/", 1)[-1] if where.startswith("/") else where
-
-
 def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str:
     """Return one sentence, two where the first is short; never what stands above it."""
-    if not _is_said(best.title[len(best.lead) :], headline):
+    if not mostly_said(best.title[len(best.lead) :], headline, _ALIKE):
         return best.title
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""
-    for sentence in _SENTENCE.split(best.cause):
-        if _is_said(sentence, headline) or says_nothing_new(sentence, above):
+    sentences = _SENTENCE.split(best.cause)
+    # What says it all again, with more around it, is only said where nothing else is new.
+    for whole in sorted(sentences, key=partial(says_nothing_new, headline)):
+        new = (one for one in _CLAUSE.split(whole) if not _is_known_clause(one, headline))
+        sentence = "".join(new).lstrip(":; ")
+        if mostly_said(sentence, headline, _ALIKE) or says_nothing_new(sentence, above):
             continue
-        if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
+        longer = len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY
+        if said and (longer or says_nothing_new(headline, sentence)):
             break
         said = f"{said} {sentence}".strip()
     return said
 
 
-def _is_said(sentence: str, headline: str) -> bool:
-    """Return whether nearly all words of a sentence stand in the headline already."""
-    known, words = _words(headline), _words(sentence)
-    return sum(word in known for word in words) >= _ALIKE * len(words)
+def _is_known_clause(clause: str, headline: str) -> bool:
+    return len(words_of(clause)) >= _CLAUSE_WORDS and says_nothing_new(clause, headline)
 
 
 def _rest(report: Report, shown: Highlights, headline: str) -> str:

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.render.page import Line, Page, Span
 from postmortem.render.paint import Painter, trimmed
 from postmortem.render.wrapping import cells, padded, wrapped
 from postmortem.report.card import Card, Place
 from postmortem.report.model import Confidence
+from postmortem.report.said import unsaid
 
 MOST_LINES = 15
 
@@ -19,6 +21,8 @@ _LONGEST_VALUE = 40
 _MOST_VALUES = 6
 _LONGEST_WORD = 16
 _HEAD_LINES = 2
+_NUMBERED = Pattern(r":\d+$")
+"""At the end of the name of a line."""
 _SURE = {Confidence.CERTAIN: "good", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "quiet"}
 
 
@@ -33,18 +37,21 @@ class _Room:
     why_lines: int
     rows: int = 6
     places: int = 2
+    near: int = 0
+    """Rows that only stand around another."""
     row_lines: int = 2
 
 
 _ROOMS = (
-    _Room((2, 2), 3, 4, 5),
-    _Room((2, 2), 3, 2, 3),
-    _Room((2, 1), 3, 2, 2, row_lines=1),
-    _Room((1, 1), 3, 2, 2, row_lines=1),
-    _Room((1, 0), 3, 2, 2, row_lines=1),
-    _Room((1, 0), 2, 2, 2, rows=5, row_lines=1),
+    _Room((2, 2), 3, 4, 5, rows=8, near=4, row_lines=3),
+    _Room((2, 2), 3, 2, 3, rows=8, near=4),
+    _Room((2, 2), 3, 2, 2, near=2),
+    _Room((2, 1), 3, 2, 2, near=4, row_lines=1),
+    _Room((1, 1), 3, 2, 2, near=2, row_lines=1),
+    _Room((1, 0), 3, 2, 2, near=1, row_lines=1),
+    _Room((1, 0), 2, 2, 2, rows=5, near=1, row_lines=1),
     _Room((0, 0), 2, 2, 2, rows=5, row_lines=1),
-    _Room((1, 0), 2, 2, 1, rows=5, row_lines=1),
+    _Room((1, 0), 2, 2, 1, rows=5, near=1, row_lines=1),
     _Room((0, 0), 2, 2, 1, rows=4, row_lines=1),
     _Room((0, 0), 1, 2, 2, rows=3, row_lines=1),
     _Room((0, 0), 1, 2, 1, rows=2, row_lines=1),
@@ -88,9 +95,11 @@ def lines(page: Page, card: Card) -> list[Line]:
 
 
 def _lines(page: Page, card: Card, room: _Room) -> Iterator[Line]:
-    for row in _cut(page, wrapped(page.clean(card.headline), page.measure), _HEAD_LINES):
+    head = _cut(page, wrapped(page.clean(card.headline), page.measure), _HEAD_LINES)
+    for row in head:
         yield ((row, "title"),)
-    middle = [*_places(page, card.places[: room.places], room), *_rows(page, card.rows, room)]
+    middle = [*_places(page, card.places[: room.places], room)]
+    middle += _rows(page, card, room, " ".join(head))
     if middle:
         yield ()
         yield from middle
@@ -179,24 +188,47 @@ def _source(page: Page, place: Place, around: int) -> Iterator[Line]:
         )
 
 
-def _rows(page: Page, rows: Sequence[tuple[str, str]], room: _Room) -> Iterator[Line]:
+def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
+    rows = list(_unsaid(card, room, head))
     shown = rows if len(rows) <= room.rows else rows[: max(room.rows - 1, 1)]
-    names = [_clip(page, page.clean(key), page.measure // 3) for key, _ in shown]
+    names = [_label(page, page.clean(key)) for key, *_ in shown]
     column = max(map(cells, names), default=0) + 2
     if not any(names):
         column = 0
-    for name, (_, value) in zip(names, shown, strict=True):
-        width = page.measure - _INDENT - column
-        told = _cut(page, wrapped(page.clean(value, limit=400), width), room.row_lines)
+    marked = any(near for *_, near in shown)
+    width = page.measure - _INDENT - column
+    for name, (_, value, near) in zip(names, shown, strict=True):
+        text = page.clean(value, limit=400)
+        most = room.row_lines - near if card.failed or not near else 1
+        told = _cut(page, wrapped(text, width), most) if most > 1 else [_clip(page, text, width)]
+        mark = ">" if marked and not near and _NUMBERED.search(name) else ""
         for number, row in enumerate(told):
             yield (
-                (" " * _INDENT, "plain"),
+                (padded("" if number else mark, _INDENT), "marker"),
                 (padded(name if not number else "", column), "label"),
                 (row, "plain"),
             )
     if len(shown) < len(rows):
         left = f"{page.glyph('…')} {len(rows) - len(shown):,} more"
         yield ((" " * _INDENT, "plain"), (left, "quiet"))
+
+
+def _label(page: Page, text: str) -> str:
+    """Return the name of a row, short; a line keeps its number."""
+    number = _NUMBERED.search(text)
+    line = number[0] if number else ""
+    return _clip(page, text.removesuffix(line), page.measure // 3 - cells(line)) + line
+
+
+def _unsaid(card: Card, room: _Room, head: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the rows that there is room for, what the headline shows left out; which are near."""
+    most = min(room.near, max(room.rows - len(card.rows) + len(card.near), 0))
+    for row in card.rows:
+        near = row in card.near
+        if not near or row in card.near[:most]:
+            rest = unsaid(row[1], head) if _NUMBERED.search(row[0]) else row[1]
+            if rest or not (near or row == card.quoted):
+                yield row[0], rest or row[1], near
 
 
 def _why(page: Page, card: Card, room: _Room) -> list[Line]:

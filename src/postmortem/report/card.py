@@ -1,6 +1,7 @@
 """The card: what a report says on the first screen, in at most 15 lines."""
 
 from postmortem.facts.confidence import Confidence
+from postmortem.facts.last_lines import LogExcerpt
 from postmortem.records import record
 
 
@@ -35,6 +36,8 @@ class Highlights:
     """Who else is in the evidence, counted: ``ranks 0-1 are victims``."""
     steps: tuple[str, ...] = ()
     """What to do, where no diagnosis says it."""
+    excerpt: LogExcerpt | None = None
+    """Lines of a log around the one that is cited first, in place of frames."""
 
 
 @record
@@ -51,3 +54,7 @@ class Card:
     rest: str = ""
     footer: tuple[str, ...] = ()
     """Parts of the last line, the most important first."""
+    near: tuple[tuple[str, str], ...] = ()
+    """Those of the rows that only stand around another, the most wanted first."""
+    quoted: tuple[str, str] | None = None
+    """That of the rows which the headline may show as a whole, or the beginning of it."""

@@ -27,7 +27,9 @@ _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
 _LONGEST_COMMAND = 60
 _POOL = "pool-process-died"
-_COMMAND = Pattern(r"\b(?:CMD|LOG)\b")
+_BLANK = Pattern(r"\b(?:CMD|LOG|FOLDER)\b")
+_PATH = Pattern(r"'(/[^'…]*|)/[^/'…]+\.\w+'")
+"""The value of a name that is a file's, as Python shows it."""
 
 
 @record
@@ -244,7 +246,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
         confidence=sure,
         cause=cause,
         next_steps=(
-            *(_with_command(one, command) for one in next(told, ())),
+            *(_filled(one, command, raised) for one in next(told, ())),
             f"look at the values of its frames: raises/{raised.file} has all of them",
         ),
         evidence=(Evidence(f"raises/{raised.file}", what),),
@@ -273,13 +275,18 @@ def _lost_before(raised: Raise, facts: RunFacts) -> Process | None:
     return min(children, key=lambda one: one.ended or 0.0, default=None)
 
 
-def _with_command(step: str, command: Process | None) -> str:
-    """Return a step with what was run in place of ``CMD``."""
+def _filled(step: str, command: Process | None, raised: Raise) -> str:
+    """Return a step with what was run in place of ``CMD``, and where a file was meant to go."""
+    known: dict[str, str] = {}
     words = shlex.join(command.argv) if command is not None else ""
-    if "CMD" not in step or not 0 < len(words) <= _LONGEST_COMMAND:
-        return step
-    known = {"CMD": words, "LOG": "strace.txt"}
-    return _COMMAND.sub(lambda m: known[m[0]], step)
+    if "CMD" in step and 0 < len(words) <= _LONGEST_COMMAND:
+        known = {"CMD": words, "LOG": "strace.txt"}
+    own = next((one for one in reversed(raised.frames) if not one.library), None)
+    files = [_PATH.fullmatch(value) for _, value in (own.values if own else ())]
+    folders = {one[1] or "/" for one in files if one is not None}
+    if len(folders) == 1:
+        known["FOLDER"] = shlex.quote(*folders)
+    return _BLANK.sub(lambda m: known.get(m[0], m[0]), step)
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import run_here
 from builders.memory_snapshots import MIB, Device, stack, write
 from builders.prose import Prose
 
@@ -17,13 +18,8 @@ RUNS = Path(__file__).parents[3] / "corpus" / "ranks" / "runs"
 STRACE = Path(__file__).parents[3] / "corpus" / "strace"
 
 
-def triage(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "postmortem", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-
 def document(*words: object, code: int = 1) -> dict[str, Any]:
-    done = triage(*words, "--json")
+    done = run_here(*words, "--json")
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -37,13 +33,21 @@ def unpacked(name: str, folder: Path) -> Path:
 
 def test_one_kind_of_evidence_says_what_its_own_command_says(tmp_path: Path) -> None:
     unpacked("enospc_tee", tmp_path / "job")
-    alone = json.loads(triage("logs", tmp_path / "job", "--json").stdout)
+    alone = json.loads(run_here("logs", tmp_path / "job", "--json").stdout)
     found = document("triage", tmp_path / "job")
     assert found["verdict"] == alone["verdict"]
     assert found["kind"] == "triage"
     assert found["outcome"] == "failed"
     assert [(r["type"], r["ranks"]) for r in found["roots"]] == [("raised", [0])]
     assert found["victims"][0]["ranks"] == [1, 2, 3]
+
+
+def test_the_lines_around_the_blamed_one_are_shown(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("reading shard 7\n/job/run.sh: line 3: 4711 Killed python lumen.py --lr 1\n")
+    shown = [line.split() for line in triage("triage", log).stdout.splitlines()]
+    assert ["job.log:1", "reading", "shard", "7"] in shown
+    assert [">", "job.log:2"] in [line[:2] for line in shown if "lumen.py" in line]
 
 
 def test_a_path_without_a_command_is_triage(tmp_path: Path) -> None:
@@ -56,7 +60,10 @@ def test_an_archive_is_opened_and_leaves_nothing(
 ) -> None:
     (tmp_path / "t").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
-    found = document(RUNS / "onekill_tee.tar.xz")
+    command = [sys.executable, "-m", "postmortem", str(RUNS / "onekill_tee.tar.xz"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
     assert found["roots"][0]["ranks"] == [3]
     assert [row["kind"] for row in found["evidence"]] == ["archive", "log"]
     assert list((tmp_path / "t").iterdir()) == []
@@ -64,7 +71,7 @@ def test_an_archive_is_opened_and_leaves_nothing(
 
 def test_a_report_of_ours_is_evidence(tmp_path: Path, prose: Prose) -> None:
     unpacked("onekill_tee", tmp_path / "job")
-    report = triage("logs", tmp_path / "job", "--json").stdout
+    report = run_here("logs", tmp_path / "job", "--json").stdout
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "logs.json").write_text(report)
     assert document(tmp_path / "kept")["roots"][0]["ranks"] == [3]
@@ -106,7 +113,7 @@ def test_a_healthy_run_is_no_failure(tmp_path: Path) -> None:
 
 def test_nothing_to_read_is_one_clear_line(tmp_path: Path, prose: Prose) -> None:
     (tmp_path / "photo.bin").write_bytes(bytes(range(256)))
-    done = triage(tmp_path)
+    done = run_here(tmp_path)
     assert done.returncode == 3
     assert done.stdout == ""
     prose(done.stderr)
@@ -114,7 +121,7 @@ def test_nothing_to_read_is_one_clear_line(tmp_path: Path, prose: Prose) -> None
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty.log").touch()
     for name in ("photo.bin", "pipe", "empty.log"):
-        prose(triage(tmp_path / name).stderr)
+        prose(run_here(tmp_path / name).stderr)
 
 
 def test_a_broken_core_costs_only_itself(tmp_path: Path) -> None:

@@ -182,3 +182,8 @@ def test_what_stands_behind_a_head_that_was_seen_before_is_read_again() -> None:
         ("node2", None): agents,
         ("node2", 2): texts,
     }
+
+
+def test_an_empty_line_of_rays_is_its_workers_too() -> None:
+    raw, _ = read("plain\n(Lumen pid=4711) a step\n(Lumen pid=4711)\nplain\n")
+    assert [(x["pid"], x["lines"]) for x in raw["labels"]] == [(None, 2), (4711, 2)]

@@ -375,3 +375,13 @@ def test_threads_that_lose_their_peers_explain_no_interrupt(tmp_path: Path) -> N
     [found] = _report(tmp_path, _STEPS + lost + "step 10 of 40\n" + word + after).diagnoses
     assert found.id == "stopped_from_outside"
     assert _report(tmp_path, _STEPS + lost).diagnoses[0].id != "stopped_from_outside"
+
+
+def test_the_folder_of_the_file_that_a_full_disk_refused_is_filled_in(tmp_path: Path) -> None:
+    said = "OSError: [Errno 28] No space left on device"
+    head = 'Traceback (most recent call last):\n  File "lumen.py", line 3, in <module>\n'
+    named = _report(tmp_path, f"{head}{said}: '/shards/run 1/a.pt'\n").diagnoses[0].next_steps
+    assert any("df -h '/shards/run 1'" in one for one in named)
+    assert any(
+        "FOLDER" in one for one in _report(tmp_path, f"{head}{said}\n").diagnoses[0].next_steps
+    )

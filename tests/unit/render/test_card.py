@@ -87,7 +87,13 @@ cards = st.builds(
 )
 
 
-@given(card=cards, width=st.integers(40, 200))
+def of_a_log(card: Card, near: int) -> Card:
+    """Return a card of which some rows only stand around another one."""
+    quoted = card.rows[0] if card.rows else None
+    return replace(card, near=card.rows[1 : near + 1], quoted=quoted)
+
+
+@given(card=st.builds(of_a_log, cards, st.integers(0, 5)), width=st.integers(40, 200))
 def test_never_more_than_15_lines_nor_wider_than_the_page(card: Card, width: int) -> None:
     lines = drawn(card, width=width).splitlines()
     assert len(lines) <= MOST_LINES
@@ -118,6 +124,31 @@ def test_a_hostile_path_ends_no_link() -> None:
     shown = drawn(replace(CARD, places=(evil,)), width=80, links=True)
     assert shown.count("\x1b]8;;") == 2
     assert "\x07" not in shown
+
+
+ROWS = (
+    ("job.log:7", "connecting to node3"),
+    ("job.log:8", "store: no answer from node3, port 29500, 12 tries in all"),
+    ("job.log:9", "gave up"),
+)
+
+
+def test_of_a_line_that_the_headline_cuts_the_rest_is_drawn() -> None:
+    card = Card("store: no answer from node3, po…", True, rows=ROWS, near=ROWS[:1], quoted=ROWS[1])
+    shown = drawn(card, width=80).splitlines()
+    assert "> job.log:8  … port 29500, 12 tries in all" in shown
+    assert "  job.log:7  connecting to node3" in shown
+    whole = drawn(replace(card, headline=ROWS[1][1]), width=80)
+    assert "job.log:8" not in whole
+    assert "job.log:7" in whole
+
+
+def test_neighbours_go_first_where_there_is_no_room() -> None:
+    steps = tuple("word " * 40 for _ in range(3))
+    card = replace(CARD, places=(), rows=ROWS, near=(ROWS[2], ROWS[0]), steps=steps)
+    assert [row[0] in drawn(card, width=80) for row in ROWS] == [True, True, True]
+    shown = drawn(replace(card, why="word " * 90), width=60)
+    assert [row[0] in shown for row in ROWS] == [False, True, True]
 
 
 def test_ascii() -> None:

@@ -161,6 +161,7 @@ def test_secret_by_form_anywhere(value: str) -> None:
         ),
         ("{'api_key': 'abc-def'}", "{'api_key': '[masked: api_key]'}"),
         ("curl -H 'X-Api-Key: abc123def' h", "curl -H 'X-Api-Key: [masked: X-Api-Key]' h"),
+        (f"= AccessKey{' ' * 16}: 51c25f00", f"= AccessKey{' ' * 16}: [masked: AccessKey]"),
         (
             'body "{\\"client_secret\\": \\"abc-def\\"}"',
             'body "{\\"client_secret\\": \\"[masked: client_secret]\\"}"',

@@ -4,6 +4,7 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.confidence import weakest
+from postmortem.facts.last_lines import LogExcerpt
 from postmortem.facts.rank_logs import GroupPart
 from postmortem.present.ranks.attempts import attempts_body
 from postmortem.present.ranks.ended import came_to_its_end
@@ -38,6 +39,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         whole_host=blame.whole_host,
         world_size_source=logs.world_source,
         pids=logs.pids[:_MOST_PIDS],
+        excerpt=_excerpt(view.excerpt),
         done=came_to_its_end(logs),
         launcher_blames=blame.blamed,
         network=[{"what": what, "value": value} for what, value in network_rows(logs.nccl)],
@@ -51,6 +53,13 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         **jam_body(view),
         **stack_body(logs),
     )
+
+
+def _excerpt(found: LogExcerpt | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    rows = [{"line": line, "text": text} for line, text in found.rows]
+    return fill(shapes.LogExcerpt, found, lines=rows)
 
 
 def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:

@@ -22,6 +22,7 @@ def ranks_highlights(view: RankLogsView, best: Diagnosis | None) -> Highlights:
         places=() if place is None else (place,),
         headline=headline(view, best, placed=place is None),
         rest=_victims(view),
+        excerpt=view.excerpt,
     )
 
 

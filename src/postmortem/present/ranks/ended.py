@@ -8,6 +8,7 @@ from postmortem.diagnose.ranks.causes import OtherText, SaidLast
 from postmortem.diagnose.ranks.deciding.last_words import ended_well
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.batch_jobs import BatchJob
+from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
@@ -69,17 +70,29 @@ def how_it_ended(logs: RankLogs) -> str:
     if over := _own_end(logs):
         return f"the logs report no failure; {over}"
     said = "the logs report no failure, and do not say how the job ended"
-    near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
+    near, last = _nearest(logs), _last(logs)
     if near is not None:
         return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
     if logs.stacks is not None:
         return f"{said}; by the stacks {_standing(logs.stacks)}"
-    last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
     words = f"{last.line}: {clip(last.text.strip(), 120)}" if last is not None else ""
     if logs.files and all(name.endswith(".ipynb") for name in logs.files):
         more = f"; the last of them is line {words}" if words else ""
         return f"no error stands in the last outputs of the notebook{more}"
     return f"{said}; the last line is {words}" if words else said
+
+
+def last_told(logs: RankLogs) -> LastLine | None:
+    """Return the line that `how_it_ended` cites where nobody knows how."""
+    return None if came_to_its_end(logs) else _nearest(logs) or _last(logs)
+
+
+def _nearest(logs: RankLogs) -> LastLine | None:
+    return next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
+
+
+def _last(logs: RankLogs) -> LastLine | None:
+    return max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
 
 
 def _jobs_ended(jobs: tuple[BatchJob, ...]) -> str:

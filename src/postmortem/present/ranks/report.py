@@ -3,6 +3,7 @@
 from postmortem.diagnose.ranks.attribution import Attempts
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.rule import Outcome
+from postmortem.facts.last_lines import LogExcerpt
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.ranks import headline
@@ -16,7 +17,10 @@ from postmortem.text import counted
 
 
 def ranks_view(
-    logs: RankLogs, attempts: Attempts, left_out: tuple[tuple[str, str], ...]
+    logs: RankLogs,
+    attempts: Attempts,
+    left_out: tuple[tuple[str, str], ...],
+    excerpt: LogExcerpt | None,
 ) -> RankLogsView:
     """Return what is to be shown of logs; `left_out` are files with the reason each."""
     blame = attempts.blame
@@ -26,6 +30,7 @@ def ranks_view(
         tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
         first=blame.first[0].failure if blame.first else None,
         attempts=attempts,
+        excerpt=excerpt,
         left_out=left_out,
     )
 

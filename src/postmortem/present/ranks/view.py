@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from postmortem.diagnose.ranks.attribution import Attempts, Attribution
+from postmortem.facts.last_lines import LogExcerpt
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -27,6 +28,8 @@ class RankLogsView:
     first: LogFailure | None
     """The failure of who failed first, if it wrote one."""
     attempts: Attempts
+    excerpt: LogExcerpt | None = None
+    """The line that the best diagnosis cites first, with its neighbours."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that were not read, each with the reason."""
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.diagnose.incident.runs import Runs
-from postmortem.present.card import last_part, says_nothing_new, short_data
+from postmortem.facts.last_lines import LogExcerpt
+from postmortem.present.card import short_data
 from postmortem.present.headline.incident import explained_by_kernel, first_step
 from postmortem.present.triage.runs import before_verdict, card_rows
 from postmortem.present.triage.words import Document, beside_calm_logs, chain, restart, step_words
 from postmortem.report.card import Highlights
+from postmortem.report.said import last_part, says_nothing_new
 
 _MOST_STEPS = 4
 _MOST_ROOTS = 3
@@ -26,13 +28,29 @@ def triage_highlights(
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
+    excerpt = _excerpt(incident, documents)
     if not incident.roots or whole:
-        return Highlights(rows=tuple(rows))
+        return Highlights(rows=tuple(rows), excerpt=excerpt)
     first = first_step(incident, incident.roots[0])
     several = [incident.events[root].next_steps[:1] for root in incident.roots[:_MOST_ROOTS]]
     headline = f"{before_verdict(runs)}{first}{beside_calm_logs(incident, documents)}"
     steps = tuple(dict.fromkeys(step for one in several for step in one))
-    return Highlights(rows=tuple(rows), headline=headline, steps=steps if len(steps) > 1 else ())
+    return Highlights(
+        rows=tuple(rows), headline=headline, steps=steps if len(steps) > 1 else (), excerpt=excerpt
+    )
+
+
+def _excerpt(incident: Incident[Event], documents: Sequence[Document]) -> LogExcerpt | None:
+    """Return the lines around the one that tells of the first root, or that a lone log cites."""
+    first = [incident.events[root].evidence[:1] for root in incident.roots[:1]]
+    told = [one.where for evidence in first for one in evidence]
+    for found in filter(None, (one.get("excerpt") for one in documents)):
+        place = f"{found['file']}:{found['line']}"
+        if any(map(place.endswith, told)) or (len(documents) == 1 and not incident.roots):
+            rows = {row["line"]: row["text"] for row in found["lines"]}
+            if found["line"] in rows:
+                return LogExcerpt(found["file"], found["line"], tuple(rows.items()))
+    return None
 
 
 def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.last_lines import EarlierRuns, LastLine
+from postmortem.facts.last_lines import EarlierRuns, LastLine, LogExcerpt
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
@@ -23,6 +23,7 @@ from postmortem.readers.formats import ELF_MAGIC
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
+from postmortem.readers.ranklogs.around import lines_around
 from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
@@ -67,6 +68,11 @@ class RankFacts:
     """Files of folders that were not read, each with the reason."""
     versions: Versions = Versions()
     """What the heads of the logs and NCCL's lines say of libraries."""
+    read: tuple[ReadLog, ...] = ()
+
+    def around(self, where: str) -> LogExcerpt | None:
+        """Return the line at ``FILE:LINE`` with its neighbours, if it was kept."""
+        return lines_around(self.read, where)
 
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
@@ -108,6 +114,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         builder.labels(),
         found.left_out,
         joined([*told, _of_nccl(logs)]),
+        tuple(read),
     )
 
 

@@ -65,6 +65,16 @@ class FirstFailure(Shape):
     """all that failed by themselves, when several did"""
 
 
+class LogLine(Shape):
+    line: int
+    text: str
+
+
+class LogExcerpt(Shape, of=last_lines.LogExcerpt, without=("rows",)):
+    lines: list[LogLine]
+    """without what names their writer"""
+
+
 class Suspect(Shape):
     rank: int | None
     label: str
@@ -284,6 +294,9 @@ class Logs(Shape):
     """how launchers say that processes ended"""
     pids: list[RankPid]
     """processes of ranks that any evidence names"""
+    excerpt: LogExcerpt | None
+    """the line that the first diagnosis cites first, with those that its writer wrote around it;
+    without one the last line, or that which is closest to an error, if no word tells of an end"""
     done: bool
     """whether a launcher, or the last line, tells that the job came to its end"""
     earlier: list[EarlierEnd]

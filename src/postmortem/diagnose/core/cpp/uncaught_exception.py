@@ -71,13 +71,11 @@ def uncaught_exception(
     who = f"see why {stacks.frame_name(crashed.frames[index], 48)} threw" if by and index else None
     yield Finding(
         title=title,
-        cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
-        f"process.{more if again or _met_noexcept(crashed) else ''}".rstrip("."),
+        cause="nothing caught it, so the C++ runtime ended the process"
+        + (f".{more}" if again or _met_noexcept(crashed) else ""),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         next_steps=(
-            "read the exception's message: it is the error itself"
-            if own.what
-            else _TERMINATE_LINES,
+            *(() if own.what else (_TERMINATE_LINES,)),
             "search the program for who throws that message: the stack shows only who asked"
             if again
             else who or "see in the stack who threw: the first function outside the C++ runtime",
@@ -154,12 +152,9 @@ def _terminated_in_handler(thread: Thread, own: CppException, index: int | None)
         title=f"std::terminate was called{by} while {short_type(own.type, 30)} was handled",
         cause=f"{own.type}{clip(said, 400)} had been caught; no throw is on the stack, so the code "
         "that handled it ended the process itself, or something it used did (a std::thread that "
-        "was destroyed before it was joined)",
+        "was destroyed before it was joined). It is most likely what went wrong first",
         confidence=Confidence.LIKELY,
-        next_steps=(
-            "read the exception's message: it is most likely what went wrong first",
-            f"see in {name or 'the handler'} what calls std::terminate",
-        ),
+        next_steps=(f"see in {name or 'the handler'} what calls std::terminate",),
         evidence=(cite_exception(own), *frames, *cite_python(thread)),
     )
 
@@ -170,11 +165,11 @@ def _handled(thread: Thread, own: CppException, index: int) -> Finding:
     said = f": {own.what}" if own.what else ""
     return Finding(
         title=f"{name} aborted while {short_type(own.type, 36)} was being handled{said}",
-        cause=f"{own.type}{clip(said, 400)} had been caught on this thread (or is a leftover on "
-        f"its stack), and {name} then stopped the process; the exception may be the reason",
+        cause="the exception had been caught on this thread (or is a leftover on its stack), and "
+        f"{name} then stopped the process; the exception may be the reason",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            "read the exception's message, then the last lines on standard error",
+            "read the last lines on standard error",
             f"see in {name} why it stops the process after such an error",
         ),
         evidence=(cite_exception(own), cite_frame(thread, index), *cite_python(thread)),
