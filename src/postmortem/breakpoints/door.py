@@ -11,7 +11,7 @@ import time
 
 from postmortem.breakpoints import runtime, wire
 from postmortem.breakpoints.console import Gone
-from postmortem.breakpoints.place import Place, identity
+from postmortem.breakpoints.place import Place, identity, job
 
 _HANDSHAKE_SECONDS = 10.0
 _AT_ONCE = 16
@@ -59,7 +59,7 @@ class Door:
             "token": self._token,
             "rank": where.rank,
             "world_size": where.world_size,
-            "job": _job(),
+            "job": job(),
             "pid": os.getpid(),
             "who": identity(),
             "where": spot,
@@ -191,11 +191,6 @@ class Guest:
 def _term(body: bytes) -> str:
     name = body.decode("ascii", "replace")[:64]
     return name if name and name.replace("-", "").replace(".", "").isalnum() else "dumb"
-
-
-def _job() -> str | None:
-    names = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-    return next((value for name in names if (value := os.environ.get(name))), None)
 
 
 def split_address(text: str) -> tuple[str, int]:

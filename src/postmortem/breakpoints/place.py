@@ -24,6 +24,14 @@ class Place:
         return f"[{self.host}:{self.rank}]"
 
 
+def job() -> str | None:
+    """Return the id of the job that this process is of."""
+    from postmortem.readers.launcher import find_job
+
+    found = find_job(os.environ)
+    return found[1] if found is not None else None
+
+
 def place() -> Place:
     """Return rank and number of ranks, by PyTorch or else by the launcher's variables."""
     from postmortem.readers.launcher import find_placement

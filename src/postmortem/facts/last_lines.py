@@ -126,6 +126,8 @@ class EarlierRuns:
     """Of each, the newest first, the line that it ended with; None where that is no error."""
     others: bool = False
     """The one right before is another program, which may have run beside it."""
+    worked: bool = False
+    """Another program works behind it: its end is none of the job."""
     pids: frozenset[int] = frozenset()
     """Processes that their lines name."""
 

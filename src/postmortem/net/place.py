@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from postmortem.errors import Refusal
-from postmortem.readers.launcher import find_placement
+from postmortem.readers.launcher import find_job, find_placement
 from postmortem.records import record
 
 DEFAULT_PORT = 29_500
@@ -127,10 +127,10 @@ def _first_host(text: str) -> str | None:
 
 def _job(env: Mapping[str, str]) -> str:
     """Return the id of the job: it keeps two jobs apart, and is no secret."""
-    for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"):
-        if env.get(name) and env[name] != "none":
-            step = env.get("SLURM_STEP_ID", "") if name == "SLURM_JOB_ID" else ""
-            return f"{name}={env[name]}.{step}"
-    if "TORCHELASTIC_RUN_ID" in env:  # "none", unless --rdzv-id names it
+    found = find_job(env)
+    if found is not None:
+        step = env.get("SLURM_STEP_ID", "") if found[0] == "SLURM_JOB_ID" else ""
+        return f"{found[0]}={found[1]}.{step}"
+    if "TORCHELASTIC_RUN_ID" in env:
         return f"torchrun at {env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
     return ""

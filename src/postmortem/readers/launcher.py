@@ -112,6 +112,14 @@ def _number(env: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     return None
 
 
+def find_job(env: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the variable that says which job this is, and its value."""
+    names = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
+    # torchrun calls every job "none" that --rdzv-id does not name.
+    found = ((name, env.get(name, "")) for name in names)
+    return next((one for one in found if one[1] not in ("", "none")), None)
+
+
 def find_hostname(env: Mapping[str, str]) -> str | None:
     """Return the name of the machine; a core does not hold it, launchers and shells may."""
     for name in ("SLURMD_NODENAME", "PMIX_HOSTNAME", "HOSTNAME", "HOST"):

@@ -15,6 +15,10 @@ def _report(folder: Path, text: str) -> Report:
 
 
 _WELL = (Outcome.HEALTHY, False)
+UNKNOWN, FAILED = (Outcome.UNKNOWN, False), (Outcome.FAILED, True)
+AWAY = "waits for the pods\nerror: no name was given\n"
+CUT = 'Traceback (most recent call last):\n  File "a.py", line 3, in a\n'
+MORE = 'Additional GRPC error information:\n:{"created":"@1.2","grpc_status":14}\n'
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -41,6 +45,14 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         ("2026-01-02 03:04:05.6: E a/b.cc:71] twice\n" + STEPS, Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, True),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] Socket closed\n" + MORE, *UNKNOWN),
+        (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] Socket closed\n" + MORE, *FAILED),
+        (STEPS + "Training complete.\n" + AWAY * 2, Outcome.UNKNOWN, False),
+        (STEPS + "Training complete.\n" + AWAY, Outcome.UNKNOWN, True),
+        (STEPS + AWAY * 2, Outcome.UNKNOWN, True),
+        ("KeyError: 'w'\n\na child failed\n" + CUT, *FAILED),
+        ("KeyError: 'w'\n" + STEPS + CUT, *FAILED),
+        (STEPS + "[W1 a.cpp:3] [c10d] send failed on SocketImpl(d=8): Broken pipe\n", *FAILED),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
         (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),
         (STEPS + "Child process with PID 7 terminated with code 1.\n", Outcome.FAILED, True),
@@ -144,3 +156,35 @@ def test_each_writer_has_its_own_last_lines_however_many_there_are(tmp_path: Pat
     report = _report(tmp_path, "".join([*lines, said]))
     assert report.verdict == "rank 1203: ValueError: no labels"
     assert report.diagnoses[0].evidence[0].where == "job.log:1501"
+
+
+@pytest.mark.parametrize(("between", "told"), [("\na child failed\n", 1), (STEPS, 32)])
+def test_an_error_right_above_a_traceback_that_is_cut_is_told(
+    tmp_path: Path, between: str, told: int
+) -> None:
+    report = _report(tmp_path, "KeyError: 'w'\n" + between + CUT)
+    assert report.diagnoses[0].evidence[0].where == f"job.log:{told}"
+
+
+RAISED = (
+    'Traceback (most recent call last):\n  File "/job/a.py", line 3, in <module>\n'
+    "    fused(x)\nRuntimeError: nvrtc: error: no built-ins\nthe program was:\n\n"
+)
+CODE = '#define NAN f(0)\nextern "C" void f() {\n' + "".join(
+    f"  a[{n}] = b[{n}] * 2.f; // error: none is lost\n" for n in range(60)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "line"),
+    [
+        (STEPS + RAISED + CODE + "}\n", "rank_raised", 34),
+        (STEPS + "error: link 3 is gone;\n", "last_words", 31),
+        (STEPS + RAISED[-50:] + CODE + "}\n", "other_text", 95),
+    ],
+)
+def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
+    tmp_path: Path, text: str, rule: str, line: int
+) -> None:
+    (one,) = _report(tmp_path, text).diagnoses
+    assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")

@@ -105,3 +105,50 @@ def test_a_server_that_only_closes_behind_a_logged_exception_did_not_go_on(
     path = tmp_path / "serve.log"
     path.write_text("".join(f"(APIServer pid=4711) {line}\n" for line in lines))
     assert analyse([str(path)], RankLogOptions()).failed == failed
+
+
+_HALTED = (
+    '(gdb) r\nlink is open\n^C\nThread 1 "lum" received signal SIGINT, Interrupt.\n'
+    "0x00007f5a6c0b6bdc in sched_yield () at ../yield.S:120\n(gdb) bt\n"
+    "#0  0x00007f5a6c0b6bdc in sched_yield () at ../yield.S:120\n"
+    "#1  0x00007f5a6c0b7bdc in lum::Link::take(int) () from /opt/liblum.so\n"
+    "#2  0x00007f5a6c0b8bdc in lum::run (n=3) at lum.cc:31\n"
+    "#3  0x00007f5a6c0b9bdc in main () at lum.cc:71\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "line"),
+    [
+        (STEPS + _HALTED, "other_text", 37),
+        (STEPS + _HALTED + STEPS, "", 0),  # the user let it go on
+        (STEPS + _HALTED.split("(gdb) bt")[0], "stopped_from_outside", 32),
+    ],
+)
+def test_where_a_program_waits_that_was_interrupted_in_gdb_is_the_answer(
+    tmp_path: Path, text: str, rule: str, line: int
+) -> None:
+    (tmp_path / "job.log").write_text(text)
+    report = analyse([str(tmp_path / "job.log")], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == [rule] * bool(rule)
+    assert not rule or report.diagnoses[0].evidence[0].where == f"job.log:{line}"
+
+
+_FRAME = "#" * 60 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (_FRAME + "# Fatal: link 3\n# at lum_open (lum.f90:5)\n# ERROR IN: lum\n" + _FRAME, 31),
+        (_FRAME + "  Error in lum (1):\n  no file x\n  check the error there\n" + _FRAME, 31),
+        ("# Fatal: link 3\n# at lum_open (lum.f90:5)\n# ERROR IN: lum\n", 32),  # no frame
+        (_FRAME + "# all is well\n" + _FRAME + "# ERROR IN: lum\n", 33),
+    ],
+)
+def test_of_a_message_in_a_frame_the_line_where_it_begins_is_told(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    (tmp_path / "job.log").write_text(STEPS + text)
+    report = analyse([str(tmp_path / "job.log")], RankLogOptions())
+    assert report.diagnoses[0].evidence[0].where == f"job.log:{line}"

@@ -140,3 +140,16 @@ def test_last_words_of_a_quiet_rank_stay_while_another_writes_megabytes(tmp_path
     words = words_of(tmp_path, begin + steps + "[rank1]: end of 1\n")
     assert [line.split(" x")[0] for line in words.pop(0)] == ["step 7997", "step 7998", "step 7999"]
     assert words == {1: ["begin of 1", "end of 1"], 2: ["begin of 2"]}
+
+
+def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> None:
+    died = (
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error."
+        " Worker IP address: 10.0.0.3 Worker PID: 72 Worker exit type: SYSTEM_ERROR\n"
+    )
+    cited = {}
+    for said in ("(Lum pid=72)", "no link is there"):
+        (tmp_path / "job.out").write_text(f"(Lum pid=71) part 3\n{said}\n{died}")
+        (one,) = analyse([str(tmp_path / "job.out")], RankLogOptions()).diagnoses
+        cited[said] = [row.where for row in one.evidence]
+    assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}

@@ -113,3 +113,29 @@ def test_lines_of_others_with_arrows_are_no_trail(tmp_path: Path) -> None:
         tmp_path, ["I1121 foo.cc:12] 3 -> 4", "see net.cc:1 -> 2", "NCCL.cc:1 -> x"]
     )
     assert nccl is None
+
+
+_WARNED = line(3, "a.cc:3 NCCL WARN Call to ibv_reg_mr failed with error Invalid argument", "WARN")
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind", "cited"),
+    [
+        ([_WARNED], "unhandled system error", True),
+        ([_WARNED, _WARNED.replace("4003", "4002")], "unhandled system error", False),  # whose?
+        ([_WARNED, *["a word"] * 30], "unhandled system error", False),
+    ],
+)
+def test_the_warning_beside_an_error_of_nccl_is_cited(
+    tmp_path: Path, beside: list[str], kind: str, cited: bool
+) -> None:
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 31, in <module>',
+        "    dist.all_reduce(x)",
+        f"torch.distributed.DistBackendError: NCCL error in: a.cpp:71, {kind} (run with "
+        "NCCL_DEBUG=INFO for details), NCCL version 2.21.5",
+    ]
+    report, _ = report_of(tmp_path, [*beside, *(f"[rank3]: {row}" for row in raised)])
+    where = [row.where for row in report.diagnoses[0].evidence]
+    assert ("job.out:1" in where) is cited

@@ -59,3 +59,21 @@ def test_every_rule_has_a_reference(rule: Rule) -> None:
     assert rule.references
     roles = (Role.ROOT, Role.CONTRIBUTING, Role.CASCADE)
     assert rule.role in roles or rule.family in ("kernel", "hangs")
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_all_ranks_raised_only_where_there_are_no_others(tmp_path: Path, more: bool) -> None:
+    ends = "".join(
+        f"W0102 03:04:05.6 9 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process"
+        f" {pid} closing signal SIGTERM\n"
+        for pid in (13, 14)
+    )
+    raised = "".join(
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/train.py", line 31, in <module>\n[rank{rank}]: KeyError: 1\n'
+        for rank in (0, 1)
+    )
+    (tmp_path / "job.out").write_text(raised + (ends if more else ""))
+    (one,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert one.id == "every_rank_raised"
+    assert one.title.startswith("all") is (not more)

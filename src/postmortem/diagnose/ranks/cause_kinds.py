@@ -84,6 +84,8 @@ class Doubt(StrEnum):
     """All errors are about a peer."""
     NAMED = "named"
     """A rank of which no error is here timed out first, as others say."""
+    AWAITED = "awaited"
+    """A rank of which no error is here was waited for, as others say."""
     CUT = "cut"
     """The log ends within a traceback."""
     JAM = "jam"

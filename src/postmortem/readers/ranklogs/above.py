@@ -8,9 +8,11 @@ from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
-from postmortem.readers.ranklogs.last_lines import reason, unstamped
+from postmortem.readers.ranklogs.known_words import reason
+from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
+    AT_END,
     COUNT,
     calm,
     complete,
@@ -18,6 +20,7 @@ from postmortem.readers.ranklogs.last_words import (
     says_why,
     strong,
     survived,
+    told_alone,
     watched,
     works,
     wrong,
@@ -44,6 +47,8 @@ _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
+_RIGHT_ABOVE = 2
+"""Lines between the two, where any word for what went wrong is enough."""
 _GAP = 12
 """Lines between errors that go together."""
 _RULE = Pattern(r"^[-=]{4,}$")
@@ -61,6 +66,8 @@ _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO - | {6}(?=\S))")
 """What Docker, Airflow and pip write before the lines of a command."""
+_NAME_ALONE = Pattern(r"^\([^()]{1,80} pid=\d+[^()]{0,80}\)\s*$")
+"""What Ray writes before an empty line of a worker."""
 _QUOTED = Pattern(r"^(?:@@|[\s+\-<>|#\"\x27]|\d+ *\|)")
 """A part of a diff, of source, of a stack."""
 
@@ -103,7 +110,9 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
         ids = [match.id for match in row]
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
-        elif _OWN not in ids and not framed(text) and any(map(str.isalpha, text)):
+        elif _OWN in ids or framed(text) or _NAME_ALONE.match(text):
+            continue
+        elif any(map(str.isalpha, text)):
             error = bool(wrong(ids))
             if not error and (looks_like_log(text) or works(ids) or calm(ids)):
                 break
@@ -167,6 +176,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
             continue
         near = between <= _REACH and complete(wrong(ids))
+        near = near or (between < _RIGHT_ABOVE and told_alone(ids, AT_END))
         own = near or says_why(ids) or _OF_TOOL in ids
         around = (texts[at - 1], texts[at + 1]) if 0 < at < len(texts) - 1 else ("",)
         headline = all(map(_RULE.search, around))

@@ -172,9 +172,8 @@ class FactBuilder:
         bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
         rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
-        newest: dict[str, int] = {}
-        for file, found in rows:
-            newest[file] = max(found.last.line if found else 0, newest.get(file, 0))
+        busy |= {x.file.path for x in self._read if x.earlier.worked}
+        newest = dict(sorted((file, f.last.line if f else 0) for file, f in rows))
         for file, found in rows:
             if found is not None:
                 if found.nearest_by != "form" and found.last.line < newest[file]:

@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
+from postmortem.facts.signature import Match
+from postmortem.knowledge.messages import briefs
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
+
+_PEERS = ("last-error-peer", "last-error-closed", "last-error-died", "last-error-crashed")
+_ROUTE = "last-error-route"
+_OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
 def with_known_words(failures: Sequence[LogFailure]) -> list[LogFailure]:
@@ -35,3 +41,22 @@ def _all(failure: LogFailure) -> tuple[ExceptionText, ...]:
 
 def _words(said: ExceptionText) -> str:
     return f"{said.exception}: {said.message}"
+
+
+def reason(text: str) -> str:
+    """Return the id of the first message in a line that is a fault of its own, as a log has it."""
+    table = briefs()
+    known = (table[match.id] for match in _messages(text))
+    return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
+
+
+def about_peer(said: str, ids: Sequence[str]) -> bool:
+    """Return whether the line that tells the most only says that a peer is gone."""
+    if _ROUTE in ids:
+        return False
+    parts = {briefs()[match.id].part for match in _messages(said)}
+    return not parts.isdisjoint(_OF_PEERS) or not set(_PEERS).isdisjoint(ids)
+
+
+def _messages(text: str) -> tuple[Match, ...]:
+    return Signatures.load("log", "error message").matches([text])[0] if text else ()

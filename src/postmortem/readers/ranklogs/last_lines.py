@@ -12,12 +12,13 @@ from operator import attrgetter
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.broken_lines import Rows, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
+from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
+from postmortem.readers.ranklogs.known_words import about_peer, reason
 from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
@@ -36,6 +37,7 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    is_code,
     is_habit,
     is_text,
     place_of,
@@ -80,8 +82,6 @@ _AT_ONCE = 1024
 _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
 _MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
-_PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
-_OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 
 
 def last_lines(
@@ -105,15 +105,24 @@ def last_lines(
             over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
             begin = bool(whole) and whole[0][0] <= _FEWEST
-            yield _read(rows, known, writer, file, begin, numbers)
+            rules = [row[0] for row in whole if RULE.match(row[1])]
+            yield _read(rows, known, writer, file, begin, numbers, rules)
 
 
 def _read(
-    rows: Rows, found: list[tuple[Match, ...]], writer: int, file: str, whole: bool, numbers: bool
+    rows: Rows,
+    found: list[tuple[Match, ...]],
+    writer: int,
+    file: str,
+    whole: bool,
+    numbers: bool,
+    rules: Sequence[int],
 ) -> LastLines | None:
     if not rows:
         return None
-    calls = _KEYS.search(rows[-1][1]) or any(framed(row[1]) for row in rows[-_FEWEST:])
+    calls = _KEYS.search(rows[-1][1]) or any(
+        framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
+    )
     if not calls and not any(_tells(match) for row in found for match in row):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
@@ -147,11 +156,16 @@ def _read(
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
+    told = errors[0] if errors else nearest
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
         nearest = _above_cut(lines, ids)
     about = ids[lines.index(told)] if told is not None else []
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
+    if rules and shown:
+        shown = (head_in_frame(shown[0], lines, ids, rules), *shown[1:])
+    elif rules and nearest is not None:
+        nearest = head_in_frame(nearest, lines, ids, rules)
     said = shown[0].text if shown else told.text if told is not None else ""
     known_root = reason(said)
     once = end is not None or over is not None or (whole and len(lines) <= _FEW_LINES)
@@ -165,13 +179,13 @@ def _read(
         above=_above(lines, ids, errors),
         first=whole and bool(errors) and min(errors, key=attrgetter("line")) == lines[0],
         known=known_root,
-        about_peer=not known_root and _about_peer(said, about),
+        about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
         nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, ids),
+        stopped=_stopped(lines, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
@@ -253,25 +267,6 @@ def _above(
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
 
 
-def reason(text: str) -> str:
-    """Return the id of the first message in a line that is a fault of its own, as a log has it."""
-    table = briefs()
-    known = (table[match.id] for match in _messages(text))
-    return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
-
-
-def _about_peer(said: str, ids: Sequence[str]) -> bool:
-    """Return whether the line that tells the most only says that a peer is gone."""
-    if _ROUTE in ids:
-        return False
-    parts = {briefs()[match.id].part for match in _messages(said)}
-    return not parts.isdisjoint(_OF_PEERS) or not set(_PEERS).isdisjoint(ids)
-
-
-def _messages(text: str) -> tuple[Match, ...]:
-    return Signatures.load("log", "error message").matches([text])[0] if text else ()
-
-
 def _broken(text: str, names: list[str]) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
     return text[:1].islower() and " " in text and not works(names)
@@ -280,7 +275,7 @@ def _broken(text: str, names: list[str]) -> bool:
 def _goes_on(text: str, names: list[str]) -> bool:
     indented = text[:1].isspace() and not calm(names)
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
-    return indented or carries_on(names) or typed or dumped(text)
+    return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
 def _nearest(
@@ -306,7 +301,7 @@ def _nearest(
             break
         if line.since and not closes(names):
             work.append(line.since)
-        if complete(wrong(names)):
+        if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
                 return line, not calmly and not (closing and sure(names))

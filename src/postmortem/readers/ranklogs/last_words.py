@@ -3,18 +3,21 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
+_WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
-_SIGNAL = "last-error-signal-named"
+_MINDED = ("last-error-signal-named", "last-error-closed")
+"""What is none as a warning: a program may end another one, or outlive its peers."""
 _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 """How ids begin of what somebody says who watched a program: that it failed, and not why."""
 _BUILD = "last-error-watch-build"
@@ -32,6 +35,10 @@ _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
 _NONE = "last-none"
 _SOURCE = "last-foreign-source"
+_IN_C = Pattern(
+    r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
+    r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
+)
 _MOST_WORDS = 40
 _AGAIN, _ALONE = 3, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
@@ -67,7 +74,7 @@ def wrong(ids: Iterable[str]) -> list[str]:
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
     if calm(known) or carries_on(known):
-        return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
+        return [name for name in errors if not name.startswith((*_WEAK, *_MINDED))]
     return errors
 
 
@@ -102,7 +109,7 @@ def place_of(ids: Iterable[str]) -> int:
 def _place(known: tuple[str, ...]) -> int:
     order = _order()
     says_little = watched(known) or set(wrong(known)) == {_CUT}
-    return min(order[name] for name in telling(known)) + says_little * len(order)
+    return min(order[name] for name in telling(known) or known) + says_little * len(order)
 
 
 @lru_cache(maxsize=1)
@@ -149,23 +156,27 @@ def heads(numbers: Sequence[int], ids: Sequence[Sequence[str]]) -> bool:
 
 
 def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[list[str]]:
-    """Return the ids of lines, no error in a tool's or a shell's complaint that one outlived.
+    """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
 
     That is one which it made twice, in the same words but for the last, and others wrote between.
+    Behind the word that all is done, when things are put away, a tool's own word is one.
     """
     first: dict[str, int] = {}
     outlived: set[str] = set()
     said = [without_numbers(text).rpartition(" ")[0] for text in texts]
-    others = 0
+    others, over = 0, False
     for words, names in zip(said, ids, strict=True):
-        if any(name.startswith(_COMPLAINTS) for name in names):
+        moves = any(name.startswith(_MOVES) for name in names)
+        over = (over or done(names, last=False)) and not moves
+        if any(name.startswith(_COMPLAINTS) or (over and name == _WORD) for name in names):
             if first.setdefault(words, others) < others:
                 outlived.add(words)
         else:
-            others += calm(names) or works(names)
+            others += over or calm(names) or works(names)
+    none = [words in outlived or is_code(text) for text, words in zip(texts, said, strict=True)]
     return [
-        [name for name in names if words not in outlived or not name.startswith(_ERRORS)]
-        for words, names in zip(said, ids, strict=True)
+        [name for name in names if not (over and name.startswith(_ERRORS))]
+        for over, names in zip(none, ids, strict=True)
     ]
 
 
@@ -272,6 +283,11 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
 def is_text(line: str) -> bool:
     """Return whether a line is a long text in quotes or brackets: data, not a message."""
     return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
+
+
+def is_code(line: str) -> bool:
+    """Return whether a line is one of a program in C, as messages quote it: no word of its own."""
+    return _IN_C.search(line) is not None
 
 
 def works(ids: Iterable[str]) -> bool:

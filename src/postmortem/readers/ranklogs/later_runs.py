@@ -6,20 +6,30 @@ ended while another one worked on. Ranks that write into one file side by side a
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
-from postmortem.readers.ranklogs.programs import LONGEST_FRAME, behind_all_ranks, programs
+from postmortem.readers.ranklogs.programs import (
+    FEWEST_WORK,
+    NUMBER,
+    WRITERS,
+    Signs,
+    behind_all_ranks,
+    behind_notice,
+    behind_program,
+    work_on,
+)
 from postmortem.readers.ranklogs.run_ends import (
     CLOCK,
     LAST_LINES,
     NEAR,
+    NOTICES,
     Errors,
     ended_above,
     ended_right_above,
@@ -36,9 +46,6 @@ from postmortem.readers.ranklogs.run_ends import (
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-Signs = Callable[[], set[str]]
-"""What tells that several processes of one run wrote into a file; looked for when it is asked."""
-
 MOST_BYTES = 64 << 20
 _MASKED_BYTES = 8 << 20
 """Of logs that are searched once more for heads that differ in their numbers."""
@@ -54,32 +61,24 @@ _MOST_MASKED = 32
 _MOST_EARLIER = 100
 _FEWEST = 2
 _SAMPLE = 4 << 20
-_FEWEST_WORK = 5
-"""Lines of work behind an exception: bars are drawn once more when their program ends."""
 _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
 _TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _WORD = Pattern(r"[^\W\d_]{3}")
-_CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
-_NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
 _FEWEST_LETTERS = 4
 _RANKED = b"[rank"
 """Before each line of an exception that a process of PyTorch ends with: none of a head."""
-_HOLE = bytes(8)
 _NEXT, _RESTARTS = "run-next", "run-restarts"
 _STEPS = "run-of-ci"
-_WRITERS, _PEERS = "run-of-ranks", "run-with-peers"
+_PEERS = "run-with-peers"
 _RANK_OF = "run-rank-of"
 _CLOSED = "torchelastic-sigterm-send"
 _OVER = "run-launcher-over"
-_OF_OTHER = "run-of-other"
-_TRACKER = "run-tracker"
 _SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
 """What torchrun's summary of a failed job ends with."""
-_CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 
 
 @record
@@ -90,6 +89,8 @@ class LaterRun:
     """The byte at which it begins."""
     another: bool = False
     """What stands before it is of another program, which may have run beside it."""
+    worked: bool = False
+    """It works behind a shell's notice that the other program is gone."""
     caught: bool = False
     """The same program wrote what stands before it, and caught the error there."""
     earlier: tuple[tuple[str, int] | None, ...] = ()
@@ -100,7 +101,7 @@ class LaterRun:
 def last_run(data: bytes) -> LaterRun | None:
     """Return the last run; None where there is one run, as far as is told."""
     signs = cache(lambda: _writers_in(data))
-    begin, another = _last_begin(data, signs)
+    begin, another, worked = _last_begin(data, signs)
     if not begin:
         return None
     if another and same_bar(data[: without_last_error(data, begin)], data[begin:]):
@@ -109,24 +110,31 @@ def last_run(data: bytes) -> LaterRun | None:
     end, left = begin, MOST_BYTES
     while end and left > 0 and len(earlier) < _MOST_EARLIER:
         left -= end
-        since, _ = _last_begin(data[:end], signs)
+        since = _last_begin(data[:end], signs)[0]
         since = since or _last_begin(data[: without_last_error(data, end)], signs)[0]
         earlier.append(error_above(data, end, since))
         end = since
-    return LaterRun(begin, another, earlier=tuple(earlier))
+    return LaterRun(begin, another, worked, earlier=tuple(earlier))
 
 
-def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
-    """Return where the last run begins, 0 where there is one; and whether it is another program."""
+def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
+    """Return where the last run begins, 0 where there is one; and whether it is another program.
+
+    Also whether that one is at work, behind a shell's notice.
+    """
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
-    more = [briefs()[name].pattern for name in (_SUMMARY, _CLOSED, _RANK_OF)]
+    more = [briefs()[name].pattern for name in (_SUMMARY, _CLOSED, _RANK_OF, *NOTICES)]
     told = [*(item.pattern or "" for item in known.signatures), *more]
     places = _places(data, [*told, *_whole(heads)])
     begins = dict(zip(ids, places, strict=False))
-    summaries, closed, ranks = places[len(ids) : len(told)]
+    summaries, closed, ranks, *notices = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:
-        return 0, False  # attempts are told apart elsewhere, the steps of a CI's run are one run
+        return (
+            0,
+            False,
+            False,
+        )  # attempts are told apart elsewhere, the steps of a CI's run are one run
     again = _head_again(data, places[len(told) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         alike = data.translate(_DIGITS)
@@ -136,8 +144,10 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool]:
     begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
     begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
-    behind = _behind_program(data, signs)
-    return max(begin, behind), behind > begin
+    behind = behind_program(data, signs)
+    ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
+    last = max(begin, behind, ended)
+    return last, last > begin, ended > 0
 
 
 def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
@@ -166,7 +176,7 @@ def _heads(data: bytes) -> list[bytes]:
     """
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
     raised = next((i for i, line in enumerate(lines) if TRACEBACK in line), 0)
-    lines = lines[:raised] if raised >= _FEWEST_WORK else lines
+    lines = lines[:raised] if raised >= FEWEST_WORK else lines
     fit = [
         line
         for line in dict.fromkeys(lines)
@@ -215,7 +225,7 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     again = text_of(data[below[0] : below[0] + len(first)]) if below else ""
     if not below or strong(read_like([again])[0]) or 2 * len(below) < len(places):
         return 0
-    side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
+    side_by_side = not signs().isdisjoint((WRITERS, _PEERS))
     if side_by_side and _OVER not in signs_of(lines_above(data, below[-1]))[-1]:
         return 0
     return below[-1] if later(data, below[-1], unknown=True) else 0
@@ -237,7 +247,7 @@ def _rank_again(data: bytes, places: Sequence[int]) -> int:
         told = next((match for match in row if match.id == _RANK_OF), None)
         if told is None or works(read_like([line])[0]):
             continue
-        form = _NUMBER.sub("0", line.strip())
+        form = NUMBER.sub("0", line.strip())
         ranks = seen.setdefault(form, set())
         if told["rank"] in ranks:
             ranks.clear()
@@ -277,7 +287,7 @@ def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         lines = text_of(data[end : end + NEAR]).splitlines()[:LAST_LINES] if end else []
-        if _work_on(lines):
+        if work_on(lines):
             return end
     return 0
 
@@ -294,84 +304,13 @@ def _behind_closing(data: bytes, closed: Sequence[int]) -> int:
     return at if whole and any(map(works, known)) else 0
 
 
-def _behind_program(data: bytes, signs: Signs) -> int:
-    """Return the end of a program that an exception ended while another one worked on, or raised.
-
-    Its outermost frame is a module's: nothing is left of it to catch the exception.
-    """
-    if TRACEBACK not in data or _WRITERS in signs():
-        return 0
-    raised = [*programs(data)]
-    if not raised:
-        return 0
-    begin, script = raised[0]
-    said, end = _end_of(data, begin)
-    if _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
-        return end
-    if _OF_OTHER in signs_of([said])[0]:
-        return 0
-    if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
-        hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
-        return hole + len(_HOLE) if hole >= 0 else 0
-    return data.rfind(b"\n", 0, begin) + 1
-
-
 def _writers_in(data: bytes) -> set[str]:
     """Return the signs that several processes of one run wrote into a file."""
     if _is_teed(data):
-        return {_WRITERS}
+        return {WRITERS}
     both = data[:_SAMPLE] + data[-_SAMPLE:]
     return {hit.id for hit in Signatures.load("run sign").find(both, each=1)}
 
 
 def _is_teed(data: bytes) -> bool:
     return _TEED.search(data, 0, NEAR) is not None
-
-
-def _end_of(data: bytes, at: int) -> tuple[str, int]:
-    """Return the exception of a traceback, and where the lines of it end."""
-    said = ""
-    at = data.find(b"\n", at) + 1 or len(data)
-    while at < len(data):
-        end = data.find(b"\n", at) + 1 or len(data)
-        line, at = text_of(data[at:end]), end
-        if line[:1].isspace():
-            continue
-        said = line
-        below = text_of(data[at : at + LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
-        if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
-            break
-    return said, at
-
-
-def _goes_on(data: bytes, *, interrupted: bool) -> bool:
-    """Return whether lines behind an exception tell of another program's work, or its end.
-
-    Who was `interrupted` may still say what libraries say on the way out.
-    """
-    lines = [*dict.fromkeys(filter(str.strip, text_of(data[-CLOCK:]).splitlines()))][-LAST_LINES:]
-    lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
-    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
-    return ended or _work_on(lines)
-
-
-def _work_on(lines: Sequence[str]) -> bool:
-    """Return whether so many lines tell of work that a program is at it.
-
-    Words that are known say so, or the form, in any language: a line comes again and again in
-    which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
-    a message may end with a list in which one number counts, and a bar changes its form.
-    """
-    found = read_like(lines)
-    if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= _FEWEST_WORK:
-        return True
-    moved: dict[str, list[list[str]]] = {}
-    for line, ids in zip(lines, found, strict=True):
-        if not wrong(ids):
-            text = _CLOCKS.sub("", line.strip())
-            moved.setdefault(_NUMBER.sub("0", text), []).append(_NUMBER.findall(text))
-    return any(
-        sum(len(set(numbers)) >= _FEWEST_WORK for numbers in zip(*rows, strict=True)) >= _FEWEST
-        for rows in moved.values()
-        if len(rows) >= _FEWEST_WORK
-    )

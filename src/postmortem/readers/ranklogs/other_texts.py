@@ -1,14 +1,25 @@
 """Texts that are no logs: a stack of gdb, a recording of strace, a source file."""
 
 from postmortem.facts.last_lines import LastLine
+from postmortem.knowledge.frames import frame_kind
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import is_code
 
 _FEWEST = 2
+_FUNCTION = Pattern(r"^#\d+ +(?:0x[0-9a-f]+ in )?(?P<name>[^\s(]+)")
 
 
 def kind_of(lines: list[LastLine], ids: list[list[str]]) -> str | None:
-    """Return what a text is whose lines are mostly those of something else than a log."""
+    """Return what a text is whose lines are mostly those of something else than a log.
+
+    Of a program that its user interrupted in gdb those below that count: where it stood.
+    """
+    begin = max((at + 1 for at, names in enumerate(ids) if "last-halted" in names), default=0)
+    lines, ids = lines[begin:], ids[begin:]
     for kind in ("stack", "strace", "source"):
         there = sum(f"last-foreign-{kind}" in names for names in ids)
+        if kind == "source":
+            there += sum(is_code(line.text) for line in lines)
         # A frame of gdb is broken where the terminal's line is full.
         broken = kind == "stack" and sum(line.text[:1].isspace() for line in lines)
         if there >= _FEWEST and there * 2 > len(ids) - broken:
@@ -17,9 +28,17 @@ def kind_of(lines: list[LastLine], ids: list[list[str]]) -> str | None:
 
 
 def stopped_in(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    """Return the innermost frame that has a name and does more than end a process."""
+    """Return the innermost frame that has a name and does more than end a process, or wait."""
     rows = zip(lines, ids, strict=True)
     frames = [(line, names) for line, names in rows if "last-foreign-stack" in names]
     if not frames[0][0].text.startswith("#0 "):
         return None  # the innermost ones are further above
-    return next((line for line, names in frames if "last-frame-ends" not in names), None)
+    named = [line for line, names in frames if "last-frame-ends" not in names]
+    return next((line for line in named if not _waits(line.text)), named[0] if named else None)
+
+
+def _waits(frame: str) -> bool:
+    """Return whether a function only says how a thread waits, not for what."""
+    found = _FUNCTION.match(frame)
+    kind = frame_kind(found["name"]) if found else None
+    return kind is not None and (kind.idle or kind.wait)

@@ -1,19 +1,43 @@
-"""Programs that an exception ended: the outermost frame of its traceback is a module's."""
+"""Programs that an exception or a signal ended, and whether others worked on behind their end.
+
+The outermost frame of such an exception's traceback is a module's.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from postmortem.knowledge.messages import briefs
-from postmortem.readers.ranklogs.lines import TRACEBACK, shape_of
-from postmortem.readers.ranklogs.run_ends import signs_of, text_of
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import ends, is_code, stopped, works, wrong
+from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
+from postmortem.readers.ranklogs.run_ends import (
+    CLOCK,
+    LAST_LINES,
+    read_like,
+    same_bar,
+    signs_of,
+    text_of,
+)
 
-LONGEST_FRAME = 1000
+Signs = Callable[[], set[str]]
+"""What tells that several processes of one run wrote into a file; looked for when it is asked."""
+
+_LONGEST_FRAME = 1000
 _LAUNCHER, _AGENT = "run-launcher-frame", "run-agent"
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
 _MOST_OF_RUNPY = 7
 _MOST_PROGRAMS = 2000
 _FEWEST = 2
+FEWEST_WORK = 5
+"""Lines of work behind an exception: bars are drawn once more when their program ends."""
+WRITERS = "run-of-ranks"
+_HOLE = bytes(8)
+_OF_OTHER = "run-of-other"
+_TRACKER = "run-tracker"
+_CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
+_CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
+NUMBER = Pattern(r"\d+(?:\.\d+)?")
 _RANKED = b"\n[rank"
 _OF_RANK = re.compile(
     rb'^\[rank(\d{1,6})\]: +File "([^"\n]+)", line \d+, in <module>', re.MULTILINE
@@ -30,7 +54,7 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         if at < 0:
             return
         below = data.find(b"\n", at) + 1 or len(data)
-        lines = text_of(data[below : below + LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
+        lines = text_of(data[below : below + _LONGEST_FRAME]).splitlines()[:_MOST_OF_RUNPY]
         frames = (frame for text in lines if (frame := shape_of(0, 0, text)).file is not None)
         first = next((frame for frame in frames if frame.function not in _RUNPY), None)
         of_module = first is not None and first.function == "<module>"
@@ -56,3 +80,99 @@ def behind_all_ranks(data: bytes) -> int:
     if len(agents) > 1 == len(set(agents)):
         return 0
     return end if any(script in scripts for _, script in programs(below)) else 0
+
+
+def behind_program(data: bytes, signs: Signs) -> int:
+    """Return the end of a program that an exception ended while another one worked on, or raised.
+
+    Its outermost frame is a module's: nothing is left of it to catch the exception.
+    """
+    if TRACEBACK not in data or WRITERS in signs():
+        return 0
+    raised = [*programs(data)]
+    if not raised:
+        return 0
+    begin, script = raised[0]
+    said, end = _end_of(data, begin)
+    if _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
+        return end
+    if _OF_OTHER in signs_of([said])[0]:
+        return 0
+    if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
+        hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
+        return hole + len(_HOLE) if hole >= 0 else 0
+    return data.rfind(b"\n", 0, begin) + 1
+
+
+def behind_notice(data: bytes, notices: Iterable[int], since: int, signs: Signs) -> int:
+    """Return the end of a shell's notice on a program, if another one worked on behind it; else 0.
+
+    What a script says of itself is no work, nor is what goes on with that of a process beside it;
+    `since` is where the last run begins, as far as is known.
+    """
+    at = max(notices, default=-1)
+    end = data.find(b"\n", at) + 1 if at >= 0 else 0
+    if not end or WRITERS in signs() or same_bar(data[:end], data[end:]):
+        return 0
+    began, begins = _first_numbers(data[max(0, end - CLOCK) : end]), _first_numbers(data[end:])
+    if any(numbers > began[form] for form, numbers in begins.items() if form in began):
+        return 0
+    below = data[max(end, since, len(data) - CLOCK) :]
+    return end if work_on(text_of(below).splitlines()) else 0
+
+
+def _first_numbers(data: bytes) -> dict[str, list[int]]:
+    """Return of each form of lines of work, but bars, the whole numbers that the first one has."""
+    lines = [line for line in text_of(data[:CLOCK]).splitlines() if "%|" not in line]
+    work = [line for line, ids in zip(lines, read_like(lines), strict=True) if works(ids)]
+    texts = [_CLOCKS.sub("", line.strip()) for line in reversed(work)]
+    return {NUMBER.sub("0", t): [int(n) for n in NUMBER.findall(t) if n.isdigit()] for t in texts}
+
+
+def _end_of(data: bytes, at: int) -> tuple[str, int]:
+    """Return the exception of a traceback, and where the lines of it end."""
+    said = ""
+    at = data.find(b"\n", at) + 1 or len(data)
+    while at < len(data):
+        end = data.find(b"\n", at) + 1 or len(data)
+        line, at = text_of(data[at:end]), end
+        if line[:1].isspace():
+            continue
+        said = line
+        below = text_of(data[at : at + _LONGEST_FRAME]).lstrip("\r\n").partition("\n")[0]
+        if not any(shape_of(0, 0, text).shape in _CHAINED for text in (line, below)):
+            break
+    return said, at
+
+
+def _goes_on(data: bytes, *, interrupted: bool) -> bool:
+    """Return whether lines behind an exception tell of another program's work, or its end.
+
+    Who was `interrupted` may still say what libraries say on the way out.
+    """
+    lines = [*dict.fromkeys(filter(str.strip, text_of(data[-CLOCK:]).splitlines()))][-LAST_LINES:]
+    lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
+    ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
+    return ended or work_on(lines)
+
+
+def work_on(lines: Sequence[str]) -> bool:
+    """Return whether so many lines tell of work that a program is at it.
+
+    Words that are known say so, or the form, in any language: a line comes again and again in
+    which two numbers differ, as a step and a loss do, not counting clocks. Forms alone do not do:
+    a message may end with a list in which one number counts, and a bar changes its form.
+    """
+    found = read_like(lines)
+    if sum(any(name.startswith("last-work") for name in ids) for ids in found) >= FEWEST_WORK:
+        return True
+    moved: dict[str, list[list[str]]] = {}
+    for line, ids in zip(lines, found, strict=True):
+        if not wrong(ids) and not is_code(line):
+            text = _CLOCKS.sub("", line.strip())
+            moved.setdefault(NUMBER.sub("0", text), []).append(NUMBER.findall(text))
+    return any(
+        sum(len(set(numbers)) >= FEWEST_WORK for numbers in zip(*rows, strict=True)) >= _FEWEST
+        for rows in moved.values()
+        if len(rows) >= FEWEST_WORK
+    )

@@ -284,7 +284,7 @@ def _of_last_run(
     earlier = (LastLine(told[0], opened.name, told[1]) if told else None for told in run.earlier)
     own = run.another  # another program may have run beside it
     pids = frozenset[int]() if own else _pids_in(data[: run.begin]) - _pids_in(rest)
-    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another, pids)
+    return lambda: next(pieces, b""), EarlierRuns(tuple(earlier), run.another, run.worked, pids)
 
 
 def _pids_in(data: bytes) -> frozenset[int]:

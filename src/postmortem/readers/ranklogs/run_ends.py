@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, strong, wrong
+from postmortem.readers.ranklogs.last_words import (
+    complete,
+    ends,
+    form_of,
+    stopped,
+    strong,
+    works,
+    wrong,
+)
 from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.signatures import Signatures
 
@@ -26,7 +34,8 @@ _TIME = Pattern(
 )
 """As loggers write it, and `date`, which begins many a script."""
 _BAR = re.compile(rb"(?P<done>\d{1,12})/(?P<all>\d{1,12}) \[(?P<since>\d+(?::\d\d)+)<")
-_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended")
+NOTICES = ("shell-ended", "shell-ended-alone", "shell-ended-behind")
+_ENDED = ("stopped-by-scheduler", "stopped-due-to", "lsf-ended", "pbs-ended", *NOTICES)
 
 
 def ended_right_above(data: bytes, place: int) -> bool:
@@ -44,7 +53,7 @@ def bad_ends(lines: Sequence[str], known: Sequence[list[str]]) -> list[bool]:
     """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
     rows = Signatures.load("line").matches(lines)
     return [
-        bool(strong(ids)) or stopped(ids) or any(match.id in _SCHEDULERS for match in row)
+        bool(strong(ids)) or stopped(ids) or any(match.id in _ENDED for match in row)
         for ids, row in zip(known, rows, strict=True)
     ]
 
@@ -64,13 +73,24 @@ def ended_above(data: bytes, place: int, errors: Errors) -> bool:
 
 
 def error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
-    """Return the last line above a place that says how a run failed or was stopped; its number."""
+    """Return the last line above a place that says how a run failed or was stopped; its number.
+
+    Who watched the program says less than the program did, if no work stands between.
+    """
     rows = rows_above(data, place, since)
     bad = bad_ends([text for text, _ in rows], [ids for _, ids in rows])
-    for behind, ((text, _), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
-        if is_bad:
-            return text.strip(), data.count(b"\n", 0, place) - behind
-    return None
+    found: tuple[str, int] | None = None
+    for behind, ((text, ids), is_bad) in enumerate(zip(reversed(rows), reversed(bad), strict=True)):
+        if is_bad and (found is None or not _watches(ids)):
+            found = text.strip(), data.count(b"\n", 0, place) - behind
+        if found is not None and (works(ids) or (is_bad and not _watches(ids))):
+            break
+    return found
+
+
+def _watches(ids: list[str]) -> bool:
+    cut = bool(wrong(ids)) and not complete(wrong(ids))
+    return cut or form_of(ids) not in ("", "usage")
 
 
 def rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:

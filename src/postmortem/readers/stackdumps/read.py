@@ -13,7 +13,10 @@ _RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S
 _ENOUGH = 3
 _CRASHED = "py-fatal"
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Extension mod")
-_OF_GDB = ("#", " ", "\t", "[", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym")
+_OF_GDB = (
+    "#", " ", "\t", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym",
+    "[New ", "[Thread ", "[Switching ", "[Current ", "[Inferior ", "[Detaching ",
+)  # fmt: skip
 
 
 def looks_like_stacks(head: str) -> bool:

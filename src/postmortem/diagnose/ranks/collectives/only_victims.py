@@ -71,7 +71,7 @@ def only_victims(blame: Attribution) -> Findings:
     if blame.cause.doubt is Doubt.CUT:
         steps = _OF_CUT
         title = clip(f"{title}{at_frame(blame.candidates[0].failure)}", 100)
-    if blame.cause.doubt is Doubt.NAMED:
+    if blame.cause.doubt in (Doubt.NAMED, Doubt.AWAITED):
         steps = _OF_NAMED
     silent = blame.cause.doubt in (Doubt.SILENT, Doubt.UNSEEN)
     yield Finding(
@@ -123,6 +123,12 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
                 f"a collective of {who} timed out first, and no error here is of that rank",
                 "The others were told of it and only wrote their records. That rank waited "
                 "for a peer too: which one, and why, no line here says.",
+            )
+        case Doubt.AWAITED:
+            return (
+                f"others waited for {who}, and no error here is of that rank",
+                "The errors name the rank that did not come in time. Why it did not, no line here "
+                "says.",
             )
         case Doubt.PEERS:
             verb = "reports" if count == 1 else "report"

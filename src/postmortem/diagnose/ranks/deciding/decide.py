@@ -42,6 +42,7 @@ from postmortem.diagnose.ranks.deciding.peers import (
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS
 from postmortem.diagnose.ranks.deciding.startup import could_not_start
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
@@ -72,6 +73,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     stopped_alone,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
+    named_by_peers,
     only_peers,
     cut_off,
     (Kind.ENDED,),
@@ -81,6 +83,14 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     only_a_stack,
     left_open,
 )
+
+
+_OF_NCCL = tuple(
+    f"nccl-result-{kind}" for kind in ("system", "cuda", "usage", "argument", "internal")
+)
+"""Kinds of its errors: what failed stands in a warning of its own."""
+_NEAR = 24
+"""Lines from an error to the warning that says what failed."""
 
 
 def decide(logs: RankLogs) -> Attribution:
@@ -180,7 +190,7 @@ def _finished(case: Case, blame: Attribution) -> Attribution:
     )
     blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
     return replace(
-        outlived(case, _beside_memory(case, blame)),
+        outlived(case, _beside_memory(case, _with_warning(case, blame))),
         victims=victims,
         also=also,
         blamed=blamed,
@@ -224,6 +234,26 @@ def _beside_memory(case: Case, blame: Attribution) -> Attribution:
         return blame
     said = (f"{ended.file}:{ended.line}", f"{ended.launcher} says: {ended.words}")
     return replace(blame, sure=False, evidence=(*blame.evidence, said))
+
+
+def _with_warning(case: Case, blame: Attribution) -> Attribution:
+    """Return a blame for an error of NCCL with the warning beside it, which says what failed.
+
+    The first of those beside it, where one process wrote them all.
+    """
+    failure = blame.first[0].failure if blame.first else None
+    if failure is None or failure.said.match(*_OF_NCCL) is None:
+        return blame
+    near = range(failure.begin_line - _NEAR, failure.line + _NEAR)
+    warned = [
+        (one, one.match("nccl-line"))
+        for one in case.logs.remarks
+        if one.file == failure.file and one.line in near and one.match("nccl-warning")
+    ]
+    if not warned or len({(m["host"], m["pid"]) if m else None for _, m in warned}) > 1:
+        return blame
+    said = (warned[0][0].where, clip(warned[0][0].text, 300))
+    return replace(blame, evidence=(said, *blame.evidence))
 
 
 def _host(case: Case, blame: Attribution) -> str | None:

@@ -302,7 +302,6 @@ def unnamed_end(case: Case) -> Attribution | None:
         e
         for e in case.logs.exits
         if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
-        if not _outlived(case, e)
     ]
     if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
         ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
@@ -340,14 +339,6 @@ def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
         return None
     party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])
     return Attribution(Crashed(), (party,), evidence=cited((party,)))
-
-
-def _outlived(case: Case, end: LogExit) -> bool:
-    """Return whether the one program of a shell was done after another one had ended so."""
-    if end.launcher != "shell" or end.of_launcher or case.ranks:
-        return False
-    done = (one.done or one.ended for one in case.logs.last_lines)
-    return any(one and one.file == end.file and one.line > end.line for one in done)
 
 
 def _local(end: LogExit) -> Attribution:

@@ -9,13 +9,15 @@ from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.deciding.watchdogs import timed_out_first
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
+_MOST_BETWEEN = 3
+"""Lines from an error to a traceback that is told because of it."""
 
 
 def said_last(case: Case) -> Attribution | None:
@@ -31,7 +33,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-            return timed_out_first(case) or peers
+            return named_by_peers(case) or peers
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
@@ -67,7 +69,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-            return timed_out_first(case) or peers
+            return named_by_peers(case) or peers
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
@@ -111,7 +113,8 @@ def whole_above(logs: RankLogs, cut: LogFailure) -> Attribution | None:
         if near is None or one.nearest_by != "form" or one.form or near.file != cut.file:
             continue
         if near.line < cut.begin_line:
-            cause = SaidLast(near.text, plain=False, behind=True, known=one.known)
+            right_above = cut.begin_line - near.line <= _MOST_BETWEEN
+            cause = SaidLast(near.text, right_above, behind=not right_above, known=one.known)
             return Attribution(cause, evidence=(_cited(near),))
     return None
 

@@ -22,9 +22,9 @@ from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
+    named_by_peers,
     of_watchdogs,
     size_of,
-    timed_out_first,
     watched,
     work_words,
     works_of,
@@ -222,7 +222,8 @@ def silent_ones(case: Case) -> Attribution | None:
         if odd is not None:
             return odd
     unsure = Undecided(Doubt.SILENT, count - len(parties))
-    return Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
+    chorus = Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
+    return named_by_peers(case) or chorus
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
@@ -327,9 +328,6 @@ def _odd_site(case: Case) -> Attribution | None:
 
 def only_peers(case: Case) -> Attribution | None:
     """Return that all errors are about peers: what ended the job stands elsewhere."""
-    first = timed_out_first(case)
-    if first is not None:
-        return first
     waiting = case.about_peers()
     if waiting:
         parties = tuple(

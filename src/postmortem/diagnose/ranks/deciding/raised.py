@@ -36,7 +36,9 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     same = every and full and not _waiting(others) and not few
     child = _child_of(case, own[0][1]) or _thread_above(*own[0])
     kill = _memory_beside(case, own[0][1])
-    cause: Cause = EveryRankRaised(case.world) if same else Raised(child)
+    stopped = case.logs.stopped_pids - {s.exit.pid for s, _ in own if s.exit is not None}
+    world = max(case.world, len(own) + len(stopped))
+    cause: Cause = EveryRankRaised(world) if same else Raised(child)
     cause = cause if kill is None else ChildKilled(kill.text.strip())
     sure = sure and kill is None and not any(f.went_on for _, f in own)
     sure = sure and not (same and about_numbers(f for _, f in own))  # one may have it of another

@@ -60,14 +60,20 @@ def work_words(work: Match) -> str:
     return f"{words} of {size} elements" if size else words
 
 
-def timed_out_first(case: Case) -> Attribution | None:
-    """Return the rank that others say timed out first, where no error of it is here."""
-    named = [(one, one.match("pgnccl-dump-signal")) for one in reversed(case.logs.remarks)]
+def named_by_peers(case: Case) -> Attribution | None:
+    """Return the rank that timed out first, or was waited for, as others say, without an error."""
+    first = _named(case, "pgnccl-dump-signal", Doubt.NAMED)
+    return first or _named(case, "peer-remote-rank", Doubt.AWAITED)
+
+
+def _named(case: Case, message: str, doubt: Doubt) -> Attribution | None:
+    named = [(one, one.match(message)) for one in reversed(case.logs.remarks)]
     told = {int(match["rank"]): one for one, match in named if match is not None and match["rank"]}
     absent = [rank for rank in told if rank not in case.known or case.known[rank].silent]
     if len(absent) != 1:  # of several who were first, none is known to be
         return None
     rank, line = absent[0], told[absent[0]]
-    party = Suspect(str(rank), rank, None, "others say that its collective timed out first")
+    why = "its collective timed out first" if doubt is Doubt.NAMED else "they waited for it"
+    party = Suspect(str(rank), rank, None, f"others say that {why}")
     evidence = ((line.where, f"names rank {rank}: {clip(line.text.strip(), 300)}"),)
-    return Attribution(Undecided(Doubt.NAMED), candidates=(party,), evidence=evidence)
+    return Attribution(Undecided(doubt), candidates=(party,), evidence=evidence)
