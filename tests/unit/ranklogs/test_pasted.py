@@ -224,6 +224,12 @@ def test_a_message_that_a_console_has_broken_is_one_line(tmp_path: Path) -> None
     assert analyse([str(tmp_path / "job.log")], RankLogOptions()).verdict.startswith(said)
 
 
+def test_an_exception_without_a_message_takes_none_from_below(tmp_path: Path) -> None:
+    head = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
+    report = _report(tmp_path, head + "AssertionError\nthe doors are locked\n")
+    assert raised_first(report) == (None, "AssertionError")
+
+
 def test_lines_of_a_message_that_are_as_long_as_each_other_stay_lines(tmp_path: Path) -> None:
     rows = [
         f"size mismatch for layer{n}.weight: shape torch.Size([64, 32]) of the file" for n in "12"
