@@ -73,6 +73,10 @@ class TrainerLaunchers:
         if worker and not worker["type"].startswith(_INTENDED):
             pid = int(worker["pid"])
             yield LogExit(self._file, number, pid=pid, host=worker["ip"], launcher="ray")
+        served = found.get("vllm-process-died")
+        if served:
+            name = served["process"]
+            yield LogExit(self._file, number, died=True, launcher="vLLM", process=name)
         kills = found.get("raylet-memory-kills")
         if kills:
             host = kills["ip"] or None

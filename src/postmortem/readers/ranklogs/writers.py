@@ -117,6 +117,12 @@ class Writers:
                 return index
         return self._added(new)
 
+    def of_name(self, name: str) -> int:
+        """Return the first writer whose label begins with a name, which may have written nothing."""
+        same = (i for i, one in enumerate(self.writers) if one.label.partition(" ")[0] == name)
+        found = next(same, None)
+        return self.named(Writer(name)) if found is None else found
+
     def of_process(self, name: str, pid: int, host: str | None) -> int:
         """Return the writer that a process of Ray is, which may have written nothing itself."""
         for position, label in enumerate(self._labels):
