@@ -118,7 +118,7 @@ class Writers:
         return self._added(new)
 
     def of_name(self, name: str) -> int:
-        """Return the first writer whose label begins with a name, which may have written nothing."""
+        """Return the first writer whose label begins with a name; it may have written nothing."""
         same = (i for i, one in enumerate(self.writers) if one.label.partition(" ")[0] == name)
         found = next(same, None)
         return self.named(Writer(name)) if found is None else found
