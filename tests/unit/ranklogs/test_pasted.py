@@ -147,6 +147,10 @@ def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: 
         "n1:1:2 [5] NCCL INFO plugin: libx.so: cannot open: No such file or directory\n",
         "2026-01-02 03:04:05 WARNING loader: could not find a cache. Error: none there\n",
         "n1:1:2 [0] NCCL WARN NET/OFI Attempt to close with outstanding requests!\n",
+        "ERROR: ld.so: object 'l.so' from LD_PRELOAD cannot be preloaded (no file): ignored.\n",
+        "E0000 00:00:17.6 7 cuda_dnn.cc:83] Unable to register cuDNN factory: Attempting to "
+        "register factory for plugin cuDNN when one has already been registered\n",
+        "latest.txt does not exist\nTraining from scratch\nthe batch has 7 shards\n",
     ],
 )
 def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
