@@ -128,6 +128,8 @@ class LogFailure(Known):
     printed before, with something that moved on."""
     went_on: bool = False
     """Its writer, and nobody else, printed such a line behind it: fewer may only have come late."""
+    logged: bool = False
+    """A logger's error stands above it, and lines of its writer behind: it may be caught."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
@@ -141,13 +143,11 @@ class LogFailure(Known):
 
     @property
     def uncaught(self) -> bool:
-        """Its traceback begins with the first frame of a program: nobody was there to catch it.
-
-        Or it has one place and no call: the program itself could not be compiled.
-        """
+        """It begins where a program does, which nobody is there to catch; or none was compiled."""
         began = self.frames[0].function if self.frames else ""
-        not_compiled = len(self.frames) == 1 and self.frames[0].function is None
-        return not_compiled or began in ("<module>", "_run_module_as_main")
+        if began is None:
+            return len(self.frames) == 1
+        return began in ("<module>", "_run_module_as_main") and not self.logged
 
     @property
     def words(self) -> str:

@@ -11,6 +11,8 @@ from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
+from postmortem.facts.signature import Match
+from postmortem.records import replace
 from postmortem.report.model import Confidence
 
 
@@ -36,6 +38,8 @@ K = Kind
 ABORTED = RankState(Writer("1", 1), 1, own=(failure(20, "MPI_Abort"),))
 SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
 CODE = rank(2, code=1)
+GONE = ExceptionText("TerminatedWorkerError", "a worker is gone", (Match("error-child-died", {}),))
+LOST = replace(failure(40), said=GONE)
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
 
 JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
@@ -72,6 +76,12 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
     ),
     ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None), LIKELY),
     (
+        "crash-lost",
+        LogEvent(K.SOMEBODY_CRASHED, None, last=failure(10, "Fatal Python error")),
+        LogEvent(K.SOMEBODY_RAISED, None, last=LOST),
+        LIKELY,
+    ),
+    (
         "error-then-stop",
         LogEvent(K.SOMEBODY_RAISED, None, last=failure(10)),
         LogEvent(K.STOPPED, None, last=failure(40)),
@@ -98,6 +108,11 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
     ("error-ends-others", LogEvent(K.RAISED, None, (CODE,)), LogEvent(K.CRASHED, None, (SEGV,))),
     ("error-ends-rank", LogEvent(K.SOMEBODY_RAISED, None), LogEvent(K.EXITED, None, (SEGV,))),
     ("crash-alone", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.SOMEBODY_RAISED, None, (CODE,))),
+    (
+        "crash-lost",
+        LogEvent(K.SOMEBODY_CRASHED, None, last=failure(10, "Fatal Python error")),
+        LogEvent(K.SOMEBODY_RAISED, None, last=failure(40)),
+    ),
     (
         "error-then-stop",
         LogEvent(K.SOMEBODY_RAISED, None, last=failure(60)),

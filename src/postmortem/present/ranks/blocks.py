@@ -201,9 +201,7 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         on = f" on {counted(len(hosts), 'host')}" if hosts else ""
         of = f" of {logs.world_size} ({logs.world_source})" if logs.world_size else ""
         rows.append(("written by", f"{counted(len(ranks), 'rank')}{of}{on}"))
-    ends = Counter(
-        f"{'killed by ' + e.signal if e.signal else f'exited with {e.code}'}" for e in logs.exits
-    )
+    ends = Counter(f"killed by {e.signal}" if e.signal else e.exited for e in logs.exits)
     if ends:
         told = ", ".join(f"{count} {how}" for how, count in ends.most_common(5))
         rows.append(("endings", told))

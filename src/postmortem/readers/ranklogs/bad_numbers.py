@@ -29,7 +29,7 @@ _NOT_FINITE = ("nan", "inf", "-inf")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
 _OF_LOSS = re.compile(b"loss|Loss|LOSS")
-_LIKE_ONE = re.compile(r"[ :=(-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
+_LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:

@@ -32,7 +32,7 @@ from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
@@ -231,7 +231,7 @@ class FactBuilder:
                 if remote:
                     host = remote["ip"] or None
                     whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
-                dead = self._dead_worker(position, traceback)
+                dead = self._of_ended(position, failure)
                 whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
@@ -253,10 +253,14 @@ class FactBuilder:
                 whose = self._writers.named(Writer(words, host=host))
             yield replace(failure, writer=whose)
 
-    def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
-        """Return whose traceback it is, where Ray quotes that of a process behind its end."""
+    def _of_ended(self, position: int, failure: LogFailure) -> int | None:
+        """Return whose traceback it is, where Ray or spawn quotes that of a process that ended."""
         for end in self._launchers[position].exits:
-            if end.launcher == "ray" and end.pid and end.line == traceback.begin:
+            behind = failure.begin_line - end.line
+            if end.launcher == "spawn" and behind == 1 and end.rank is not None:
+                return self._writers.of_rank(end.rank, failure.file)
+            # A driver's stack begins in a module: Ray's word above it may lack its line's end.
+            if end.launcher == "ray" and behind == 0 and end.pid and not failure.uncaught:
                 return self._writers.of_process("worker", end.pid, end.host)
         return None
 
@@ -296,6 +300,7 @@ class FactBuilder:
             text="\n".join([text, *below]),
             lines_after=max(0, after),
             attempt=self._attempt(position, traceback.line),
+            logged=behind > 0 and logs_error(kept.above(traceback.begin)),
         )
         work, went_on = self._work(position, failure, region, behind)
         return replace(failure, work=work, went_on=went_on)
@@ -338,9 +343,8 @@ class FactBuilder:
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return the calm line behind a traceback that a logger wrote under its own error."""
         label, near = self._labels[position], failure.lines_after <= thresholds.CAUGHT_LINES
-        tail = label.raw["tail"]
-        shared = self._writers.writers[self._writers.index(position)].shared
-        if not near or (shared and not says_done(tail)):
+        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
+        if not near or (writer.shared and not says_done(tail)):
             return None
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
         behind = [row for row in tail if row[0] > failure.line]
@@ -350,8 +354,7 @@ class FactBuilder:
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:
             return None
-        number, text, since, _ = behind[at]
-        return LastLine(text, label.file.path, number, since)
+        return LastLine(behind[at][1], label.file.path, *behind[at][::2])
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:

@@ -67,7 +67,9 @@ _EXCEPTION = Pattern(
 _ANY_EXCEPTION = Pattern(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|(?:[A-Za-z_]\w*\.)+[a-z]\w*)(?:: (?P<message>.*)|:)?$"
 )
-_THREAD = Pattern(r"^Exception in thread (?P<name>.*):$")
+_THREAD = Pattern(
+    r"^Exception in thread (?P<name>.*):$|(?:^|[: ])(?:Task|Future) exception was never retrieved$"
+)
 _LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
 
 
@@ -171,12 +173,24 @@ def surely_exception(line: Line) -> bool:
 
 
 _LOG_LIKE = Pattern(
-    r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|[IWEF]\d{4} |\[[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
+    r"^(?:\[?(?:[IWEDC] )?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
+    r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|wandb: "
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
     r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
     r"|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
     r"|Current thread 0x|Thread 0x)"
 )
+
+
+_LOGGED = Pattern(
+    r"^[^A-Za-z]{0,40}(?:(?:\[[\w.,: /-]{1,60}\] ?|[\w.]{1,60} - ){0,3}\[?"
+    r"(?:ERROR|CRITICAL|WARN(?:ING)?|EXCEPTION)\b|[EWC] \d{4}-|[EW]\d{4} )"
+)
+
+
+def logs_error(text: str) -> bool:
+    """Return whether a logger begins a line so that it calls an error: what it had caught."""
+    return _LOGGED.match(text) is not None
 
 
 def looks_like_log(text: str) -> bool:

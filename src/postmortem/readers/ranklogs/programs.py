@@ -38,10 +38,15 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         at = data.rfind(TRACEBACK, 0, at)
 
 
+_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic/", re.MULTILINE)
+"""With its pid, what torchrun's agent says of its processes."""
+
+
 def behind_all_ranks(data: bytes) -> int:
     """Return the end of what the ranks raised, all of them, if their script raises behind it.
 
-    A process ends once: who raises then was started anew. 0 where that is not so.
+    A process ends once: who raises then was started anew. 0 where that is not so, also where one
+    agent of torchrun tells of both: it starts the attempts of one run.
     """
     raised = _OF_RANK.findall(data) if _RANKED in data else []
     ranks = {int(rank) for rank, _ in raised}
@@ -50,4 +55,7 @@ def behind_all_ranks(data: bytes) -> int:
     end = data.find(b"\n", data.rfind(_RANKED) + 1) + 1
     scripts = {text_of(script) for _, script in raised}
     below = data[end:] if end else b""
+    agents = _AGENT.findall(below)
+    if len(agents) > 1 == len(set(agents)):
+        return 0
     return end if any(script in scripts for _, script in programs(below)) else 0

@@ -68,6 +68,14 @@ class KeptRows:
         """Return how many rows have an ordinal behind `after`, up to `until`."""
         return max(0, bisect_right(self._ordinals, until) - bisect_right(self._ordinals, after))
 
+    def above(self, line: int) -> str:
+        """Return the text right above a line, as far as it was kept."""
+        region = self.region(line - 1)
+        if region is not None:
+            return region.rows[region.index(line - 1)][2]
+        here = self.region(line)
+        return here.raw[4][-1] if here is not None and here.raw[4] else ""
+
     def region(self, line: int) -> KeptRegion | None:
         """Return the region that a line lies in."""
         at = bisect_left(self._ends, line)

@@ -72,7 +72,7 @@ class TrainerLaunchers:
         worker = found.get("raylet-worker-died")
         if worker and not worker["type"].startswith(_INTENDED):
             pid = int(worker["pid"])
-            yield LogExit(self._file, number, pid=pid, host=worker["ip"], launcher="ray")
+            yield LogExit(self._file, number, pid=pid, died=True, host=worker["ip"], launcher="ray")
         served = found.get("vllm-process-died")
         if served:
             name = served["process"]

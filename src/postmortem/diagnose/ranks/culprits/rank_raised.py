@@ -23,6 +23,7 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFailure
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
@@ -46,7 +47,7 @@ def rank_raised(blame: Attribution) -> Findings:
         lead=who,
         title=f"{who} {verb} {said}",
         cause=f"{_began(failure)}{host}{means}{torchrun_words(blame)}",
-        confidence=how_sure(blame),
+        confidence=Confidence.POSSIBLE if _is_logged(blame) else how_sure(blame),
         next_steps=(*advice(failure), *look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),
     )
@@ -59,6 +60,13 @@ def _began(failure: LogFailure | None) -> str:
     return f"It began with {clip(failure.first_said.words, 160)}. "
 
 
+def _is_logged(blame: Attribution) -> bool:
+    """Return whether a program may have caught it: of no rank that others missed."""
+    failure = blame.first[0].failure
+    alone = blame.first[0].rank is None and not blame.victims
+    return alone and failure is not None and failure.logged
+
+
 def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
     failure = blame.first[0].failure
@@ -68,6 +76,11 @@ def _own(blame: Attribution) -> str:
             return (
                 "Its traceback begins above what is here: it may have been caught there. Whether "
                 "it ended the process is not told."
+            )
+        if _is_logged(blame):
+            return (
+                "A logger wrote it, and more behind it: it may have been caught. Whether it ended "
+                "the process is not told."
             )
         if not first:
             return "Nothing caught the exception, so it ended the process."

@@ -151,7 +151,7 @@ def silent_exits(case: Case) -> Attribution | None:
         and not s.survived
         and not s.ended_by_launcher
         and s.exit is not None
-        and (s.exit.code or s.exit.died or s.exit.launcher == "ray")
+        and (s.exit.code or s.exit.died)
     ]
     served = [s.exit.line for s in found if s.exit is not None and s.exit.launcher == "vLLM"]
     if len(served) == len(found) > 1:  # its engine tells of a worker, then its server of the engine
@@ -280,6 +280,8 @@ def unnamed_end(case: Case) -> Attribution | None:
         if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
         if not _outlived(case, e)
     ]
+    if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
+        ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
     if not ends:
         return None
     end = ends[0]
@@ -305,6 +307,15 @@ def unnamed_end(case: Case) -> Attribution | None:
         candidates=parties if len(parties) <= MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
+
+
+def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
+    """Return that the only rank without an error is the one process of which a signal is told."""
+    ends = [e for e in case.logs.exits if e.rank is None and e.is_bad and not e.stopped]
+    if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
+        return None
+    party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])
+    return Attribution(Crashed(), (party,), evidence=cited((party,)))
 
 
 def _outlived(case: Case, end: LogExit) -> bool:

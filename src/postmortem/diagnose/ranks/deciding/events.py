@@ -188,7 +188,7 @@ def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankSt
     ends = sorted(f.line for _, f in found if f.uncaught and f.said.exception not in _OF_OTHERS)
     found = [one for one in found if one[1].line > (ends[-2] if len(ends) > 1 else 0)]
     last = [one for one in found if one[1].said.exception not in _OF_OTHERS][-1:]
-    plain = all(f.uncaught or f.caught_in for _, f in found)
+    plain = all(f.uncaught or f.caught_in or f.logged for _, f in found)
     return last[0] if last and last[0][1].uncaught and plain else found[0]
 
 
@@ -206,7 +206,9 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
         )
     elif said:
         blame = somebody_crashed(case, *said[0])
-        yield LogEvent(Kind.SOMEBODY_CRASHED, blame, case.failed_ends, times=len(said))
+        yield LogEvent(
+            Kind.SOMEBODY_CRASHED, blame, case.failed_ends, last=said[0][1], times=len(said)
+        )
 
 
 def _killed_after_another(case: Case, state: RankState) -> bool:

@@ -17,7 +17,7 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
-from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.ends import killed_alone, quotes
 from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
@@ -202,6 +202,8 @@ def silent_ones(case: Case) -> Attribution | None:
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
+    if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
+        return killed
     if count == 1 and not waits and len(waiting) >= 2 and _all_known(case, waiting):
         halted = _halted(case, parties[0])
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])

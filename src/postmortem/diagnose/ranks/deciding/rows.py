@@ -49,6 +49,15 @@ def without_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY if by_a_code(effect, cause) is None and not before else None
 
 
+def lost_child(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """What was raised says only that a process is gone, and the report of one stands above it."""
+    crash, error = cause.last, effect.last
+    if not isinstance(error, LogFailure) or error.said.match("error-child-died") is None:
+        return None
+    above = crash is not None and crash.file == error.file and crash.line < error.begin_line
+    return Confidence.LIKELY if above else None
+
+
 def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     """The line that tells of the stop stands below the error, in the same file."""
     error, stop = cause.last, effect.last
@@ -99,6 +108,7 @@ ROWS: tuple[Explains[LogEvent], ...] = (
     Explains("error-ends-others", (Kind.RAISED,), (Kind.CRASHED,), in_time),
     Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),
     Explains("crash-alone", (Kind.CRASHED,), (Kind.SOMEBODY_RAISED,), without_a_code),
+    Explains("crash-lost", (Kind.SOMEBODY_CRASHED,), (Kind.SOMEBODY_RAISED,), lost_child),
     Explains("error-then-stop", (Kind.SOMEBODY_RAISED,), (Kind.STOPPED,), later_lines),
     Explains(
         "error-then-word", (Kind.SAID_ABOVE,), (Kind.SOMEBODY_RAISED, Kind.SAID_LAST), its_word
