@@ -110,6 +110,15 @@ def test_levels_of_a_logger_stay() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "below"), [("Traceback (most recent call last):\n  x", True), ("a note", False)]
+)
+def test_a_stack_is_known_by_how_it_begins(field: str, below: bool) -> None:
+    line = f"{record('lost', exc=field)}\n".encode()
+    told = b"".join(unwrapped([line], layers(line))).decode()
+    assert told.rstrip("\n").split("\n")[1:] == (field.split("\n") if below else [])
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         WROTE,

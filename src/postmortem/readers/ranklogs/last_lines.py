@@ -219,8 +219,8 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
         if wrong(names) and not carries_on(names):
-            announces = line.text.rstrip().endswith(":")
-            block.append(((announces, place_of(names)), line, sure(names)))
+            less = line.text.rstrip().endswith(":") or calm(names)  # it announces, or warns
+            block.append(((less, place_of(names)), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):

@@ -214,7 +214,8 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if ended_right_above(data, place)]
-    if not below or 2 * len(below) < len(places):
+    again = text_of(data[below[0] : below[0] + len(first)]) if below else ""
+    if not below or strong(read_like([again])[0]) or 2 * len(below) < len(places):
         return 0
     side_by_side = not signs().isdisjoint((_WRITERS, _PEERS))
     if side_by_side and _OVER not in signs_of(lines_above(data, below[-1]))[-1]:

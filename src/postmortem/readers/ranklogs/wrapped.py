@@ -25,6 +25,7 @@ _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_HEAD = "Traceback (most recent call last):"
 _MOST_LAYERS = 4
 _LONGEST = 16 << 20
 """Bytes of a line that is waited for until its end."""
@@ -133,9 +134,15 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
     told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
-    trace = _first(fields, _TRACES) if names is _MESSAGES else None
+    trace = _trace(fields, text) if names is _MESSAGES else None
     whole = f"{told.rstrip()}\n{trace}" if trace else told
     return whole.rstrip("\r\n").encode("utf-8", "replace")
+
+
+def _trace(fields: dict[str, Any], said: str) -> str | None:
+    """Return a stack beside the message, by the name of its field or by how Python's begin."""
+    texts = (value for value in fields.values() if isinstance(value, str) and value != said)
+    return _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
 
 
 def _fields(line: bytes) -> dict[str, Any] | None:
