@@ -21,6 +21,7 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, Remark
 from postmortem.facts.signature import Match
@@ -104,6 +105,8 @@ def _crash_words(standing: RankState) -> str:
 
 def _aborted_unsaid(party: Suspect) -> bool:
     """It called abort(), and what it said before that, which may blame a peer, is not there."""
+    if party.failure is not None and part_of(party.failure) is ErrorRole.AFTERMATH:
+        return True
     aborted = party.exit is not None and party.exit.signal == "SIGABRT"
     return aborted and (party.failure is None or party.failure.said.message == "Aborted")
 

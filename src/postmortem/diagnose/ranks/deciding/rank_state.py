@@ -235,6 +235,8 @@ def _standing(
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
+    if writer.rank is not None and {part for part, _ in parts} == {ErrorRole.AFTERMATH}:
+        parts = [(ErrorRole.OWN, f) for _, f in parts]  # of what, it does not tell
     places = set(map(_place, counted))
     return RankState(
         writer,
