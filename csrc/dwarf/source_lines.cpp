@@ -13,6 +13,8 @@ using Places = std::vector<std::vector<SourcePlace>>;
 
 // Line programs of all units together: crafted units may all name the same one.
 constexpr std::uint64_t kMaxRunBytes = std::uint64_t{256} << 20;
+// As many units as are looked at in search of an address.
+constexpr std::size_t kMaxPrograms = 100'000;
 
 struct Row {
   std::uint64_t file = 0;
@@ -77,12 +79,20 @@ class Reader {
     return result;
   }
 
+  // Programs stand in the order of their units: where there are as many, those of the units that
+  // cover the addresses are tried first, which are mostly all that is needed.
   void read_all_programs(std::span<const std::uint64_t> addresses, Places& places) {
-    const std::uint64_t size = file_.get(Section::line).size();
+    const std::vector<std::uint64_t> all = programs();
+    std::vector<std::uint64_t> offsets;
+    for (const std::size_t number : units_.numbers(addresses, all.size())) {
+      offsets.push_back(all[number]);
+    }
+    offsets.insert(offsets.end(), all.begin(), all.end());
     std::size_t unknown = addresses.size();
-    for (std::uint64_t offset = 0; offset < size && unknown > 0;) {
+    for (const std::uint64_t offset : offsets) {
+      if (unknown == 0) return;
       const auto program = LineProgram::at(file_, offset, {});
-      if (!program || program->end() <= offset) return;
+      if (!program) continue;
       if (of_gpu_) {
         read_gpu_program(*program, addresses, places, unknown);
       } else {
@@ -92,8 +102,21 @@ class Reader {
           --unknown;
         });
       }
-      offset = program->end();
     }
+  }
+
+  // Where the line programs begin.
+  std::vector<std::uint64_t> programs() const {
+    std::vector<std::uint64_t> offsets;
+    Cursor cursor(file_.get(Section::line));
+    while (!cursor.at_end() && offsets.size() < kMaxPrograms) {
+      const std::uint64_t offset = cursor.offset();
+      std::uint64_t length = cursor.u32();
+      if (length == 0xffffffff) length = cursor.u64();
+      cursor.skip(length);
+      if (cursor.ok()) offsets.push_back(offset);
+    }
+    return offsets;
   }
 
   void read_gpu_program(const LineProgram& program, std::span<const std::uint64_t> addresses,

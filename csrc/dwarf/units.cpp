@@ -38,9 +38,25 @@ std::map<std::uint64_t, std::vector<std::size_t>> Units::covering(
   return covered;
 }
 
+std::vector<std::size_t> Units::numbers(std::span<const std::uint64_t> addresses,
+                                        std::size_t count) const {
+  Covered covered;
+  std::vector<bool> done(addresses.size());
+  std::vector<std::uint64_t> all = look_in_table(addresses, done, covered);
+  std::vector<std::size_t> result;
+  if (all.size() != count) return result;
+  std::sort(all.begin(), all.end());
+  for (const auto& [unit, indices] : covered) {
+    result.push_back(
+        static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), unit) - all.begin()));
+  }
+  return result;
+}
+
 // .debug_aranges (DWARF 5, section 6.1.2): small and quickly read, but clang leaves it out.
-void Units::look_in_table(std::span<const std::uint64_t> addresses, std::vector<bool>& done,
-                          Covered& covered) const {
+std::vector<std::uint64_t> Units::look_in_table(std::span<const std::uint64_t> addresses,
+                                                std::vector<bool>& done, Covered& covered) const {
+  std::vector<std::uint64_t> units;
   const Bytes section = file_.get(Section::aranges);
   Cursor cursor(section);
   while (!cursor.at_end()) {
@@ -48,12 +64,13 @@ void Units::look_in_table(std::span<const std::uint64_t> addresses, std::vector<
     std::uint64_t length = cursor.u32();
     const bool wide = length == 0xffffffff;
     if (wide) length = cursor.u64();
-    if (!cursor.ok() || length > cursor.left()) return;
+    if (!cursor.ok() || length > cursor.left()) break;
     const std::uint64_t end = cursor.offset() + length;
     Cursor set(clip(section, 0, end), cursor.offset());
     cursor.skip(length);
     set.skip(2);  // version
     const std::uint64_t unit = wide ? set.u64() : set.u32();
+    units.push_back(unit);
     if (set.u8() != 8) continue;
     set.skip(1);
     set.skip((16 - (set.offset() - start) % 16) % 16);
@@ -64,6 +81,7 @@ void Units::look_in_table(std::span<const std::uint64_t> addresses, std::vector<
       mark(addresses, {address, address + size}, unit, done, covered);
     }
   }
+  return units;
 }
 
 void Units::look_in_units(std::span<const std::uint64_t> addresses, std::vector<bool>& done,

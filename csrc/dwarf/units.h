@@ -17,6 +17,10 @@ class Units {
   // For each unit that covers some of the sorted addresses, by its offset: their indices, rising.
   std::map<std::uint64_t, std::vector<std::size_t>> covering(
       std::span<const std::uint64_t> addresses);
+  // Where .debug_aranges has a set for each of `count` units: which of them, in their order, cover
+  // some of the sorted addresses.
+  std::vector<std::size_t> numbers(std::span<const std::uint64_t> addresses,
+                                   std::size_t count) const;
   // A unit with what its first entry says; null when it cannot be read.
   const Unit* at(std::uint64_t offset);
   // The unit that an entry lies in.
@@ -25,8 +29,9 @@ class Units {
  private:
   using Covered = std::map<std::uint64_t, std::vector<std::size_t>>;
 
-  void look_in_table(std::span<const std::uint64_t> addresses, std::vector<bool>& done,
-                     Covered& covered) const;
+  // Returns the units of all sets of the table.
+  std::vector<std::uint64_t> look_in_table(std::span<const std::uint64_t> addresses,
+                                           std::vector<bool>& done, Covered& covered) const;
   void look_in_units(std::span<const std::uint64_t> addresses, std::vector<bool>& done,
                      Covered& covered);
   std::optional<Unit> read(std::uint64_t offset, Place& place);

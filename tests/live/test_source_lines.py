@@ -153,6 +153,38 @@ def test_packed_entries_give_lines_without_inlined_calls(built: Built) -> None:
     assert [chain[:1] for chain in whole] == lines
 
 
+@pytest.mark.skipif(shutil.which("objcopy") is None, reason="needs binutils")
+@pytest.mark.parametrize("table", [True, False])
+def test_without_entries_each_unit_has_its_lines(tmp_path: Path, *, table: bool) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.c").write_text(f"int {name}(int x) {{\n  return x * 3;\n}}\n")
+    library = tmp_path / "libabc.so"
+    command = ["gcc", "-shared", "-fPIC", "-g", "-o", str(library), "a.c", "b.c", "c.c"]
+    subprocess.run(command, check=True, timeout=100, cwd=tmp_path)
+    gone = [".debug_info", *([] if table else [".debug_aranges"])]
+    removals = [f"--remove-section={name}" for name in gone]
+    subprocess.run(["objcopy", *removals, str(library)], check=True, timeout=100)
+    nm = subprocess.run(["nm", str(library)], capture_output=True, text=True, check=True).stdout
+    at = {row.split()[2]: int(row.split()[0], 16) for row in nm.splitlines() if row[0] == "0"}
+    addresses = [at["c"], at["b"] + 8, at["a"]]
+    expected = [("c.c", 1), ("b.c", 2), ("a.c", 1)]
+
+    def lines() -> list[tuple[str, int] | None]:
+        chains = of_ours(library, addresses)
+        return [(Path(c[0][0]).name, c[0][1]) if c else None for c in chains]
+
+    assert lines() == expected
+    whole = bytearray(library.read_bytes())
+    sections = subprocess.run(
+        ["readelf", "-SW", str(library)], capture_output=True, text=True, check=True
+    ).stdout
+    offset = re.search(r"\.debug_line +PROGBITS +\w+ (\w+)", sections)
+    assert offset is not None
+    whole[int(offset[1], 16) + 4] = 99  # the version of the first program
+    library.write_bytes(whole)
+    assert lines() == [*expected[:2], None]
+
+
 def test_functions_have_the_names_that_users_know(built: Built) -> None:
     library = built("-O2", "-g")
     rows = _native.source_lines(str(library), sorted(set(code(library))))

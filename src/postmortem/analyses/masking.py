@@ -1,14 +1,18 @@
 """Secrets out of facts before rules see them, and out of the report that is made of them."""
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from __future__ import annotations
 
-from postmortem.facts.core import CoreFacts
-from postmortem.facts.process import Process
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
 from postmortem.readers.present import words_in
 from postmortem.records import replace
 from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
+
+if TYPE_CHECKING:
+    from postmortem.facts.core import CoreFacts
+    from postmortem.facts.process import Process
 
 T = TypeVar("T")
 

@@ -1,7 +1,6 @@
 """Shows what is longer than the terminal in the user's pager, as git does."""
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from typing import TextIO
@@ -24,6 +23,8 @@ def wanted(text: str, stream: TextIO, environ: Mapping[str, str], *, asked: bool
         return []
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown") or text.count("\n") < rows:
         return []
+    import shlex  # late: only who reads a long report on a terminal pays for it
+
     try:
         words = shlex.split(environ.get("PAGER", _USUAL))
     except ValueError:  # a quote without its end
@@ -34,7 +35,7 @@ def wanted(text: str, stream: TextIO, environ: Mapping[str, str], *, asked: bool
 def show(text: str, command: list[str], stream: TextIO) -> bool:
     """Write text through the pager; False where it cannot be started."""
     import signal
-    import subprocess  # late: only who reads a long report on a terminal pays for it
+    import subprocess  # late, as `shlex`
 
     environ = {"LESS": _LESS, "LV": "-c", **os.environ}
     stream.flush()

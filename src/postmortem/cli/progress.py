@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from typing import Self, TextIO
@@ -73,12 +72,14 @@ class Progress(Line):
         *,
         worth: int = WORTH_BYTES,
     ) -> None:
+        import threading  # late: `Status`, which reports on cores have, needs none
+
         super().__init__(stream, environ)
         self._worth = worth
         self._files: list[tuple[int, int]] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
         self._began = time.monotonic()
 
     def opened(self, descriptor: int, size: int | None) -> None:
@@ -88,16 +89,15 @@ class Progress(Line):
         with self._lock:
             # A descriptor of its own shares the offset, and stays when the reader closes its one.
             self._files.append((os.dup(descriptor), size))
-        if self._thread is None and sum(size for _, size in self._files) >= self._worth:
-            self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
+        begun = self._thread.ident is not None
+        if not begun and sum(size for _, size in self._files) >= self._worth:
             self._thread.start()
 
     def clear(self) -> None:
         """Take the bar away, and let go of the files."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join()
-            self._thread = None
         super().clear()
         for descriptor, _ in self._files:
             os.close(descriptor)

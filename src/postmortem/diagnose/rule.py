@@ -248,7 +248,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
 
 @functools.cache
 def _taken(function: RuleFunction) -> Mapping[str, tuple[type, bool]]:
-    hints = typing.get_type_hints(function)
+    hints = function.__annotations__  # types, as no file with rules imports them to check alone
     return {name: _optional(hint) for name, hint in hints.items() if name != "return"}
 
 

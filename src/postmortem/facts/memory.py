@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Literal
@@ -49,6 +48,8 @@ class CodeRanges:
     ranges: tuple[tuple[int, int], ...] = ()
 
     def __contains__(self, address: int) -> bool:
+        from bisect import bisect_right
+
         index = bisect_right(self.ranges, (address, 1 << 64)) - 1
         return index >= 0 and self.ranges[index][0] <= address < self.ranges[index][1]
 

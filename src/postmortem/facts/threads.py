@@ -235,6 +235,8 @@ class Threads:
     main_tid: int
     gil: bool = True
     """False in a free-threaded interpreter whose GIL is off: that nobody holds it means nothing."""
+    python_states: int | None = None
+    """How many thread states the interpreters had; None where these, or the GIL, may be unread."""
     async_tasks: tuple[AsyncTask, ...] = ()
     """Of CPython 3.11 to 3.14."""
     greenlets: tuple[Greenlet, ...] = ()

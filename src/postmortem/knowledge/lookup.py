@@ -66,14 +66,10 @@ class NameTable(Generic[Value]):
 
     def __init__(self, rows: Iterable[tuple[str, Value]]) -> None:
         """Take rows of (names separated by line ends, value); the first row with a name wins."""
-        self._exact: dict[str, Value] = {}
-        self._prefixes: dict[str, Value] = {}
-        for names, value in rows:
-            for name in filter(None, names.split("\n")):
-                if name.endswith("*"):
-                    self._prefixes.setdefault(name[:-1], value)
-                else:
-                    self._exact.setdefault(name, value)
+        all_names = [(name, value) for names, value in rows for name in lines_of(names)]
+        all_names.reverse()
+        self._exact = {name: value for name, value in all_names if name[-1] != "*"}
+        self._prefixes = {name[:-1]: value for name, value in all_names if name[-1] == "*"}
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
 
     def get(self, name: str) -> Value | None:
@@ -89,10 +85,6 @@ class NameTable(Generic[Value]):
             value = self._prefixes.get(name[:length])
             if value is not None:
                 yield value
-
-    def names(self) -> tuple[str, ...]:
-        """Return all names, prefixes without their star."""
-        return (*self._exact, *self._prefixes)
 
 
 class PythonTable(Generic[Value]):

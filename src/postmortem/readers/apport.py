@@ -4,7 +4,6 @@ The report is text in the form of Debian's control files; a value that does not 
 gzip stream in lines of base64, each line encoded by itself (apport's problem_report.py, write()).
 """
 
-import binascii
 from typing import BinaryIO
 
 _START = b"ProblemType:"
@@ -42,6 +41,8 @@ class CoreOfReport:
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes of the stream; damage ends it, as a cut does."""
+        import binascii  # late: few cores come in such a report
+
         while len(self._ready) < size and not self._ended:
             line = self._stream.readline(_LONGEST_LINE)
             if not line.startswith(b" "):  # the next field, or the end of the report

@@ -334,10 +334,12 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
     state = raw["python"]
     if state is None:
         return Threads(tuple(items), main)
+    whole = raw["expected_bytes"] <= raw["size_bytes"]
     return Threads(
         tuple(items),
         main,
         state["gil_enabled"],
+        len(state["threads"]) if whole and state["gil"] else None,
         async_tasks(state["tasks"]),
         greenlets(state["greenlets"]),
     )

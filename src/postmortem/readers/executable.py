@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 from postmortem.facts.source import Problem
@@ -100,6 +99,8 @@ def _long_interpreter(head: bytes) -> str | None:
     match = re.search(rb"^'''exec' (.+)$", head, re.MULTILINE)
     if not match:
         return None
+    import shlex  # late, as `shutil`
+
     try:
         words = shlex.split(os.fsdecode(match[1]))
     except ValueError:

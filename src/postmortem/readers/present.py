@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-_SHORT = 4096
+_SHORT = 64
 """Characters up to which asking word by word is faster than making the table for a pass."""
 
 
@@ -12,4 +12,5 @@ def words_in(words: Sequence[str], text: str) -> Collection[int]:
         return [number for number, word in enumerate(words) if word in text]
     from postmortem import _native
 
-    return _native.texts_in(words, text.encode("utf-8", "surrogatepass"))
+    # a list: a tuple takes seven times as long, 0.2 ms for 300 words
+    return _native.texts_in([*words], text.encode("utf-8", "surrogatepass"))

@@ -6,11 +6,11 @@ The same holds behind a colour, which ends in a letter, and where colours stand 
 """
 
 import re
-from array import array
 from collections.abc import Iterator, Sequence
 
 from postmortem.patterns import Pattern
 
+_SIGN = Pattern(r"[\\%&\x1b\x9b^]")
 _BACKSLASHED = Pattern(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0-7]{1,3}|[abefnrtv\"'\\/])")
 _OF_THE_WEB = Pattern(r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);")
 _COLOURS = Pattern(r"(?:(?:\x1b|\^\[)\[|\x9b)[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b[()][0-9A-Z]")
@@ -35,7 +35,7 @@ class Unescaped:
 
 def unescaped(text: str) -> Iterator[Unescaped]:
     """Yield the text with one level of escapes less at a time; nothing where there are none."""
-    if not any(sign in text for sign in "\\%&\x1b\x9b^"):
+    if _SIGN.search(text) is None:
         return
     places: Sequence[int] = range(len(text) + 1)
     for level in range(_DEEPEST + 1):
@@ -52,6 +52,8 @@ def unescaped(text: str) -> Iterator[Unescaped]:
 
 
 def _without(escape: Pattern, text: str, places: Sequence[int]) -> tuple[str, Sequence[int]] | None:
+    from array import array  # late: most texts have no escapes
+
     parts: list[str] = []
     kept = array("q")
     end = 0

@@ -5,6 +5,7 @@ only sometimes means a secret (`AUTH`, `SESSION`, `KEY`) needs a value that coul
 vocabulary of language models (`MAX_TOKENS`, `PAD_TOKEN`) is known.
 """
 
+import functools
 import itertools
 import json
 import math
@@ -81,6 +82,7 @@ _PLACEHOLDER = Pattern(r"</?[a-z_|:]+>|\[[A-Z_]+\]|\[masked[^\]]*\]|\*+|[xX]+|\$
 _SEAM = Pattern(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@functools.lru_cache(maxsize=1024)
 def suspicion(name: str) -> Suspicion:
     """Return how much a variable's or option's name says that its value is secret."""
     words = [word for word in _SEAM.split(name) if word]

@@ -1,9 +1,9 @@
 """All strings in a tree of records, tuples and mappings: to see them, and to change some."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from postmortem.records import is_record
 
@@ -20,24 +20,26 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
     """
     found: list[str] = []
     seen: dict[int, object] = {}  # with the objects, so that an id stays its own
-    todo: list[object] = [value]
+    todo: list[Any] = [value]  # without casts, which are calls
     shapes: dict[type, Words | None] = {}  # fields of a record
     while todo:
         item = todo.pop()
         kind = type(item)
         if kind is str:
-            found.append(cast(str, item))
+            found.append(item)
             continue
         if id(item) in seen:
             continue
         if kind not in shapes:
-            shapes[kind] = kind.__match_args__ if is_record(item) else None  # type: ignore[attr-defined]
+            shapes[kind] = kind.__match_args__ if is_record(item) else None
         names = shapes[kind]
         if names is not None:
             fields = vars(item)
-            parts = [fields[name] for name in names]
+            parts: Iterable[Any] = [fields[name] for name in names]
             if commands is not None and "argv" in names and _is_command(fields["argv"]):
                 commands.append(fields["argv"])
+        elif kind is tuple:  # most of what there is
+            parts = item
         else:
             parts = _parts(item)
         inner = [part for part in parts if type(part) not in _LEAVES and part is not _NOTHING]
@@ -45,7 +47,7 @@ def strings(value: object, commands: list[Words] | None = None) -> list[str]:
             continue
         seen[id(item)] = item
         if {*map(type, inner)} == _TEXT:
-            found += cast(list[str], inner)
+            found += inner
             continue
         inner.reverse()
         while type(inner[-1]) is str:  # what comes next need not wait

@@ -115,6 +115,17 @@ def test_calls_of_strace_are_no_log(tmp_path: Path) -> None:
     assert "postmortem strace" in report.diagnoses[0].next_steps[0]
 
 
+def test_a_session_of_gdb_says_which_signal_it_saw(tmp_path: Path) -> None:
+    frame = "#{0}  0x{0:012x} in step_{0} () at run.cc:{0}\n"
+    frames = "".join(map(frame.format, range(12)))
+    full = frames.replace("\n", "\n        left = <optimized out>\nNo locals.\n")
+    begun = "$ gdb ./run\nReading symbols from ./run...\n(gdb) run\nStarting program: /work/run\n"
+    seen = 'Thread 11 "run" received signal SIGSEGV, Segmentation fault.\n'
+    report = _report(tmp_path, f"{begun}{seen}(gdb) bt\n{frames}(gdb) bt full\n{full}{frames * 3}")
+    assert report.diagnoses[0].evidence[0].where == "job.log:5"
+    assert (report.diagnoses[0].id, report.diagnoses[0].confidence) == ("last_words", "possible")
+
+
 def test_an_error_that_the_file_outlived_by_far_is_not_certain(tmp_path: Path) -> None:
     raised = (
         'Traceback (most recent call last):\n  File "/job/a.py", line 3, in <module>\n'

@@ -65,6 +65,14 @@ def _report(folder: Path, text: str) -> Report:
             Outcome.FAILED,
         ),
         (
+            "           PID: 4711 (python3)\n        Signal: 11 (SEGV)\n"
+            "       Message: Process 4711 (python3) of user 1000 dumped core.\n"
+            + "                #1  0x00007f87 n/a (libc.so.6 + 0x88db9)\n"
+            * 40,
+            "rank_crashed",
+            Outcome.FAILED,
+        ),
+        (
             "*** The MPI_Barrier() function was called after MPI_FINALIZE was invoked.\n"
             "*** Your MPI job will now abort.\n",
             "rank_crashed",

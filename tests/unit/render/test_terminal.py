@@ -10,6 +10,7 @@ import pytest
 
 from builders.reports import CRASHED, MIXED, SHM, WATCHDOG, full_report
 from postmortem.facts.source import Problem
+from postmortem.render.paint import Painter
 from postmortem.render.terminal import render
 from postmortem.render.wrapping import cells
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table
@@ -52,6 +53,13 @@ def test_colour_changes_nothing_but_the_colour() -> None:
     coloured = drawn(full_report(), color=True)
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == drawn(full_report())
+
+
+def test_what_is_plain_has_no_colour_and_all_else_is_set_back() -> None:
+    out = io.StringIO()
+    painter = Painter(out, color=True)
+    painter.write((("  ", "plain"), ("> ", "marker"), ("", "bad"), ("why", "label")))
+    assert out.getvalue() == "  \x1b[1;33m> \x1b[0m\x1b[36mwhy\x1b[0m\n"
 
 
 def test_the_verdict_is_the_first_line() -> None:

@@ -311,6 +311,8 @@ def _bus_error_in_file(file: MappedFile) -> FaultKind:
     deleted = file.deleted_then or not file.exists
     if not deleted and file.size is not None and file.size <= file.offset:
         return FaultKind.FILE_TRUNCATED
+    if file.path.startswith("/memfd:"):
+        return FaultKind.FILE_UNREADABLE  # no mount's size limits it, and its own is not known
     if is_memory_backed(file):
         # A page inside the file that could not be given: the file system, or the memory cgroup
         # that pays for it, was full. Space is free again once the process is gone.

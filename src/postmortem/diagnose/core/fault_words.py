@@ -66,9 +66,9 @@ def _segmentation_fault(
         return _bad_call(signal, fault)
     if kind is FaultKind.GENERAL_PROTECTION:
         return (
-            "general protection fault: the processor refused the instruction without naming an "
-            "address (a non-canonical pointer, a misaligned vector access or a privileged "
-            "instruction)"
+            "general protection fault, without an address: the processor refused the instruction "
+            "(a non-canonical pointer, a misaligned vector access, a privileged instruction), or "
+            "the kernel found no room for a signal handler's frame, or a damaged one"
         )
     if kind is FaultKind.NON_CANONICAL:
         return _non_canonical(signal, fault)
@@ -225,6 +225,11 @@ def _bus_error_in_file(kind: FaultKind, file: MappedFile, signal: Signal) -> str
     if kind is FaultKind.FILE_GONE:
         when = "it was deleted before the crash" if file.deleted_then else "it is not there now"
         return f"{start}; the page could not be read, and {when}"
+    if file.path.startswith("/memfd:"):
+        return (
+            f"{start}; there was no page: it was made shorter after it was mapped, never had that "
+            "length, or no huge page was left for it"
+        )
     if kind is FaultKind.FILE_UNREADABLE and file.elsewhere:
         return (
             f"{start}; the page could not be read: the file ended before it, was removed on its "

@@ -17,6 +17,13 @@ def needs_no_gil(function: str) -> bool:
     return _NEEDS_NO_GIL.search(function) is not None
 
 
+def is_interpreter_known(threads: Threads) -> bool:
+    """Return whether the core shows who may use the interpreter: it runs, and could be read."""
+    return bool(threads.python_states) or any(
+        t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads
+    )
+
+
 def api_without_gil(threads: Threads) -> int | None:
     """Return the frame of the Python C API that the crashed thread was in without the GIL.
 
@@ -26,7 +33,7 @@ def api_without_gil(threads: Threads) -> int | None:
     crashed = threads.crashed
     if crashed is None or crashed.holds_gil or not threads.gil:
         return None
-    if not any(t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads):
+    if not is_interpreter_known(threads):
         return None
     api = None
     for index, frame in enumerate(crashed.frames[:12]):

@@ -102,4 +102,7 @@ def lost_stack_pointer(fault: Fault | None) -> str | None:
     pointer = pointer_value(fault)
     if found is None or pointer is None:
         return None
-    return found[1] if is_null_based(pointer) or not is_canonical(pointer) else None
+    lost = is_null_based(pointer) or not is_canonical(pointer)
+    if not lost and found[1] != "rbp" and fault is not None:
+        lost = not fault.sp.mapped and pointer == fault.sp.value
+    return found[1] if lost else None

@@ -7,7 +7,7 @@ Include/object.h). What overwrote it, or freed it too early, was nearly always n
 from enum import StrEnum
 
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.gil_use import api_without_gil, needs_no_gil
+from postmortem.diagnose.core.gil_use import api_without_gil, is_interpreter_known, needs_no_gil
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pointers import number_as_pointer
 from postmortem.diagnose.core.stacks import fault_start
@@ -90,7 +90,7 @@ def object_fault(
         if owner(crashed.frames[end]) is Owner.LIBFFI:
             return None  # ctypes_call
     if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
-        return _null(crashed, signal, run, caller)
+        return _null(threads, signal, run, caller)
     found = _touched(crashed, run, caller)
     if again and found is not None and found.touch is Touch.USE:
         return None  # without the address it could be a null pointer as well
@@ -134,10 +134,11 @@ def _touched(thread: Thread, run: list[int], caller: int | None) -> ObjectFault 
 
 
 def _null(
-    thread: Thread, signal: Signal | None, run: list[int], caller: int | None
+    threads: Threads, signal: Signal | None, run: list[int], caller: int | None
 ) -> ObjectFault | None:
     """A null pointer is nobody's damage where an extension handed it over itself."""
-    if signal is None or signal.address is None:
+    thread = threads.crashed
+    if thread is None or signal is None or signal.address is None:
         return None
     names = [bare(thread.frames[index].function) for index in run]
     if _ALLOCATOR.match(names[0]):
@@ -145,6 +146,8 @@ def _null(
     if any(_COLLECTOR.search(name) for name in names[:4]):
         return ObjectFault(Touch.COLLECTOR, run[0], caller)
     of_extension = caller is not None and owner(thread.frames[caller]) is Owner.EXTENSION
+    if not is_interpreter_known(threads):
+        return None  # finished, or not begun: then the thread's own state is what is null
     is_api = names[-1].startswith("Py") and not names[-1].startswith(("Py_X", "PyInit"))
     if of_extension and is_api and signal.address < HEADER and len(run) <= 4:
         return ObjectFault(Touch.NULL, run[-1], caller)

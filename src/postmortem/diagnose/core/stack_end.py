@@ -11,6 +11,8 @@ _PUSHED = 64
 """Bytes that one instruction may push."""
 STACK_REACH = 16 * 1024 * 1024
 """How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
+_LARGEST_FRAME = 1 << 31
+"""Bytes that a frame can have: compilers reach its variables by displacements of 32 bits."""
 
 
 def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
@@ -87,7 +89,9 @@ def is_sp_lost(fault: Fault) -> bool:
     One frame larger than the rest of the stack (a local array, alloca) jumps over any guard page.
     """
     sp = fault.sp
-    return not sp.mapped and sp.above_start is not None and not is_null_based(sp.value)
+    if sp.mapped or sp.above_start is None or is_null_based(sp.value):
+        return False
+    return sp.above_start - sp.value <= _LARGEST_FRAME
 
 
 def _is_below_stack(address: Address) -> bool:

@@ -302,7 +302,7 @@ def _name(frame: Frame) -> str:
     if owner(frame) is Owner.GENERATED:
         return Owner.GENERATED
     if frame.function == "??":
-        return module_name(frame.module) if frame.module else "code that lies in no file"
+        return module_name(frame.module) if frame.module else "code of no known file"
     return frame_name(frame)
 
 

@@ -9,6 +9,7 @@ from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.last_lines import reason, unstamped
+from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
     COUNT,
     calm,
@@ -36,6 +37,7 @@ _MOST_READ = 48
 _MOST_LINES = 6
 _OWN = "last-launcher"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
+_WITH_WORDS = (None, "SIGABRT")
 _TABLES = ("Slurm", "kubernetes")
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
@@ -69,28 +71,30 @@ def with_above(
     """Return ends, the first bad ones of each file with the lines right above them.
 
     Only where a launcher tells of who is not `named` before its lines, and no failure stands
-    above: then an error in words that nobody knows may be its own. A signal leaves no time for one.
+    above: then an error in words that nobody knows may be its own. A signal leaves no time for one,
+    but an abort mostly comes with a line that says why, right above.
     """
     first: dict[str, int] = {}
     for end in exits:
         nameless = end.rank is None or end.rank not in named
-        left = end.code != 0 and end.signal is None and end.launcher not in _TABLES
+        left = end.code != 0 and end.signal in _WITH_WORDS and end.launcher not in _TABLES
         if left and nameless and not end.stopped:
             first[end.file] = min(end.line, first.get(end.file, end.line))
     for failure in failures:
         if failure.begin_line < first.get(failure.file, 0):
             del first[failure.file]
-    rows = {file: _rows_above(file, line) for file, line in first.items()}
+    bad = {end.file: end for end in exits if first.get(end.file) == end.line}
+    rows = {file: _rows_above(end) for file, end in bad.items()}
     return tuple(
         replace(end, above=rows[end.file]) if first.get(end.file) == end.line else end
         for end in exits
     )
 
 
-def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
-    """Return the lines above one that are not the launcher's, the telling ones first."""
-    lines = _lines_before(path, line, _MOST_READ)
-    above = line - len(lines)
+def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
+    """Return the lines above an end that are not the launcher's, the telling ones first."""
+    lines = _lines_before(end.file, end.line, _MOST_READ)
+    above = end.line - len(lines)
     rows = _nameless(lines)
     known = Signatures.load("last line").matches(text for _, text in rows)
     found: dict[str, tuple[bool, LastLine]] = {}
@@ -99,16 +103,19 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
         ids = [match.id for match in row]
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
-        elif _OWN not in ids:
+        elif _OWN not in ids and not framed(text) and any(map(str.isalpha, text)):
             error = bool(wrong(ids))
             if not error and (looks_like_log(text) or works(ids) or calm(ids)):
                 break
             whole = " ".join([text.strip(), *(below if error else ())])
-            found.setdefault(text, (error, LastLine(whole, path, above + number - 1)))
+            found.setdefault(text, (error, LastLine(whole, end.file, above + number - 1)))
             below = [text.strip(), *below][:_MOST_LINES] if text[:1].isspace() else []
     rows_found = [*found.values()][:_MOST_LINES]
-    # Of several errors the first; else the line that stands nearest.
-    rows_found.sort(key=lambda row: (not row[0], row[1].line if row[0] else -row[1].line))
+    # Of several errors the first; else, and above an abort, the line that stands nearest.
+    first = end.signal is None
+    rows_found.sort(
+        key=lambda row: (first and not row[0], row[1].line if first and row[0] else -row[1].line)
+    )
     return tuple(one for _, one in rows_found)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.readers.ranklogs.last_lines import Row
+from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import AT_END, calm, closes, done, survived, wrong
 from postmortem.readers.signatures import Signatures
 

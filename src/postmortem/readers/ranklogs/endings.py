@@ -32,7 +32,7 @@ _PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
 """Before each line that a process of Open MPI writes when it dies."""
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
-    "go-panic", "zig-panic",
+    "go-panic", "zig-panic", "coredumpctl-signal",
 }  # fmt: skip
 _HEAD_OF_JVM = 12
 """Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""

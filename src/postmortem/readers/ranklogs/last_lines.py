@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import TypeAlias
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
@@ -16,6 +15,7 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
+from postmortem.readers.ranklogs.broken_lines import Rows, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
@@ -36,6 +36,7 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    is_habit,
     is_text,
     place_of,
     says_why,
@@ -54,9 +55,6 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
 
-Row: TypeAlias = tuple[int, str, int, int]
-Rows: TypeAlias = Sequence[Row]
-
 _STAMP = Pattern(
     rf"^{OF_STEP}"
     r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
@@ -66,7 +64,6 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
-_NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
@@ -82,8 +79,6 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
-_AGAIN = 3
-"""A line that comes so often, but for its numbers, tells of what its program survives."""
 _MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
 _PEERS, _ROUTE = ("last-error-peer", "last-error-died", "last-error-crashed"), "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
@@ -126,25 +121,28 @@ def _read(
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(_with_next(text, ()), file, number, _counts(since, times)),
+            LastLine(text, file, number, _counts(since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
             printed=printed(bare, found) if numbers else (),
         )
-    lines = [
-        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number, _counts(since, times))
-        for i, (number, text, since, times) in enumerate(rows)
-    ]
     named = [[match.id for match in row] for row in found]
-    ids = without_repeated([line.text for line in lines], named)
+    lines = [
+        LastLine(text, file, number, _counts(since, times))
+        for text, (number, _, since, times) in zip(whole_texts(rows, named), rows, strict=True)
+    ]
+    texts = [text for _, text, *_ in rows]
+    ids = without_repeated(texts, named)
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
-    nearest, counts = (None, False) if errors or kind == "strace" else _nearest(lines, ids, short)
+    nearest, counts = (
+        (None, False) if errors or kind == "strace" else _nearest(lines, texts, ids, short)
+    )
     end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
     if not errors and not counts and end is None:
-        alone = _told_alone(lines, ids, whole) if nearest is None else None
+        alone = _told_alone(lines, texts, ids, whole) if nearest is None else None
         stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
@@ -199,11 +197,6 @@ def _tells(match: Match) -> bool:
     return match.id.startswith(_TELLING)
 
 
-def _with_next(text: str, below: Rows) -> str:
-    """Return a line, with the next one where the message of an exception begins there."""
-    return f"{text} {below[0][1].strip()}" if below and _NAMED_ALONE.search(text) else text
-
-
 def unstamped(text: str) -> str:
     """Return a line without what a CI writes before it."""
     stamped = _STAMP.match(text)
@@ -212,7 +205,7 @@ def unstamped(text: str) -> str:
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
-    block: list[tuple[tuple[bool, int], LastLine, bool]] = []
+    block: list[tuple[tuple[bool, int, bool], LastLine, bool]] = []
     broken = 0
     above = [[], *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
@@ -220,7 +213,8 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
         if wrong(names) and not carries_on(names):
             less = line.text.rstrip().endswith(":") or calm(names)  # it announces, or warns
-            block.append(((less, place_of(names)), line, sure(names)))
+            mute = not any(name.startswith(IN_FEW) for name in names)
+            block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -290,7 +284,7 @@ def _goes_on(text: str, names: list[str]) -> bool:
 
 
 def _nearest(
-    lines: list[LastLine], ids: list[list[str]], short: bool
+    lines: list[LastLine], texts: list[str], ids: list[list[str]], short: bool
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
@@ -306,7 +300,6 @@ def _nearest(
     counts = went_on = over = False
     others = 0
     work: list[int] = []  # since when it was done
-    texts = [line.text for line in lines]
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
@@ -323,7 +316,9 @@ def _nearest(
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
         elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
-        elif survived(names) and not (short and forms[without_numbers(line.text)] < _FEWEST):
+        elif survived(names) and not (
+            short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
+        ):
             break
         went_on = went_on or calm(names)
         over = over or done(names, last=behind < _FEWEST)
@@ -332,22 +327,24 @@ def _nearest(
     return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
 
 
-def _told_alone(lines: list[LastLine], ids: list[list[str]], whole: bool) -> LastLine | None:
+def _told_alone(
+    lines: list[LastLine], texts: list[str], ids: list[list[str]], whole: bool
+) -> LastLine | None:
     """Return the last line with a word for what went wrong behind which nothing goes on.
 
     What tells of going on, without known words: a line of a form that its writer had printed
-    before. So does the form of the line itself, where it came again and again.
+    before. So does the form of the line itself, where it came again and again between others.
     """
     few = whole and len(lines) <= _FEW_LINES
     rest: LastLine | None = None
     words = IN_FEW if few else AT_END
-    forms = Counter(without_numbers(line.text) for line in lines)
-    behind, texts = 0, [line.text for line in lines]
+    behind = 0
     for at in range(len(lines) - 1, -1, -1):
         line, names = lines[at], ids[at]
-        told = told_alone(names, words) and (few or forms[without_numbers(line.text)] < _AGAIN)
+        told = told_alone(names, words) and (few or not is_habit(texts, at))
         if told and not is_text(line.text) and not below_calm(texts, ids, at):
-            if not (few and _goes_on(line.text, names)):
+            headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
+            if not (headed and _goes_on(line.text, names)):
                 return line
             rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)

@@ -20,7 +20,7 @@ _NATIVE = Pattern(
 with an offset, a number with an address; and the map of memory below one."""
 _DUMPED = Pattern(
     r"^\s*>?(?:0x)?[0-9a-f]{8,16}:?(?:\s+(?:0x)?(?:[0-9a-f]{2}){1,8}\b){2,}"
-    r"|^\s*\w{2,4}: (?:0x)?[0-9a-f]{8,16}$|^=+ [A-Za-z ]+: =+$"
+    r"|^\s*\w{2,4}: (?:0x)?[0-9a-f]{8,16}$|^=+ (?:[A-Za-z ]+:|backtrace .*) =+$"
     r"|^\s*(?:\w{1,10}(?: ?[:=] ?|[:=]? +)(?:0x)?[0-9a-f]{8,16}(?:\(\w+\))?[,;]?(?:\s+|$)){2,}"
 )
 """Memory or registers, which stand beside a stack, and a heading of such parts."""

@@ -33,6 +33,8 @@ COUNT = "last-error-test-count"
 _NONE = "last-none"
 _SOURCE = "last-foreign-source"
 _MOST_WORDS = 40
+_AGAIN, _ALONE = 3, 2
+"""How often a line comes that is a habit, and how many lines one message may have at most."""
 _QUOTES = frozenset("[({'\"")
 IN_FEW = ("last-alone", "last-few")
 """What counts in a text of a few lines."""
@@ -53,6 +55,7 @@ _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
+_OF_CALL = "last-stop-operation"
 _PRINTED = ("last-loss", "last-norm")
 _MOVES = ("last-work", *_PRINTED)
 _ENDED = "last-alone-ended"
@@ -255,6 +258,17 @@ def stands_still(texts: Sequence[str], at: int) -> bool:
     return any(text.startswith(state) for text in texts[:at])
 
 
+def is_habit(texts: Sequence[str], at: int) -> bool:
+    """Return whether a line comes again and again, but for its numbers: its program survives it.
+
+    It need not where hardly another line has come since its first time.
+    """
+    shapes = [*map(without_numbers, texts)]
+    since = shapes.index(shapes[at])
+    alone = since > 0 and len({*texts[since:]}) <= _ALONE
+    return shapes.count(shapes[at]) >= _AGAIN and not alone
+
+
 def is_text(line: str) -> bool:
     """Return whether a line is a long text in quotes or brackets: data, not a message."""
     return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
@@ -295,7 +309,8 @@ def ends(ids: Iterable[str]) -> bool:
 
 def stopped(ids: Iterable[str]) -> bool:
     """Return whether a line says that somebody tells a program to end."""
-    return any(name.startswith(STOP) for name in ids)
+    known = [name for name in ids if name.startswith((STOP, _CALM))]
+    return any(name.startswith(STOP) for name in known if name != _OF_CALL or not calm(known))
 
 
 def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:

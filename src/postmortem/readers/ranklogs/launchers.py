@@ -27,10 +27,13 @@ _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 _SHELLS = (
     "shell-ended",
     "shell-ended-alone",
+    "shell-ended-abroad",
     "shell-ended-zsh",
     "shell-ended-fish",
     "shell-ended-behind",
 )
+_ABROAD = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT")
+"""Groups of its words in other languages."""
 _SIGNALS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
@@ -207,7 +210,8 @@ class Launchers:
                 self._file,
                 number,
                 pid=int(shell["pid"]) if shell["pid"] else None,
-                signal=_SIGNALS.get(shell["signal"], shell["signal"]),
+                signal=_SIGNALS.get(shell["signal"], shell["signal"])
+                or next(name for name in _ABROAD if shell[name]),
                 launcher="shell",
                 of_launcher="shell-ended-launcher" in found,
             )

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from postmortem.knowledge.messages import briefs
 from postmortem.readers.ranklogs.lines import TRACEBACK, shape_of
 from postmortem.readers.ranklogs.run_ends import signs_of, text_of
 
 LONGEST_FRAME = 1000
-_LAUNCHER = "run-launcher-frame"
+_LAUNCHER, _AGENT = "run-launcher-frame", "run-agent"
 _RUNPY = ("_run_module_as_main", "_run_module_code", "_run_code")
 """What ``python -m`` stands for in a traceback."""
 _MOST_OF_RUNPY = 7
@@ -38,10 +39,6 @@ def programs(data: bytes) -> Iterator[tuple[int, str]]:
         at = data.rfind(TRACEBACK, 0, at)
 
 
-_AGENT = re.compile(rb"^[WE]\d{4} [\d:.]{8,18} (\d{1,9}) torch/distributed/elastic/", re.MULTILINE)
-"""With its pid, what torchrun's agent says of its processes."""
-
-
 def behind_all_ranks(data: bytes) -> int:
     """Return the end of what the ranks raised, all of them, if their script raises behind it.
 
@@ -55,7 +52,7 @@ def behind_all_ranks(data: bytes) -> int:
     end = data.find(b"\n", data.rfind(_RANKED) + 1) + 1
     scripts = {text_of(script) for _, script in raised}
     below = data[end:] if end else b""
-    agents = _AGENT.findall(below)
+    agents = re.findall((briefs()[_AGENT].pattern or "").encode(), below, re.MULTILINE)
     if len(agents) > 1 == len(set(agents)):
         return 0
     return end if any(script in scripts for _, script in programs(below)) else 0

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.signatures import Signatures
 
 Peel: TypeAlias = Callable[[bytes], bytes]
@@ -25,7 +26,7 @@ _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
-_HEAD = "Traceback (most recent call last):"
+_HEAD = TRACEBACK.decode()
 _MOST_LAYERS = 4
 _LONGEST = 16 << 20
 """Bytes of a line that is waited for until its end."""

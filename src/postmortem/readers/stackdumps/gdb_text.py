@@ -13,8 +13,9 @@ THREAD = Pattern(
     r"(?: \"(?P<name>.*?)\")?.*\):?"
 )
 FRAME = Pattern(r"^#(?P<level>\d{1,18}) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
-BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \(.*\)")
-"""The first frame of a `bt`. gfortran's backtraces have no brackets behind the name."""
+BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \((.*\)|.*, *$)")
+"""The first frame of a `bt`, whole or to a comma at which gdb broke it. gfortran's backtraces have
+no brackets behind the name."""
 _MOST_SAID = 10_000
 _AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d{1,18})$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")

@@ -136,6 +136,7 @@ def test_sigbus_asks_for_the_file_first() -> None:
     assert bus(MappedFile("/data/a", 4096, False)) is FaultKind.FILE_GONE
     assert bus(MappedFile("/dev/shm/x", 4096, True, size=8192)) is FaultKind.NO_SPACE
     assert bus(MappedFile("/dev/shm/x", 4096, True, size=4096)) is FaultKind.FILE_TRUNCATED
+    assert bus(MappedFile("/memfd:shm", 5, False, deleted_then=True)) is FaultKind.FILE_UNREADABLE
     assert bus(long_enough, "BUS_MCEERR_AO") is FaultKind.HARDWARE_MEMORY
     assert bus(long_enough, "BUS_ADRALN") is FaultKind.MISALIGNED
 

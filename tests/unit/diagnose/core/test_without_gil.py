@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.gil_use import api_without_gil
+from postmortem.diagnose.core.pyobject_fault import object_fault
+from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Frame, Thread, Threads
 
 
@@ -15,3 +18,17 @@ def test_in_a_free_threaded_interpreter_nobody_needs_it() -> None:
     threads = Threads((Thread(1, crashed=True, frames=frames),), 1)
     assert api_without_gil(threads) == 0
     assert api_without_gil(replace(threads, gil=False)) is None
+
+
+def test_a_host_program_that_let_go_of_the_gil() -> None:
+    frames = (
+        Frame("_PyInterpreterState_GET", module="/usr/lib/libpython3.11.so.1.0", inlined=True),
+        Frame("PyList_New", module="/usr/lib/libpython3.11.so.1.0"),
+        Frame("main", module="/app/host"),
+    )
+    threads = Threads((Thread(1, crashed=True, frames=frames),), 1)
+    signal = Signal(11, "SIGSEGV", code="SEGV_MAPERR", address=0x10)
+    # Without the interpreter's state, a null pointer may be the thread's state or an argument.
+    assert api_without_gil(threads) is None
+    assert object_fault(FaultKind.NULL_DEREFERENCE, signal, threads) is None
+    assert api_without_gil(replace(threads, python_states=1)) == 1

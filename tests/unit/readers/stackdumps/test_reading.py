@@ -129,6 +129,15 @@ def test_frames_that_gdb_wrote_in_several_lines() -> None:
     ]
 
 
+def test_a_first_frame_that_gdb_broke_behind_a_comma() -> None:
+    text = (
+        "#0  0x00005555 in pick (table=table@entry=0x7fff, \n    at=3) at table.c:12\n"
+        "#1  0x00005555 in main () at main.c:4\n"
+    )
+    (dump,) = read_stack_dumps(text, "bt.txt")
+    assert [frame.function for frame in dump.threads[0].frames] == ["pick", "main"]
+
+
 def test_of_two_backtraces_the_last_one_counts() -> None:
     (dump,) = read_stack_dumps(f"#0  first () at a.c:1\n{BACKTRACE}", "bt.txt")
     assert dump.threads[0].frames[0].function == "MPIR_Err_return_comm"

@@ -20,6 +20,7 @@ from postmortem.diagnose.core.pointers import is_executable
 from postmortem.diagnose.core.stacks import is_lone_word
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.facts.crash import Fault
 from postmortem.facts.memory import Modules
 
 
@@ -64,7 +65,7 @@ def bad_call(crash: Crash, modules: Modules) -> Findings:
     yield Finding(
         title=title + by,
         cause=f"{crash.words}. "
-        + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
+        + (_came_back(crash.fault, gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
@@ -84,7 +85,13 @@ _CALLED = (
 )
 
 
-def _came_back(*, gone: bool) -> str:
+def _came_back(fault: Fault | None, *, gone: bool) -> str:
+    if fault is not None and is_executable(fault.sp) and fault.sp.path is not None:
+        return (
+            f"The stack pointer {fault.sp.value:#x} points into code, which is no stack: it was "
+            "loaded with a frame pointer that was overwritten on the stack, or by code that "
+            "switches stacks"
+        )
     overwritten = (
         "The return address on the stack was overwritten: an array on the stack of this function, "
         "or of one that it called, was written past its end"

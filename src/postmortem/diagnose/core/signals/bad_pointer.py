@@ -42,8 +42,8 @@ _CAUSES = {
     FaultKind.MISALIGNED: "Vector instructions demand addresses that are multiples of 16, 32 or "
     "64: a buffer from an allocator that aligns less, a pointer cast, or a stack that foreign code "
     "left misaligned",
-    FaultKind.GENERAL_PROTECTION: "The pointer is damaged, or a vector access was misaligned; the "
-    "evidence does not decide between them",
+    FaultKind.GENERAL_PROTECTION: "The pointer is damaged, a vector access was misaligned, or a "
+    "signal handler was to run on a stack that is none; the evidence does not decide",
 }
 
 _LOW = (

@@ -40,12 +40,15 @@ def bus_error_file_truncated(crash: Crash) -> Findings:
         now = f"{file.size} bytes now; the access was at offset {file.offset}"
         evidence.append(Evidence(f"file {file.path}", now))
     evidence.extend(crash.frame())
+    in_memory = file.path.startswith("/memfd:")
     steps = [
-        f"ls -l {shell_word(file.path)} ; compare its size and checksum with the original",
+        "which process gives it its length (ftruncate), and before it is mapped?"
+        if in_memory
+        else f"ls -l {shell_word(file.path)} ; compare its size and checksum with the original",
         "make sure that nothing truncates or rewrites the file in place while it is mapped: write "
         "to a new name, then rename",
     ]
-    if crash.kind is not FaultKind.FILE_TRUNCATED:
+    if crash.kind is not FaultKind.FILE_TRUNCATED and not in_memory:
         host = "the host that crashed" if file.elsewhere else "this host"
         steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
     certain = crash.kind is FaultKind.FILE_TRUNCATED

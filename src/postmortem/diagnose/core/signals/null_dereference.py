@@ -35,18 +35,19 @@ def null_dereference(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
         return
     crashed = crash.crashed
-    steps = [f"check where {own_caller(crashed)} gets the null pointer from"]
+    number = number_as_pointer(signal, crash.fault)
+    small = small_pointer(signal, crash.fault)
+    null = "null " if number is None and small is None else ""
+    steps = [f"check where {own_caller(crashed)} gets the {null}pointer from"]
     if not any(frame.line for frame in crashed.frames[:8]):
         steps.append(
             "build the module of that function with -g and run again: then its lines are told"
         )
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
-    number = number_as_pointer(signal, crash.fault)
-    small = small_pointer(signal, crash.fault)
     # Certain only where the pointer itself is seen to be null, or the address is 0.
     is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(crash.fault) == 0)
-    is_null = is_null and number is None and small is None
+    is_null = is_null and bool(null)
     what = "null pointer dereference"
     if is_of_thread_pointer(crash.fault):
         what, is_null = "a thread-local variable of a thread whose thread pointer is null", False
@@ -56,9 +57,8 @@ def null_dereference(crash: Crash) -> Findings:
         what = f"a null pointer's member, or the number {small} used as a pointer"
     yield Finding(
         title=f"{what} (address {signal.address:#x}){place(crashed)}",
-        cause=crash.words
-        + ". The code at the fault only received the pointer; its callers decide where it came "
-        "from",
+        cause=f"{crash.words}. The instruction only used the pointer: this function, or one that "
+        "called it, got it wrong",
         confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=(crash.cited, *crash.way()),

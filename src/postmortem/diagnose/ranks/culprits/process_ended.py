@@ -11,10 +11,11 @@ What to do
     it again with PYTHONFAULTHANDLER=1.
 """
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
 from postmortem.diagnose.ranks.culprits.rank_crashed import LIMITS
-from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS
+from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS, just_above
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
@@ -30,7 +31,7 @@ def process_ended(blame: Attribution) -> Findings:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
-    means = "It wrote no error of its own."
+    means = "What it wrote last may be why." if end.above else "It wrote no error of its own."
     if end.signal is None:  # no core, and no stack of faulthandler
         steps = (_LAST_LINES, EXITS)
     if end.launcher == "raylet":
@@ -55,8 +56,9 @@ def process_ended(blame: Attribution) -> Findings:
     why = ": its memory was used up" if memory else ""
     yield Finding(
         title=end.words + why,
+        verdict=clip(end.words + just_above(end.above), 240) if end.above else None,
         cause=means + (" Another line reports a kill for memory." if memory else ""),
         confidence=Confidence.LIKELY,
         next_steps=steps,
-        evidence=cite(blame),
+        evidence=cite(blame, end.above),
     )

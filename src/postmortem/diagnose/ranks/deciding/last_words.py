@@ -59,7 +59,9 @@ def said_last(case: Case) -> Attribution | None:
         assert kind is not None
         at = other[0].stopped_in
         frame = clip(at.text, 200) if at is not None else ""
-        return Attribution(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
+        crashed = any(failure.match("gdb-crash") for failure in case.logs.failures)
+        blame = left_open(case) if crashed else None
+        return blame or Attribution(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
     if near:
         evidence = tuple(_cited(line) for line in near[:_MOST])

@@ -1,0 +1,43 @@
+"""Lines that go on in the next ones: what announces a message, what a console has broken."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_stack import dumped
+from postmortem.readers.ranklogs.last_words import is_frame
+
+Row: TypeAlias = tuple[int, str, int, int]
+Rows: TypeAlias = Sequence[Row]
+"""Last lines of a writer: number, text, since when its form was printed, how often."""
+
+_NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
+_RAISED = Pattern(r"\w(?:Error|Exception): \S")
+_NARROWEST = 60  # of consoles
+_MOST = 5
+
+
+def whole_texts(rows: Rows, ids: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the texts of lines, with the next ones where a message begins there or goes on.
+
+    It does below what it announces, and where a console broke it: no word of the next line had
+    room behind it.
+    """
+    widest = max(len(text) for _, text, *_ in rows)
+    width = widest if widest >= _NARROWEST else -1
+    for at, (_, said, *_) in enumerate(rows):
+        text = last = said
+        for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
+            named = _NAMED_ALONE.search(text) or (
+                text.endswith(":") and _margin(more) > _margin(text)
+            )
+            room = width - len(last)
+            full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
+            if is_frame(names) or dumped(more) or not (named or (full and _RAISED.search(text))):
+                break
+            text, last = f"{text} {more.strip()}", more
+        yield text
+
+
+def _margin(text: str) -> int:
+    return len(text) - len(text.lstrip())
