@@ -228,6 +228,7 @@ class LogExit:
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
     output: str | None = None
     """The file that its launcher says it wrote to."""
+    process: str = ""  # its name, where it is known by that alone
     times: int = 1
     """How many processes ended so, where one line, or one shell, tells of several."""
     above: tuple[LastLine, ...] = ()
@@ -263,7 +264,7 @@ class LogExit:
             return f"{counted(self.times, 'program')} were killed by {self.signal}"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
-        pid = f"process {self.pid}" if self.pid else "a process"
+        pid = f"process {self.pid}" if self.pid else self.process or "a process"
         if self.rank is None and self.local_rank is not None:
             pid = f"local rank {self.local_rank} ({pid})"
         if self.launcher == RUN and self.rank is None:
@@ -362,8 +363,7 @@ class RankLogs:
     without_driver: bool = False
     """They are of a Ray session, and what its driver printed is not among them."""
     earlier: tuple[LastLine, ...] = ()
-    """Of runs that stand before others in their file, with what they ended where that is an error,
-    the newest of each file first."""
+    """Of runs before others in their file, the error that each ended with, the newest first."""
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
     odd_version: OddVersion | None = None

@@ -381,3 +381,16 @@ def test_wide_characters_of_utf_16_are_text(tmp_path: Path) -> None:
     path.write_text(steps + trace + "TypeError: no tensor\n", "utf-16")
     report = analyse([str(path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == ["rank_raised"]
+
+
+@pytest.mark.parametrize(("between", "runs"), [("", 1), ("a loader is gone\n" * 4, 0)])
+def test_a_head_right_behind_an_interrupt_begins_a_run_without_clocks(
+    tmp_path: Path, between: str, runs: int
+) -> None:
+    head = "".join(
+        f"{x}.py:%d: Warning:\nno version at all is set\nthe newest one is used\n" for x in "st"
+    )
+    steps = "".join(f"step {n} loss 2.{n}\n" for n in range(20))
+    above = "no display\n" + head % (5, 6) + steps + _raised("KeyboardInterrupt") + between
+    report = _report(tmp_path, above + head % (7, 8) + "Cannot find the settings 'walker'\n")
+    assert [said for said, _ in _earlier(report)] == ["KeyboardInterrupt"] * runs

@@ -155,6 +155,10 @@ def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: 
         "n1:1:2 [5] NCCL INFO plugin: libx.so: cannot open: No such file or directory\n",
         "2026-01-02 03:04:05 WARNING loader: could not find a cache. Error: none there\n",
         "n1:1:2 [0] NCCL WARN NET/OFI Attempt to close with outstanding requests!\n",
+        "ERROR: ld.so: object 'l.so' from LD_PRELOAD cannot be preloaded (no file): ignored.\n",
+        "E0000 00:00:17.6 7 cuda_dnn.cc:83] Unable to register cuDNN factory: Attempting to "
+        "register factory for plugin cuDNN when one has already been registered\n",
+        "latest.txt does not exist\nTraining from scratch\nthe batch has 7 shards\n",
     ],
 )
 def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
@@ -230,6 +234,12 @@ def test_a_message_that_a_console_has_broken_is_one_line(tmp_path: Path) -> None
     head = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\n'
     (tmp_path / "job.log").write_text(head + "\n".join(rows) + "\n")
     assert analyse([str(tmp_path / "job.log")], RankLogOptions()).verdict.startswith(said)
+
+
+def test_an_exception_without_a_message_takes_none_from_below(tmp_path: Path) -> None:
+    head = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
+    report = _report(tmp_path, head + "AssertionError\nthe doors are locked\n")
+    assert raised_first(report) == (None, "AssertionError")
 
 
 def test_lines_of_a_message_that_are_as_long_as_each_other_stay_lines(tmp_path: Path) -> None:

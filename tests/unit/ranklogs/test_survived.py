@@ -124,6 +124,22 @@ def test_a_server_that_answers_well_what_it_had_refused_went_on(
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is ends
 
 
+@pytest.mark.parametrize(
+    ("last", "failed"),
+    [
+        (f"{AT} - train - INFO - Experiment completed successfully", False),
+        (f"{AT} - train - INFO - shard 7 comes next", True),
+        ("Job finished", True),
+    ],
+)
+def test_a_program_that_says_that_it_is_done_caught_what_it_logged(
+    tmp_path: Path, last: str, failed: bool
+) -> None:
+    lines = (f"{AT} - train - ERROR - shard 6 failed", TRACEBACK, f"{AT} - train - INFO - more")
+    (tmp_path / "job.log").write_text("\n".join([*lines, last]) + "\n")
+    assert analyse([str(tmp_path / "job.log")], RankLogOptions()).failed is failed
+
+
 def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None:
     log = "Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
     log += TRACEBACK + "step 0 loss 1.0\nstep 1 loss 0.5\ntraining complete\n"

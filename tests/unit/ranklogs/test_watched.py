@@ -193,6 +193,12 @@ AIRFLOW = """\
             "CMake Error at CMakeLists.txt:14 (find_package): No package lumen",
         ),
         (
+            f"p=7 | fatal: [lumen]: FAILED! => no shard\n{QUIET}"
+            "p=7 | lumen : ok=8 changed=2 unreachable=0 failed=1 skipped=0\n"
+            + "".join(f"p=7 | cp {part} ----------- 0.12s\n" for part in "abcdefghijkl"),
+            "p=7 | fatal: [lumen]: FAILED! => no shard",
+        ),
+        (
             "#9 12.31 lumen/ops.py:3:1: error: no name 'step'\n"
             '#9 ERROR: process "make" did not complete successfully: exit code: 1\n'
             'ERROR: failed to solve: process "make" did not complete successfully: exit code: 1\n',

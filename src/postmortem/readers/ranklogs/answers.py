@@ -9,7 +9,7 @@ from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import AT_END, calm, closes, done, survived, wrong
 from postmortem.readers.signatures import Signatures
 
-_ANSWER = "last-answer"
+_ANSWER, _LEVEL = "last-answer", "last-calm"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN = 3
@@ -46,6 +46,13 @@ def before_done(tail: Sequence[Row]) -> Sequence[Row]:
     while end and done(ids[end - 1], last=True):
         end -= 1
     return tail[:end]
+
+
+def says_done(tail: Sequence[Row]) -> bool:
+    """Return whether the very last line says, at a level that is calm, that all is done."""
+    known = Signatures.load("last line").matches(row[1] for row in tail[-1:])
+    ids = [match.id for found in known for match in found]
+    return _LEVEL in ids and done(ids, last=True)
 
 
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:

@@ -12,7 +12,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import texts_before, watched_programs, with_above
-from postmortem.readers.ranklogs.answers import before_done, began_anew, went_on_behind
+from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -342,9 +342,9 @@ class FactBuilder:
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return the calm line behind a traceback that a logger wrote under its own error."""
         label, near = self._labels[position], failure.lines_after <= thresholds.CAUGHT_LINES
-        if not near or self._writers.writers[self._writers.index(position)].shared:
+        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
+        if not near or (writer.shared and not says_done(tail)):
             return None
-        tail = label.raw["tail"]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
         behind = [row for row in tail if row[0] > failure.line]
         writers = len(self._read[self._file_of[position]].raw["labels"])
@@ -353,8 +353,7 @@ class FactBuilder:
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:
             return None
-        number, text, since, _ = behind[at]
-        return LastLine(text, label.file.path, number, since)
+        return LastLine(behind[at][1], label.file.path, *behind[at][::2])
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:

@@ -218,7 +218,8 @@ class Demuxer:
         building = building or self._newest()
         self._close(building)
         building.end(line)
-        self._message = _LONGEST_MESSAGE
+        # "KeyboardInterrupt" alone has no message that could go on.
+        self._message = 0 if line.text.rstrip() == line.exception else _LONGEST_MESSAGE
         if self._group is not None and building.framed:
             assert building.said is not None
             self._group.parts.append(building.said)

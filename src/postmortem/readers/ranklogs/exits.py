@@ -73,6 +73,8 @@ def _whole(
         end = replace(end, rank=_rank_of_pod(end.host, writers))
     if end.launcher == "ray" and end.pid is not None:
         return replace(end, writer=writers.of_process("worker", end.pid, end.host))
+    if end.process:
+        return replace(end, writer=writers.of_name(end.process))
     return replace(end, writer=writers.index(position))
 
 
@@ -84,7 +86,7 @@ def _rank_of_pod(pod: str, writers: Writers) -> int | None:
 
 def _join(ends: dict[object, LogExit], end: LogExit) -> None:
     """Add an end; one that was told of before, with or without its process, is the same."""
-    told = (end.rank, end.launcher, end.host, end.attempt)
+    told = (end.rank, end.launcher, end.host, end.attempt, end.process)
     if end.pid and told in ends:
         ends[told] = replace(ends[told], pid=end.pid)
         return

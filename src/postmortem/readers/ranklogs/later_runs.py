@@ -202,7 +202,9 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         near = sum(any(place <= p < place + NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and ended_above(data, place, errors):
             begin = with_top(data, place, data.count(b"\n", 0, first[0]))
-            return begin if later(data, begin) else 0
+            interrupted = any(map(stopped, read_like(lines_above(data, begin))))
+            if later(data, begin, unknown=interrupted):
+                return begin
     return 0
 
 

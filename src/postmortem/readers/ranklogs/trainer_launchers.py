@@ -13,6 +13,8 @@ _OF_COMMANDS = (
     "'--local-rank=",
 )
 """Only a launcher has such frames, or gives a command such an argument."""
+_MOST_NAMED = 256
+"""Processes without ranks that are told of: one job has no more."""
 _INTENDED = "INTENDED"
 """How Ray says that it ended a worker itself."""
 
@@ -24,6 +26,7 @@ class TrainerLaunchers:
         self._file = file
         self._ending = False
         self._launches = False
+        self._named = 0
 
     def ends(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
         """Yield what a line says of one process."""
@@ -73,6 +76,11 @@ class TrainerLaunchers:
         if worker and not worker["type"].startswith(_INTENDED):
             pid = int(worker["pid"])
             yield LogExit(self._file, number, pid=pid, died=True, host=worker["ip"], launcher="ray")
+        served = found.get("vllm-process-died")
+        if served and self._named < _MOST_NAMED:
+            name = served["process"]
+            self._named += 1
+            yield LogExit(self._file, number, died=True, launcher="vLLM", process=name)
         kills = found.get("raylet-memory-kills")
         if kills:
             host = kills["ip"] or None

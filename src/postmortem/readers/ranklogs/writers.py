@@ -76,6 +76,7 @@ class Writers:
     def __init__(self, labels: list[Label], exits: list[tuple[Label, LogExit]]) -> None:
         self.writers: list[Writer] = []
         self._of: dict[int, int] = {}
+        self._names: dict[str, int] = {}
         self._labels = labels
         self.tasks_are_nodes = _tasks_are_nodes(labels, exits)
         self._global: dict[tuple[object, int], int] = {}
@@ -116,6 +117,14 @@ class Writers:
             if writer.label == new.label:
                 return index
         return self._added(new)
+
+    def of_name(self, name: str) -> int:
+        """Return the first writer whose label begins with a name; it may have written nothing."""
+        for index in range(len(self.writers) - 1 if not self._names else -1, -1, -1):
+            self._names[self.writers[index].label.partition(" ")[0]] = index
+        if name not in self._names:
+            self._names[name] = self._added(Writer(name))
+        return self._names[name]
 
     def of_process(self, name: str, pid: int, host: str | None) -> int:
         """Return the writer that a process of Ray is, which may have written nothing itself."""

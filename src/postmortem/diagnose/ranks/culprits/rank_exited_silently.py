@@ -31,10 +31,11 @@ _EACH = {
 """How a launcher is told to keep the output of ranks apart."""
 READ_CITED = "read the lines that are cited: they stand right above its end"
 EXITS = "search the program for os._exit and sys.exit"
-_OF_RAY = (
-    "on its host: dmesg -T | grep -i 'killed process', and what /tmp/ray/session_latest/logs has "
-    "of its pid"
-)
+_KILLED = "on its host: dmesg -T | grep -i 'killed process'"
+_OF_ACTORS = {
+    "ray": ("Ray", f"{_KILLED}, and what /tmp/ray/session_latest/logs has of its pid"),
+    "vLLM": ("vLLM", _KILLED),
+}
 
 
 def above_step(end: LogExit) -> str:
@@ -63,8 +64,9 @@ def rank_exited_silently(blame: Attribution) -> Findings:
     one = len(blame.first) == 1
     how = f"ended with a code of {'its' if one else 'their'} own"
     steps: tuple[str, ...] = (outputs_step(end), EXITS)
-    if end is not None and end.launcher == "ray":
-        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, EXITS)
+    if end is not None and end.launcher in _OF_ACTORS:
+        name, step = _OF_ACTORS[end.launcher]
+        how, steps = f"died, and {name} does not know how (a signal, a code)", (step, EXITS)
     heard = blame.cause.heard
     above = next((one.exit.above for one in blame.first if one.exit and one.exit.above), ())
     told = ", and wrote no error" if heard else "; no line that names it is an error"

@@ -155,8 +155,11 @@ def silent_exits(case: Case) -> Attribution | None:
         and not s.survived
         and not s.ended_by_launcher
         and s.exit is not None
-        and (s.exit.code or s.exit.died or s.exit.launcher == "ray")
+        and (s.exit.code or s.exit.died)
     ]
+    served = [s.exit.line for s in found if s.exit is not None and s.exit.launcher == "vLLM"]
+    if len(served) == len(found) > 1:  # its engine tells of a worker, then its server of the engine
+        found = [s for s in found if s.exit is not None and s.exit.line == min(served)]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
     if any(s.startup for s in case.shared):  # an error that names no rank: it may well be theirs
