@@ -13,7 +13,7 @@ from itertools import chain, islice
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, strong, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
