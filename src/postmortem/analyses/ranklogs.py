@@ -11,7 +11,7 @@ from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.versions import Versions
-from postmortem.present.ranks.ended import last_told
+from postmortem.present.ranks.ended import cited_line
 from postmortem.present.ranks.report import ranks_report, ranks_view
 from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
@@ -66,19 +66,15 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
 
 
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
-    """Return the report on logs that were read."""
+    """Return the report on logs that were read; dumps, which are large, hold no text to mask."""
     masking = Masking(redact=options.redact)
-    # Dumps of recorders and of numbers are large and hold no text.
     small = masking.facts(replace(read.logs, recorders=(), flights=()))
     logs = replace(small, recorders=read.logs.recorders, flights=read.logs.flights)
     attempts = decide_attempts(logs)
     told, blame = logs.of_attempt(attempts.told), attempts.blame
     facts = {Attribution: blame, RankLogs: told, Attempts: attempts, Nccl: logs.nccl}
     outcome = rule.run(rule.load("ranks"), facts | {Versions: read.versions})
-    last = last_told(told)
-    cited = [one.evidence[0].where for one in outcome.diagnoses[:1] if one.evidence]
-    cited += [last.where] if last is not None and not outcome.diagnoses else []
-    excerpt = masking.facts(next(map(read.around, cited), None))
+    excerpt = masking.facts(read.around(cited_line(outcome.diagnoses, told)))
     view, verbose = ranks_view(logs, attempts, read.left_out, excerpt), options.verbose
     report = ranks_report(view, outcome, read.sources, read.problems, read.forms, verbose=verbose)
     return masking.report(report_with_source(report))

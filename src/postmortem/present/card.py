@@ -163,7 +163,8 @@ def _plain(text: str) -> str:
 
 def _why(best: Diagnosis, headline: str, rows: Iterable[tuple[str, str]]) -> str:
     """Return one sentence, two where the first is short; never what stands above it."""
-    if not mostly_said(best.title[len(best.lead) :], headline, _ALIKE):
+    title = best.title[len(best.lead) :]
+    if not mostly_said(title, headline, _ALIKE) and not says_nothing_new(title, headline):
         return best.title
     above = "; ".join((headline, *(value for _, value in rows)))
     said = ""

@@ -7,7 +7,9 @@ _FEWEST_TOLD = 12
 """Characters that are no accident."""
 _MOST_BEFORE = 12
 """Words of a logger that may stand before what it says."""
-_FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
+_FILLERS = frozenset(
+    "a an and are has is it its of raised says that the them they this was were".split()
+)
 
 
 def says_nothing_new(text: str, said: str) -> bool:

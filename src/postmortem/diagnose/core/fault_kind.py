@@ -212,11 +212,17 @@ def _sent(signal: Signal, threads: Threads, process: Process) -> FaultKind:
 
 
 def _was_hit(crashed: Thread | None) -> bool:
-    """Whether a handler stands on code that raised nothing: faulthandler's raises a copy."""
+    """Whether a handler stands on code that raised nothing: faulthandler's raises a copy.
+
+    One that calls abort() may have caught any signal.
+    """
     index = crashed.index_of(_HANDLER) if crashed is not None else None
-    below = crashed.frames[index + 1 :] if crashed is not None and index is not None else ()
-    names = [bare(frame.function) for frame in below[:8]]
-    return bool(names) and names[0] != "??" and not any(map(_RAISING.search, names))
+    if crashed is None or index is None:
+        return False
+    names = [bare(frame.function) for frame in crashed.frames]
+    below = names[index + 1 : index + 9]
+    raised = "abort" in names[:index] or any(map(_RAISING.search, below))
+    return bool(below) and below[0] != "??" and not raised
 
 
 def _is_elsewhere(threads: Threads) -> bool:

@@ -82,9 +82,15 @@ def how_it_ended(logs: RankLogs) -> str:
     return f"{said}; the last line is {words}" if words else said
 
 
-def last_told(logs: RankLogs) -> LastLine | None:
-    """Return the line that `how_it_ended` cites where nobody knows how."""
-    return None if came_to_its_end(logs) else _nearest(logs) or _last(logs)
+def cited_line(told: Sequence[Diagnosis], logs: RankLogs) -> str:
+    """Return the place of the line that the verdict cites; where nothing failed, that of the end.
+
+    Empty where a launcher, or the program, says that all is well.
+    """
+    if told:
+        return told[0].evidence[0].where if told[0].evidence else ""
+    last = None if came_to_its_end(logs) else _nearest(logs) or _last(logs)
+    return last.where if last is not None else ""
 
 
 def _nearest(logs: RankLogs) -> LastLine | None:
