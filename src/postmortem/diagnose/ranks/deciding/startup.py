@@ -20,7 +20,7 @@ _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout"
 def could_not_start(case: Case) -> Attribution | None:
     """Return what the job lacked at its start, and the rank that never came if it is known."""
     failures = [f for s in case.all for f in s.startup]
-    if not failures:
+    if not failures and not _still_looks_up(case):
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_matches(f))) is not None]
     counts = [count for f in failures if (count := _joined(f)) is not None]
@@ -58,6 +58,13 @@ def could_not_start(case: Case) -> Attribution | None:
     return Attribution(cause, evidence=tuple(evidence[:6]))
 
 
+def _still_looks_up(case: Case) -> bool:
+    """Whether the last that all wrote is that a name has no address: it is tried on and on."""
+    told = {r.where for r in case.logs.remarks if r.match(*_LOOK_UPS) is not None}
+    ends = {one.last.where for one in case.logs.last_lines}
+    return bool(ends) and ends <= told
+
+
 def _words(failure: LogFailure) -> str:
     said = [failure.said, *failure.causes]
     return " | ".join(f"{s.exception}: {s.message}" for s in said)
@@ -88,6 +95,7 @@ def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str], tuple[Match, .
     return None
 
 
+_LOOK_UPS = ("gai-error", "store-dns")
 _OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface")
 """What launchers say when a job does not start; what else calls itself so is no error."""
 
