@@ -89,7 +89,7 @@ def _steps(state: Sequence[ScannedTensor], order: Series | None) -> tuple[str, .
         back = [f"go on from {order.last_clean}, not from a later one: {spoils}"]
     return (
         *back,
-        "from there, find the first bad module: postmortem.NumericsMonitor(model); then perhaps "
+        "from there, find the first bad module: postmortem run --numerics -- CMD; then perhaps "
         "bfloat16 in place of float16, or a lower learning rate",
     )
 
