@@ -131,7 +131,7 @@ def test_a_session_of_gdb_says_which_signal_it_saw(tmp_path: Path) -> None:
     frame = "#{0}  0x{0:012x} in step_{0} () at run.cc:{0}\n"
     frames = "".join(map(frame.format, range(12)))
     full = frames.replace("\n", "\n        left = <optimized out>\nNo locals.\n")
-    begun = "$ gdb ./run\nReading symbols from ./run...\n(gdb) run\nStarting program: /work/run\n"
+    begun = "$ gdb ./run\nReading symbols from ./run...\n(gdb) run\nStarting program: /job/run\n"
     seen = 'Thread 11 "run" received signal SIGSEGV, Segmentation fault.\n'
     report = _report(tmp_path, f"{begun}{seen}(gdb) bt\n{frames}(gdb) bt full\n{full}{frames * 3}")
     assert report.diagnoses[0].evidence[0].where == "job.log:5"

@@ -173,7 +173,7 @@ class FactBuilder:
         rows = [*zip(files, last_lines(tails, numbers=bad), strict=True)]
         busy = {file for file, f in rows if f and (f.worked or f.ended or f.last.since)}
         busy |= {x.file.path for x in self._read if x.earlier.worked}
-        newest = dict(sorted((file, f.last.line if f else 0) for file, f in rows))
+        newest = dict(sorted((file, f.last.line if f else 0) for file, f in rows))  # the last
         for file, found in rows:
             if found is not None:
                 if found.nearest_by != "form" and found.last.line < newest[file]:
@@ -353,7 +353,8 @@ class FactBuilder:
         at = calm_behind(above, [row[1] for row in behind])
         if at is None:
             return None
-        return LastLine(behind[at][1], label.file.path, *behind[at][::2])
+        number, text, since, _ = behind[at]
+        return LastLine(text, label.file.path, number, since)
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:
