@@ -94,7 +94,7 @@ class FactBuilder:
             for region in one.raw["regions"]:
                 self._regions[base + region[0]].append(region)
         for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position, self._known)
+            launchers = Launchers(self._labels[position].file.path, self._known)
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
