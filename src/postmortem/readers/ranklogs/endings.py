@@ -10,7 +10,7 @@ from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import MPI_ENDS, briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
-from postmortem.readers.ranklogs.last_words import calm, survived
+from postmortem.readers.ranklogs.last_words import calm, read_like, survived
 from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
@@ -19,7 +19,6 @@ from postmortem.readers.ranklogs.native_stacks import (
     rust_frames,
 )
 from postmortem.readers.siginfo import signal_name
-from postmortem.readers.signatures import Signatures
 from postmortem.records import record, replace
 from postmortem.text import without_folders
 
@@ -148,7 +147,7 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
     told = said.exception == "SIGABRT" or said.message == "Aborted"
     if not told or said.message not in ("received", "Aborted") or len(above.split()) < _FEWEST:
         return failure
-    ids = [match.id for match in Signatures.load("last line").matches([above])[0]]
+    ids = read_like([above])[0]
     if calm(ids) or survived(ids):
         return failure
     message = f"{said.message}; before it: {without_folders(above)}"
