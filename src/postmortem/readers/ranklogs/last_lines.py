@@ -5,7 +5,7 @@ with the error.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
 
@@ -102,13 +102,11 @@ def last_lines(
         found = iter(
             Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
-        for rows, (whole, writer, file) in zip(bare, some, strict=True):
+        for rows, (all_rows, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
             over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
-            begin = bool(whole) and whole[0][0] <= _FEWEST
-            rules = [row[0] for row in whole if RULE.match(row[1])]
-            yield _read(rows, known, writer, file, begin, numbers, rules)
+            yield _read(rows, known, writer, file, all_rows, numbers=numbers) if rows else None
 
 
 def _read(
@@ -116,19 +114,17 @@ def _read(
     found: list[tuple[Match, ...]],
     writer: int,
     file: str,
-    whole: bool,
+    all_rows: Rows,
+    *,
     numbers: bool,
-    rules: Sequence[int],
-) -> LastLines | None:
-    if not rows:
-        return None
+) -> LastLines:
+    names = ids_of(found)
     calls = _KEYS.search(rows[-1][1]) or any(
         framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
     )
-    if not calls and not any(_tells(match) for row in found for match in row):
+    if not calls and not any(map(_tells, found)):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
-        names = ids_of(found)
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
@@ -138,13 +134,13 @@ def _read(
             worked=any(map(works, names)),
             printed=printed(bare, found) if numbers else (),
         )
-    named = ids_of(found)
+    whole = all_rows[0][0] <= _FEWEST
     lines = [
         LastLine(text, file, number, _counts(since, times))
-        for text, (number, _, since, times) in zip(whole_texts(rows, named), rows, strict=True)
+        for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
-    ids = without_repeated(texts, named)
+    ids = without_repeated(texts, names)
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -163,6 +159,7 @@ def _read(
     about = ids[lines.index(told)] if told is not None else ()
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
+    rules = [row[0] for row in all_rows if RULE.match(row[1])]
     if rules and shown:
         shown = (head_in_frame(shown[0], lines, ids, rules), *shown[1:])
     elif rules and nearest is not None:
@@ -205,11 +202,12 @@ def _begins_epilogue(row: tuple[Match, ...]) -> bool:
     return any(match.id == _EPILOGUE for match in row)
 
 
-def _tells(match: Match) -> bool:
-    """Return whether a message says more than that its program works, goes on or has ended."""
-    if match.id in NUMBERS:
-        return match["value"].lower() == "nan"
-    return match.id.startswith(_TELLING)
+def _tells(row: tuple[Match, ...]) -> bool:
+    """Return whether messages say more than that their program works, goes on or has ended."""
+    return any(
+        match["value"].lower() == "nan" if match.id in NUMBERS else match.id.startswith(_TELLING)
+        for match in row
+    )
 
 
 def unstamped(text: str) -> str:

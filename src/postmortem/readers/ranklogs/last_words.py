@@ -92,6 +92,7 @@ def wrong(ids: Ids) -> Ids:
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 
+@_once
 def carries_on(ids: Ids) -> bool:
     """Return whether a line continues an error above it, or is written after any end."""
     return _has(ids, _MORE)
@@ -210,12 +211,14 @@ def has_level(ids: Ids) -> bool:
     return _has(wrong(ids), _LEVEL)
 
 
+@_once
 def calm(ids: Ids) -> bool:
     """Return whether a line's level says that it is no error."""
     no_number = _FIELD in ids  # a level that a field tells: what stands behind it is no quantity
     return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in ids)
 
 
+@_once
 def closes(ids: Ids) -> bool:
     """Return whether a line only says that a program puts its things away: no work, no success."""
     return _has(ids, _CLOSING) and not _has(ids, (*_WORK, _DONE, _START))
@@ -226,6 +229,7 @@ def cut_in_thread(above: Ids, ids: Ids) -> bool:
     return _THREAD in ids or (_THREAD in above and set(wrong(ids)) == {_CUT})
 
 
+@_once
 def is_frame(ids: Ids) -> bool:
     """Return whether a line is a frame of a stack, of any language."""
     return _has(ids, _FRAMES)
@@ -282,16 +286,19 @@ def is_code(line: str) -> bool:
     return _IN_C.search(line) is not None
 
 
+@_once
 def works(ids: Ids) -> bool:
     """Return whether a line tells of work, or of a good end."""
     return _has(ids, _WORK)
 
 
+@_once
 def survived(ids: Ids) -> bool:
     """Return whether a line says that its program went on, at its work or with its start."""
     return _has(ids, (*_WORK, _START))
 
 
+@_once
 def done(ids: Ids, *, last: bool) -> bool:
     """Return whether a line says that it came to its end, or that a run is done.
 
@@ -306,6 +313,7 @@ def _ended_badly(ids: Ids) -> bool:
     return _has(ids, AT_END) and not _has(ids, (_NONE, _NUMBER))
 
 
+@_once
 def ends(ids: Ids) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
     return _has(ids, (_END, _CLOSED)) and not _ended_badly(ids)

@@ -234,6 +234,9 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
+    by_launcher = ended and end is not None and end.code is None
+    if not mine:  # of many ranks, nearly all
+        return RankState(writer, writer.rank, exit=end, ended_by_launcher=by_launcher)
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
@@ -250,7 +253,7 @@ def _standing(
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
         survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
-        ended_by_launcher=ended and end is not None and end.code is None,
+        ended_by_launcher=by_launcher,
     )
 
 
