@@ -305,15 +305,16 @@ def process_named(failure: LogFailure, known: KnownLines) -> tuple[int, str | No
 
 
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
-    """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``mpi_rank_3``."""
+    """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``RankID:3)``."""
     known_ids = briefs()
     for match in failure.matches:
         if known_ids[match.id].ending == "fatal" and match.captures.get("rank"):
             return int(match["rank"][:9])
     if failure.match(*MPI_ENDS):
         return rank_of_mpi_error(failure.text, known)
-    if failure.kind not in ("terminate", "watchdog"):
+    if failure.kind not in ("terminate", "watchdog", "exception"):
         return None
-    lines = (known.of(text).get("pgnccl-rank") for text in failure.text.split("\n"))
+    name = "cann-rank" if failure.kind == "exception" else "pgnccl-rank"
+    lines = (known.of(text).get(name) for text in failure.text.split("\n"))
     found = next(filter(None, lines), None)
     return int(found["rank"][:9]) if found else None
