@@ -13,7 +13,7 @@ from itertools import chain, islice
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, read_like, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
@@ -36,7 +36,6 @@ from postmortem.readers.ranklogs.run_ends import (
     error_above,
     later,
     lines_above,
-    read_like,
     same_bar,
     signs_of,
     text_of,

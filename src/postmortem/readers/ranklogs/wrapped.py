@@ -11,9 +11,8 @@ from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 from postmortem.readers.formats import HEAD_BYTES
-from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.last_words import is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK
-from postmortem.readers.signatures import Signatures
 
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
@@ -176,8 +175,7 @@ def _margin(lines: Sequence[bytes]) -> Peel | None:
     ):
         return None
     edge = [line for line in lines if not line[wide : wide + 1].isspace()]
-    known = Signatures.load("last line").matches(line.decode("utf-8", "replace") for line in edge)
-    if all(is_frame(match.id for match in row) for row in known):
+    if all(map(is_frame, read_like(line.decode("utf-8", "replace") for line in edge))):
         return None
     return lambda line: line[wide:] if line.startswith(margin) else line.lstrip(b" \t")
 
