@@ -28,6 +28,7 @@ from postmortem.diagnose.ranks.deciding.hung import (
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.late import came_late
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
@@ -68,6 +69,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.THREAD_DIED, Kind.EXITED),
     jam_undecided,
     could_not_start,
+    came_late,
     left_early,
     silent_ones,
     stopped_alone,
