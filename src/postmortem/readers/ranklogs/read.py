@@ -28,10 +28,11 @@ from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
-from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 _HOLE = 8
 _PIECE = 1 << 20
 _LONGEST_ERROR = 160
-_NUMBERED = re.compile(r"((?:.*/)?[^/\d]*)(\d{1,6})([^/\d]*)")
 _PID = re.compile(rb"(?i)\bpid\b\W{0,3}(\d{2,10})\b")
 _MOST_PIDS = 10_000
 _MOST_COMPARED = 64
@@ -94,7 +94,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    builder = FactBuilder(_of_their_ranks(_of_numbered(read)), found)
+    builder = FactBuilder(_of_their_ranks(read), found)
     logs = builder.logs(world)
     ranks = {one.rank: one.source for one in logs.writers if one.rank is not None}
     of = Counter(ranks.values())
@@ -139,28 +139,6 @@ def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
         replace(one, file=replace(one.file, rank=named[one.file.path].rank))
         if one.file.path in named
         else one
-        for one in read
-    ]
-
-
-def _of_numbered(read: list[ReadLog]) -> list[ReadLog]:
-    """Return logs whose names differ by a number with that as their rank, if it is one.
-
-    It is where the lines of several name a rank, each that of its file and no other.
-    """
-    series: dict[str, dict[int, ReadLog]] = {}
-    for one in read:
-        found = _NUMBERED.fullmatch(one.file.path)
-        if found and one.file.rank is None:
-            series.setdefault(f"{found[1]}#{found[3]}", {})[int(found[2])] = one
-    known: dict[str, int] = {}
-    for files in series.values():
-        named = {n: {label["rank"] for label in one.raw["labels"]} for n, one in files.items()}
-        told = {n: ranks - {None} for n, ranks in named.items() if ranks != {None}}
-        if len(told) > 1 and all(ranks == {n} for n, ranks in told.items()):
-            known |= {one.file.path: n for n, one in files.items()}
-    return [
-        replace(one, file=replace(one.file, rank=known.get(one.file.path, one.file.rank)))
         for one in read
     ]
 
