@@ -296,12 +296,16 @@ def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
 def _behind_closing(data: bytes, closed: Sequence[int]) -> int:
     """Return where work goes on to an end behind torchrun's word that it ends its processes.
 
-    Work alone may be of one that was not gone yet, or what was written late.
+    Work alone may be of one that was not gone yet, or what was written late. What the launcher
+    raises for the signal that it got is its last word.
     """
     at = data.find(b"\n", closed[-1]) + 1 if 0 < len(closed) <= _MOST_STARTS else 0
-    lines = text_of(data[at:]).splitlines() if at and len(data) - at <= CLOCK else []
+    lines = text_of(data[at:]).split("\n") if at and len(data) - at <= CLOCK else []
     known = read_like(lines)
-    whole = lines and not any(map(strong, known)) and ends(known[-1])
+    over = max((place for place, ids in enumerate(known, 1) if stopped(ids)), default=0)
+    at += len("\n".join([*lines[:over], ""]))
+    known = [ids for ids, line in zip(known[over:], lines[over:], strict=True) if line.strip()]
+    whole = known and not any(map(strong, known)) and ends(known[-1])
     return at if whole and any(map(works, known)) else 0
 
 
