@@ -114,6 +114,16 @@ def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
     assert "line 31: ValueError: bad batch" in report.verdict
 
 
+@pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
+def test_what_a_watcher_quotes_below_its_word_is_nearer_than_the_code(
+    tmp_path: Path, margin: str, line: int
+) -> None:
+    code = "task fit terminated with an error exit status (1)"
+    said = f"{code}\nits output:\n\n{margin}cat: a.txt: No such file or directory\n\n"
+    report = _report(tmp_path, f"{STEPS}{said}[main] DEBUG run - Cause: {code}\nGoodbye\n")
+    assert report.diagnoses[0].evidence[-1].where == f"job.log:{line}"
+
+
 def test_a_last_line_among_many_is_found_with_its_number(tmp_path: Path) -> None:
     report = _report(tmp_path, STEPS * 40 + "RuntimeError: no room\n\n\n")
     assert report.verdict == "RuntimeError: no room"

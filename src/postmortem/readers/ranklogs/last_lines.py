@@ -48,6 +48,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    watched,
     without_repeated,
     works,
     wrong,
@@ -155,7 +156,6 @@ def _read(
         stack = stack_at_end(lines, ids, lambda at: _goes_on(lines[at].text, ids[at]))
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
-    told = errors[0] if errors else nearest
     told = errors[0] if errors else nearest
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
         nearest = _above_cut(lines, ids)
@@ -304,8 +304,10 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
-                return line, not calmly and not (closing and sure(names))
-            nearest = nearest or line
+                below = nearest and nearest.text[:1].isspace() and watched(names)
+                return nearest if below else line, not calmly and not (closing and sure(names))
+            if nearest is None or watched(ids[lines.index(nearest)]):
+                nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
