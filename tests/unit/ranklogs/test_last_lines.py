@@ -114,6 +114,26 @@ def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
     assert "line 31: ValueError: bad batch" in report.verdict
 
 
+ABORTED = "[main] DEBUG lumen.Session - Session aborted -- Cause: no such path\n"
+GIVES_UP = "Shutting down\nExiting because a job execution failed. Look above\n"
+ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "abcdef")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (STEPS + ABORTED + ACTIVE, 31),
+        (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
+        (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+    ],
+)
+def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
+    assert "no such" in report.verdict
+
+
 @pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
 def test_what_a_watcher_quotes_below_its_word_is_nearer_than_the_code(
     tmp_path: Path, margin: str, line: int

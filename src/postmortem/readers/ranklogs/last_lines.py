@@ -304,9 +304,13 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+                ending = not calmly and not (closing and sure(names))
+                if calm(names) and watched(names) and nearest is None:
+                    nearest, counts = line, ending  # it quotes what stands above, if anything does
+                    continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                return nearest if below else line, not calmly and not (closing and sure(names))
-            if nearest is None or watched(ids[lines.index(nearest)]):
+                return nearest if below else line, ending
+            if nearest is None or watched(ids[lines.index(nearest)]) > watched(names):
                 nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
