@@ -123,6 +123,7 @@ ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "a
     ("text", "line"),
     [
         (STEPS + ABORTED + ACTIVE, 31),
+        (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
         (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
         (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
     ],
