@@ -153,3 +153,17 @@ def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> N
         (one,) = analyse([str(tmp_path / "job.out")], RankLogOptions()).diagnoses
         cited[said] = [row.where for row in one.evidence]
     assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("Bad system call         ", "SIGSYS"),
+        ("File size limit exceeded", "SIGXFSZ"),
+        ("User defined signal 2   ", "SIGUSR2"),
+    ],
+)
+def test_each_signal_that_a_shell_tells_of(tmp_path: Path, words: str, signal: str) -> None:
+    text = f"iter 3\nrun.sh: line 5: 4711 {words}./lumen\n      4712 Done | tee out.log\n"
+    (one,) = body_of(tmp_path, text)["exits"]
+    assert (one["pid"], one["signal"]) == (4711, signal)

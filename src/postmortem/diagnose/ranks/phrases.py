@@ -57,17 +57,12 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
     if failure is None or not failure.frames:
         return None
     if failure.group is not None:
-        inside = [f for f in failure.group.first.frames if is_users(f.file)]
+        inside = [f for f in failure.group.first.frames if is_own(f.file)]
         if inside:
             return inside[-1]
-    own = [f for f in failure.frames if is_users(f.file)]
+    own = [f for f in failure.frames if is_own(f.file)]
     rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
     return rest[-1]
-
-
-def is_users(file: str) -> bool:
-    """Return whether a frame of a log is of the user's own code."""
-    return is_own(file) and ".pyx" not in file
 
 
 def known_cause(failure: LogFailure | None) -> Signature | None:
