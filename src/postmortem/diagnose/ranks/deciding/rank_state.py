@@ -248,9 +248,7 @@ def _standing(
         writer.rank,
         own=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind != "thread"),
         about_peers=tuple(
-            f
-            for part, f in parts
-            if part in ABOUT_PEERS and (f.kind != "thread" or f.work is None)
+            f for part, f in parts if part in ABOUT_PEERS and (f.kind != "thread" or f.work is None)
         ),
         startup=tuple(f for part, f in parts if part is ErrorRole.STARTUP),
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
