@@ -195,3 +195,22 @@ def test_a_rank_whose_last_line_is_an_error_is_not_called_silent(tmp_path: Path)
     assert (best.id, best.confidence.value) == ("rank_exited_silently", "likely")
     assert best.evidence[0].where == "job.out:9"
     assert report.body["first_failure"]["ranks"] == [0]
+
+
+def test_processes_that_a_launcher_kills_are_those_that_raised(tmp_path: Path) -> None:
+    raised = "".join(
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/train.py", line 6, in <module>\n[rank{rank}]: KeyError: 1\n'
+        for rank in range(2)
+    )
+    launch = "[2026-01-02 03:04:05,678] [INFO] [launch.py:{}] "
+    kills = "".join(
+        f"{launch.format('253:sigkill_handler')}Killing subprocess {pid}\n" for pid in (7, 8)
+    )
+    (tmp_path / "job.out").write_text(
+        f"{launch.format('170:main')}dist_world_size=2\n{raised}{kills}"
+    )
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.diagnoses[0].id == "every_rank_raised"
+    assert report.body["world_size"] == 2
+    assert "4" not in report.diagnoses[0].title

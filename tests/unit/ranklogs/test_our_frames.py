@@ -82,3 +82,15 @@ def test_what_cython_includes_is_the_librarys(tmp_path: Path) -> None:
     )
     [place] = analyse([str(path)], RankLogOptions()).highlights.places
     assert (place.file, place.line) == ("/job/train.py", 7)
+
+
+def test_what_a_class_generates_is_not_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    head = "Traceback (most recent call last):\n"
+    made = '  File "<string>", line 3, in __init__\nValueError: no shard\n'
+    path.write_text(f'{head}  File "/job/train.py", line 7, in <module>\n    Arguments()\n{made}')
+    [place] = analyse([str(path)], RankLogOptions()).highlights.places
+    assert (place.file, place.line) == ("/job/train.py", 7)
+    path.write_text(head + made)
+    [place] = analyse([str(path)], RankLogOptions()).highlights.places
+    assert (place.file, place.line) == ("<string>", 3)

@@ -187,3 +187,14 @@ def test_what_stands_behind_a_head_that_was_seen_before_is_read_again() -> None:
 def test_an_empty_line_of_rays_is_its_workers_too() -> None:
     raw, _ = read("plain\n(Lumen pid=4711) a step\n(Lumen pid=4711)\nplain\n")
     assert [(x["pid"], x["lines"]) for x in raw["labels"]] == [(None, 2), (4711, 2)]
+
+
+def test_behind_a_bar_without_a_prefix_a_line_is_that_ranks() -> None:
+    bar = "  0%|          | 0/8 [00:00<?, ?it/s]"
+    raw, texts = read(
+        f"a\n{bar}[rank0]: Traceback (most recent call last):\n[rank0]: KeyError: 1\n"
+    )
+    assert [(x["rank"], texts[k]) for k, x in enumerate(raw["labels"])] == [
+        (None, ["a", bar]),
+        (0, ["Traceback (most recent call last):", "KeyError: 1"]),
+    ]

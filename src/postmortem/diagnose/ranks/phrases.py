@@ -52,6 +52,10 @@ def how_sure(blame: Attribution) -> Confidence:
     return Confidence.CERTAIN if blame.sure else Confidence.LIKELY
 
 
+_GENERATED = "<string>"
+"""What dataclasses and named tuples are made of, besides ``python -c``."""
+
+
 def own_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost frame of the user's own code, else the innermost of all."""
     if failure is None or not failure.frames:
@@ -61,6 +65,7 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
         if inside:
             return inside[-1]
     own = [f for f in failure.frames if is_own(f.file)]
+    own = [f for f in own if f.file != _GENERATED] or own
     rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
     return rest[-1]
 
