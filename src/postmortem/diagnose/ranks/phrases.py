@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.causes import Raised
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
@@ -138,9 +139,17 @@ def advice(failure: LogFailure | None) -> tuple[str, ...]:
     return ()
 
 
+def shown_failure(blame: Attribution) -> LogFailure | None:
+    """Return the failure to look at: of a thread that died above, where that one ended all."""
+    child = blame.cause.child if isinstance(blame.cause, Raised) else None
+    if child is not None and child.kind == "thread":
+        return child
+    return blame.first[0].failure if blame.first else None
+
+
 def look_at(blame: Attribution) -> tuple[str, ...]:
     """Return the next step that shows the culprit's own lines; nothing where they are shown."""
-    failure = blame.first[0].failure if blame.first else None
+    failure = shown_failure(blame)
     if failure is None:
         return (
             "read the culprit's last lines: postmortem logs --split DIR writes one file per rank",
