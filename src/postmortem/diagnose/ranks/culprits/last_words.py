@@ -30,6 +30,8 @@ def last_words(blame: Attribution) -> Findings:
     if blame.cause.behind:
         cause = "A line near the end reads like an error; what follows it shows no work. "
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
+    if blame.cause.ended and not blame.cause.form:
+        means = f"{blame.cause.ended[:1].upper()}{blame.cause.ended[1:]}."
     if blame.cause.word:
         cause = "What ran it only says that it failed. "
         means, step = "This is the error above that word.", "read what stands around it"
@@ -45,7 +47,7 @@ def last_words(blame: Attribution) -> Findings:
     plain = blame.cause.plain or bool(blame.cause.known)
     yield Finding(
         title=said,
-        verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
+        verdict=f"{blame.cause.ended or _UNTOLD}; nearest to an error is: {clip(said, 200)}"
         if blame.cause.behind
         else clip(said, 200),
         cause=cause + means,
@@ -55,6 +57,7 @@ def last_words(blame: Attribution) -> Findings:
     )
 
 
+_UNTOLD = "nothing here says how it ended"
 _ADVICE = {
     "": (
         "No traceback and no launcher says how it ended.",
