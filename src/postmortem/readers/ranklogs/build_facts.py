@@ -33,11 +33,12 @@ from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
+from postmortem.readers.ranklogs.log_names import LogFile, sections
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
-from postmortem.readers.ranklogs.sources import Found, LogFile, sections
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.readers.ranklogs.world import Head, world_size
