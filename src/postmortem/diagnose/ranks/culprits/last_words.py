@@ -14,7 +14,7 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.knowledge.messages import explained
+from postmortem.knowledge.messages import explained, told
 
 
 @rule("https://docs.python.org/3/library/traceback.html", yields_to=("one_bad_peer",))
@@ -39,7 +39,7 @@ def last_words(blame: Attribution) -> Findings:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
     steps: tuple[str, ...] = (step,)
     if blame.cause.known:
-        known = explained(blame.cause.known)
+        known = told(blame.cause.known, blame.cause.said) or explained(blame.cause.known)
         means, steps = known.cause, known.next_steps
     if blame.cause.memory:
         means = f"A kill for memory is told of beside it: {clip(blame.cause.memory, 160)}"
