@@ -272,7 +272,7 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     """
     shapes = [*map(without_numbers, texts)]
     since = shapes.index(shapes[at])
-    alone = since > 0 and len({*texts[since:]}) <= _ALONE
+    alone = since > 0 and len({*shapes[since:]}) <= _ALONE
     return shapes.count(shapes[at]) >= _AGAIN and not alone
 
 
