@@ -36,6 +36,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "horovod-ended": ("horovodrun", ended_in_shell),
     "launch-command-failed": ("the launcher", ended),
     "pals-ended": ("mpiexec", ended_in_shell),
+    "mpt-ended": ("mpiexec", ended),
     "raylet-worker-died": ("ray", ended),
     "raylet-memory-kills": ("raylet", ended),
     "vllm-process-died": ("vLLM", ended),

@@ -14,6 +14,7 @@ _SIGNALS: Mapping[str, str] = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
     "Aborted": "SIGABRT",
+    "Abort trap": "SIGABRT",  # of BSD and macOS
     "Bus error": "SIGBUS",
     "Terminated": "SIGTERM",
     "Illegal instruction": "SIGILL",
