@@ -312,6 +312,7 @@ def main() -> None:
         outlived,  # noqa: F401
         peers,  # noqa: F401
         silent,  # noqa: F401
+        slow,  # noqa: F401
         strangers,  # noqa: F401
     )
 
