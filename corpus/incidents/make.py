@@ -89,7 +89,7 @@ def neutral(folder: Path) -> None:
         os.uname().nodename: "node1",
     }
     for path in folder.rglob("*"):
-        if path.suffix in (".pt", ".gz") or not path.is_file():
+        if path.suffix in (".pt", ".gz", ".pickle") or not path.is_file():
             continue
         changed = path.stat().st_mtime_ns
         text = path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -1,6 +1,7 @@
 """Incidents of what takes long, or was started again: none of it is a failure by itself."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -30,8 +31,15 @@ def busy_and_log_missing(folder: Path) -> None:
 @case
 def recorders_of_slow_moment(folder: Path) -> None:
     """Flight recorders while one rank was busy; the job came to its end behind them."""
-    env = {"TORCH_FR_BUFFER_SIZE": "2000", "FLIGHT": "16", "BUSY": "25"}
+    env = {"TORCH_FR_BUFFER_SIZE": "2000", "FLIGHT": "25", "BUSY": "45"}
     run(folder, "run.log", "1=busy", env=env)
+    for path in [*folder.glob("fr_*")]:  # without frames, whose paths are of this machine
+        changed, dump = path.stat().st_mtime_ns, pickle.loads(path.read_bytes())
+        dump["entries"] = [{**entry, "frames": []} for entry in dump["entries"]]
+        path.unlink()
+        path = path.with_suffix(".pickle")
+        path.write_bytes(pickle.dumps(dump, protocol=2))
+        os.utime(path, ns=(changed, changed))
 
 
 @case
