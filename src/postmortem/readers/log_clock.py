@@ -11,8 +11,7 @@ from pathlib import Path
 
 from postmortem.facts.inventory import Inventory, Kind, Result
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import done, works
-from postmortem.readers.ranklogs.run_ends import read_like
+from postmortem.readers.ranklogs.last_words import done, read_like, works
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
 

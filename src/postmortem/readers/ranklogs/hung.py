@@ -34,6 +34,7 @@ from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawFlightRecorder
+    from postmortem.readers.ranklogs.build_facts import ReadLog
     from postmortem.readers.ranklogs.log_names import LogFile
 
 _HEAD = 64 << 10
@@ -88,7 +89,7 @@ def _text(path: str) -> bytes:
 
 def read_stacks(
     paths: Iterable[str],
-    logs: Sequence[LogFile],
+    logs: Sequence[ReadLog],
     ranks: Mapping[int, int],
     sources: list[Source],
     problems: list[Problem],
@@ -115,7 +116,7 @@ def read_stacks(
     stacks = stacks or rank_stacks(texts, ranks)
     if not stacks:
         return [*stacks_in_logs(logs)], fetching_workers(files)
-    span = span_of(one.path for one in logs)
+    span = span_of(one.file.path for one in logs)
     stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
     return stacks, fetching_workers(files)
 
