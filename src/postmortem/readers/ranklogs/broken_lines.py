@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.last_words import Ids, is_frame
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -20,7 +20,7 @@ _NARROWEST = 60  # of consoles
 _MOST = 5
 
 
-def whole_texts(rows: Rows, ids: Sequence[Sequence[str]], *, console: bool = True) -> Iterator[str]:
+def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iterator[str]:
     """Yield the texts of lines, with the next ones where a message begins there or goes on.
 
     It does below what it announces, and where a `console` broke it: no word of the next line had
