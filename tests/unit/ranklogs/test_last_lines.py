@@ -85,6 +85,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "shard 3 ends due to error: no rows\n", Outcome.UNKNOWN, True),
         (STEPS + "MailUser=me@example.org MailType=END,FAIL\n", Outcome.UNKNOWN, False),
         (STEPS + "JobState=FAIL\n", Outcome.UNKNOWN, True),
+        (STEPS + "trap: Floating point exception trapping enabled\n", *UNKNOWN),
+        (STEPS + "trap: Floating point exception in fit\n", Outcome.UNKNOWN, True),
         (STEPS + "2 errors in 0.65s\n", Outcome.FAILED, True),
         (STEPS + "0 errors in 0.65s\n", Outcome.UNKNOWN, False),
         (STEPS + "    self.last = error\n", Outcome.UNKNOWN, False),

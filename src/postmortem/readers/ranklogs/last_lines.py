@@ -184,7 +184,7 @@ def _read(
         nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, ids) if kind is None else None,
+        stopped=_stopped(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
@@ -378,11 +378,12 @@ def _done(ids: list[Ids]) -> int | None:
     return None
 
 
-def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
-    """Return the line that tells a program to end, where nothing failed before it."""
+def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before but by habit."""
     told: LastLine | None = None
     keys = over = False
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
         typed = not over and _KEYS.search(line.text) is not None
         if typed or stopped(names):
             told, keys = line, typed
@@ -390,7 +391,7 @@ def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
             return None
         elif survived(names):
             break
-        elif told is not None and complete(says_why(names)):
+        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None
         over = over or ends(names)
     return told
