@@ -25,7 +25,10 @@ _JSON = Pattern(
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
 _KILL = Pattern(r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)")
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
-_HEADING = Pattern(r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)")
+_HEADING = Pattern(
+    r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)|```\w*\s*$"
+    r"|Message from syslogd@"
+)
 _MORE = Pattern(r"\s{15,}NVRM: ")
 """The driver's message over several lines, of which the first alone has a stamp."""
 _ENOUGH_LINES = 200

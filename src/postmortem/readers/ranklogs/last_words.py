@@ -239,6 +239,11 @@ def is_frame(ids: Iterable[str]) -> bool:
     return any(name.startswith(_FRAMES) for name in ids)
 
 
+def is_cut_head(ids: Iterable[str]) -> bool:
+    """Return whether a line is the head of a traceback."""
+    return _CUT in ids
+
+
 def shown_only(ids: Iterable[str]) -> bool:
     """Return whether a line begins a stack that is no error, or one whose end is known."""
     return any(name.startswith(_SHOWN) for name in ids)

@@ -183,7 +183,7 @@ def _heads(data: bytes) -> list[bytes]:
         if len(line) >= _SHORTEST and not _INDENTED.match(line) and _RANKED not in line
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]
+    return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:

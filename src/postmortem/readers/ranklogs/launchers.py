@@ -38,6 +38,9 @@ _SIGNALS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
     "Aborted": "SIGABRT",
+    "Abort trap": "SIGABRT",
+    "Trace/BPT trap": "SIGTRAP",
+    "Trace/breakpoint trap": "SIGTRAP",
     "Bus error": "SIGBUS",
     "Terminated": "SIGTERM",
     "Illegal instruction": "SIGILL",
@@ -48,6 +51,7 @@ _SIGNALS = {
     "segmentation fault": "SIGSEGV",
     "abort": "SIGABRT",
     "bus error": "SIGBUS",
+    "trace trap": "SIGTRAP",
     "illegal hardware instruction": "SIGILL",
     "floating point exception": "SIGFPE",
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from postmortem.facts.rank_logs import RUN, LogExit
 from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
+from postmortem.readers.siginfo import signal_name
 
 _OF_COMMANDS = (
     "distributed/launch.py",
@@ -81,6 +82,15 @@ class TrainerLaunchers:
             name = served["process"]
             self._named += 1
             yield LogExit(self._file, number, died=True, launcher="vLLM", process=name)
+        shard = found.get("tgi-process-ended")
+        if shard:
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(shard["rank"]) if shard["rank"] else None,
+                signal=signal_name(int(shard["signal"])),
+                launcher="TGI",
+            )
         kills = found.get("raylet-memory-kills")
         if kills:
             host = kills["ip"] or None
