@@ -205,9 +205,69 @@ def test_a_server_of_models_names_its_shard(tmp_path: Path) -> None:
             "[   73.091262] misc dxg: dxgk: dxgkio_make_resident: Ioctl failed: -12\n",
             "dmesg-wsl-memory",
         ),
+        (
+            "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=4711, name=python3, Ch 00000001 caused by "
+            "previous Xid 149\n",
+            "Xid 149 ",
+        ),
+        ("NVRM: Xid (PCI:0000:dc:00): 79, GPU has fallen off the bus.\n", "Xid 79 "),
     ],
 )
 def test_a_kernels_lines_are_known_as_they_are_pasted(
     tmp_path: Path, text: str, event: str
 ) -> None:
     assert event in str(_report(tmp_path, text).body)
+
+
+_GONE = (
+    "n1 % nvidia-smi\nUnable to determine the device handle for GPU0000:03:00.0: Unknown Error\n"
+)
+_CORRECTED = "".join(
+    f"[  +0.00000{n}] pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Link\n"
+    for n in range(3, 9)
+)
+
+
+def test_a_gpu_that_is_gone_is_told_above_what_the_hardware_corrected(tmp_path: Path) -> None:
+    report = _report(tmp_path, f"{_GONE}```\nAnd `dmesg`:\n```\n...\n{_CORRECTED}")
+    assert report.outcome is not Outcome.HEALTHY
+    assert report.diagnoses[0].evidence[0].where.endswith(":2")
+
+
+def test_what_the_hardware_corrected_ends_nothing(tmp_path: Path) -> None:
+    assert not _report(tmp_path, "n1 % dmesg\n" + _CORRECTED).failed
+
+
+def test_a_log_in_fences_is_taken_out_of_its_report(tmp_path: Path) -> None:
+    report = _report(tmp_path, f"what failed in it:\n```\n{_CUT}KeyError: 'lumen'\n```\nhelp\n")
+    assert raised_first(report) == (None, "KeyError: 'lumen'")
+
+
+def test_ranks_whose_watchdog_ends_them_are_victims(tmp_path: Path) -> None:
+    lines = "".join(
+        f"[2026-01-02 03:04:05 TP{n}] Watchdog timeout (self.watchdog_timeout=300)\n" for n in "10"
+    )
+    report = _report(tmp_path, lines + "[2026-01-02 03:04:09] Received sigquit\nKilled\n")
+    assert [one.id for one in report.diagnoses] == ["only_victims"]
+    assert report.body["victims"] or report.body["candidates"]
+
+
+def test_tasks_that_never_came_are_named_without_a_head(tmp_path: Path) -> None:
+    barrier = _BARRIER.split("\n", 2)[2].replace("save_7", "PjRT_Client_Connect")
+    report = _report(tmp_path, f'    client.connect()\n{barrier}\n:{{"created":"@17\n')
+    assert [one.id for one in report.diagnoses] == ["rank_never_joined"]
+    assert _first(report)["ranks"] == [0, 3]
+
+
+def test_an_error_that_points_above_itself_is_not_the_one(tmp_path: Path) -> None:
+    worker = "Exception in background worker 3:\n the page file is too small\n"
+    points = "RuntimeError: MultiThreadedAugmenter.abort_event was set, something went wrong.\n"
+    assert _report(tmp_path, worker + _CUT + points).diagnoses[0].evidence[0].where.endswith(":1")
+    assert raised_first(_report(tmp_path, _CUT + points)) == (None, points.strip())
+
+
+def test_a_traceback_that_is_cut_off_at_both_ends_names_its_rank(tmp_path: Path) -> None:
+    cut = '    ^^^^^^\n  File "a.py", line 9, in f\n    g()\n  File "b.py", line 7, in g\n'
+    report = _report(tmp_path, "".join(f"[rank1]: {line}\n" for line in cut.splitlines()))
+    assert [one.id for one in report.diagnoses] == ["only_victims"]
+    assert [one["rank"] for one in report.body["candidates"]] == [1]  # type: ignore

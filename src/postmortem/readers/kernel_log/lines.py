@@ -50,7 +50,9 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
     named = bool(_NAMED.search(base))
     if named and (_BARE.search(text) or refused(text) is not None):
         return True
-    if _KILL.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
+    if (_KILL.search(text) or _BARE.search(text)) and all(
+        _KERNEL_TEXT.match(line) for line in lines
+    ):
         return True  # pasted without its stamps
     stamps = [stamped(line) for line in lines]
     kernel = sum(one.known and one.tag in (None, "kernel") for one in stamps)

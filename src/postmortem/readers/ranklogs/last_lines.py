@@ -63,6 +63,8 @@ _STAMP = Pattern(
     r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
 )
 """Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
+_DELTA = Pattern(r"\[ *\+\d+\.\d{6}\] ")
+"""What dmesg writes before a line of the kernel, which is nobody's work."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
@@ -130,7 +132,7 @@ def _read(
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(text, file, number, _counts(since, times)),
+            LastLine(text, file, number, _counts(since, times, text)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(works(match.id for match in row) for row in found),
@@ -138,7 +140,7 @@ def _read(
         )
     named = [[match.id for match in row] for row in found]
     lines = [
-        LastLine(text, file, number, _counts(since, times))
+        LastLine(text, file, number, _counts(since, times, text))
         for text, (number, _, since, times) in zip(whole_texts(rows, named), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
@@ -195,8 +197,8 @@ def _read(
     )
 
 
-def _counts(since: int, times: int) -> int:
-    return since if times >= thresholds.WORK_VALUES else 0
+def _counts(since: int, times: int, text: str) -> int:
+    return since if times >= thresholds.WORK_VALUES and not _DELTA.match(text) else 0
 
 
 def _begins_epilogue(row: tuple[Match, ...]) -> bool:

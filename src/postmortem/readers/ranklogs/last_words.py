@@ -25,7 +25,8 @@ _BUILD = "last-error-watch-build"
 _CARRIED = "last-error-quoted"
 _CUT = "last-error-cut"
 _THREAD = "last-thread"
-_OF_COMMAND = (_CODE, _BUILD)
+_ABOVE = "last-error-watch-above"
+_OF_COMMAND = (_CODE, _BUILD, _ABOVE)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""

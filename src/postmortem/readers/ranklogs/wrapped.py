@@ -235,8 +235,9 @@ def _fenced(lines: Sequence[bytes]) -> Peel | None:
     if len(fences) != 2 or fences[0] > _NEAR or len(lines) - fences[1] > _NEAR:
         return None
     around = frozenset(chain(lines[: fences[0] + 1], lines[fences[1] :]))
-    if around.intersection(lines[fences[0] + 1 : fences[1]]) or fences[1] - fences[0] < 2:
-        return None
+    inside = lines[fences[0] + 1 : fences[1]]
+    if around.intersection(inside) or not inside or inside[-1].endswith(b":"):
+        return None  # what announces something stands between two blocks
     return lambda line: b"" if line.rstrip(b"\r") in around else line
 
 

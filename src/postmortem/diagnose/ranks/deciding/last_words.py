@@ -14,9 +14,12 @@ from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 _MOST = 4
+_FRAME = Pattern(r'^\s*File "[^"]*", line \d')
+"""Of Python, as what stands last: the traceback is cut off at both ends."""
 _MOST_BETWEEN = 3
 """Lines from an error to a traceback that is told because of it."""
 
@@ -71,6 +74,9 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
             return named_by_peers(case) or peers
+        if _FRAME.match(near[0].text):
+            parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
+            return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
@@ -236,7 +242,8 @@ def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
 
 def _party(case: Case, one: LastLines) -> Suspect:
     writer = case.logs.who(one.writer)
-    return Suspect(writer.label, writer.rank, writer.host, clip(one.errors[0].text, 200))
+    said = one.errors[0] if one.errors else one.nearest or one.last
+    return Suspect(writer.label, writer.rank, writer.host, clip(said.text, 200))
 
 
 def _cited(line: LastLine) -> tuple[str, str]:

@@ -21,7 +21,7 @@ def could_not_start(case: Case) -> Attribution | None:
     """Return what the job lacked at its start, and the rank that never came if it is known."""
     failures = [f for s in case.all for f in s.startup]
     still = _still_tries(case)
-    if not failures and not still:
+    if not failures and not still and not any(r.match(_NO_START) for r in case.logs.remarks):
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_matches(f))) is not None]
     waits = [m for r in case.logs.remarks if still and (m := r.match("store-waits"))]
@@ -102,7 +102,8 @@ def _remarked(
 
 
 _TRIES = ("gai-error", "store-dns", "store-waits")
-_OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface")
+_NO_START = "jax-never-came"
+_OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface", _NO_START)
 """What launchers say when a job does not start; what else calls itself so is no error."""
 
 
