@@ -119,6 +119,11 @@ bool is_field(std::string_view name, std::string_view text) noexcept {
   return name.front() >= 'A' && name.front() <= 'Z' && text.substr(name.size()).starts_with(":  ");
 }
 
+// What srun and slurmstepd write between the lines of tasks, and never with a task's number.
+bool is_of_slurm(std::string_view text) noexcept {
+  return text.starts_with("srun: ") || text.starts_with("slurmstepd: ");
+}
+
 struct Ballot {
   Count task, node, tee, number, service, journal;
   Frames frames;
@@ -210,7 +215,7 @@ Grammar vote(std::string_view sample) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (line.ends_with('\r')) line.remove_suffix(1);
       line = without_controls(line, clean);
-      if (line.empty()) continue;
+      if (line.empty() || is_of_slurm(line)) continue;
       ++ballot.lines;
       ballot.count(line.substr(grammar.parse(line).size));
       if (round == 0) tag.count(line.substr(grammar.time ? time_at(line) : 0));

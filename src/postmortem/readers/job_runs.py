@@ -15,7 +15,7 @@ from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
-from postmortem.readers.ranklogs.sources import names_a_rank
+from postmortem.readers.ranklogs.log_names import names_a_rank
 from postmortem.records import record
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"

@@ -145,7 +145,8 @@ def look_at(blame: Attribution) -> tuple[str, ...]:
         return (
             "read the culprit's last lines: postmortem logs --split DIR writes one file per rank",
         )
-    if failure.shown:
+    whole = failure.kind != "exception" or failure.frames or failure.line > failure.begin_line
+    if failure.shown or not whole:
         return ()
     where = "standard input" if failure.file == "-" else clip(failure.file, 160)
     return (f"read its traceback: {where} line {failure.begin_line or failure.line}",)

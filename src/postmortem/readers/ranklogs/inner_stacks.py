@@ -13,7 +13,7 @@ from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
 from postmortem.readers.stackdumps.frames import Interned
 
 if TYPE_CHECKING:
-    from postmortem.readers.ranklogs.sources import LogFile
+    from postmortem.readers.ranklogs.log_names import LogFile
 
 _CRASHED = "py-fatal"  # what stands below is how it ended
 _TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")

@@ -28,9 +28,10 @@ from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
-from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped

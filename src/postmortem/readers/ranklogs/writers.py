@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogExit, Writer
-from postmortem.readers.ranklogs.sources import LogFile
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.records import record
 
 if TYPE_CHECKING:

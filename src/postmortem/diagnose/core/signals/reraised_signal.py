@@ -124,8 +124,8 @@ def _without_handler(signal: Signal, crashed: Thread) -> tuple[str, str, list[Ev
         seen = [cite_frame(crashed, 0), *cite_python(crashed)]
         return f"another thread of the process sent {signal.name}", cause, seen
     cause = (
-        f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
-        "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
+        "no signal frame shows on the stack: the signal was raised on purpose (a test, os.kill, "
+        "raise()), or by a handler whose frames cannot be read"
     )
     title = f"the process sent itself {signal.name}"
     if at is None:
