@@ -243,15 +243,6 @@ def test_a_log_in_fences_is_taken_out_of_its_report(tmp_path: Path) -> None:
     assert raised_first(report) == (None, "KeyError: 'lumen'")
 
 
-def test_ranks_whose_watchdog_ends_them_are_victims(tmp_path: Path) -> None:
-    lines = "".join(
-        f"[2026-01-02 03:04:05 TP{n}] Watchdog timeout (self.watchdog_timeout=300)\n" for n in "10"
-    )
-    report = _report(tmp_path, lines + "[2026-01-02 03:04:09] Received sigquit\nKilled\n")
-    assert [one.id for one in report.diagnoses] == ["only_victims"]
-    assert report.body["victims"] or report.body["candidates"]
-
-
 def test_tasks_that_never_came_are_named_without_a_head(tmp_path: Path) -> None:
     barrier = _BARRIER.split("\n", 2)[2].replace("save_7", "PjRT_Client_Connect")
     report = _report(tmp_path, f'    client.connect()\n{barrier}\n:{{"created":"@17\n')
@@ -271,3 +262,40 @@ def test_a_traceback_that_is_cut_off_at_both_ends_names_its_rank(tmp_path: Path)
     report = _report(tmp_path, "".join(f"[rank1]: {line}\n" for line in cut.splitlines()))
     assert [one.id for one in report.diagnoses] == ["only_victims"]
     assert [one["rank"] for one in report.body["candidates"]] == [1]  # type: ignore
+
+
+_SCALE = "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {0}, reducing to {1}\n"
+
+
+def test_a_scale_that_cannot_fall_ends_the_training(tmp_path: Path) -> None:
+    assert not _report(tmp_path, _SCALE.format(65536, 32768) * 3).failed
+    assert _report(tmp_path, _SCALE.format(1, 1) * 3).failed
+
+
+def test_of_errors_in_a_row_the_telling_one_is_told(tmp_path: Path) -> None:
+    text = (
+        "[n1:4711:0]  ib.c:430  UCX  ERROR a queue failed on mlx5_0\n"
+        "[n1:4711] pml_ucx.c:472  Error: no endpoint for rank 19\n"
+        "Waits for it\n"
+    )
+    assert _report(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
+    parted = text.replace("\n[n1:4711] ", "\nPart 2 is there\n[n1:4711] ")
+    assert _report(tmp_path, parted).diagnoses[0].evidence[0].where.endswith(":3")
+
+
+def test_a_peer_that_is_not_there_yet_is_no_test(tmp_path: Path) -> None:
+    wait = "[LightGBM] [Warning] Connecting to rank 1 failed, waiting for 200 milliseconds\n"
+    assert not _report(tmp_path, wait + "[LightGBM] [Info] Connected to rank 1\n").failed
+    assert _report(tmp_path, "==== 1 failed, 3 passed in 2.3s ====\n").failed
+
+
+def test_what_lsf_heads_its_mail_with_is_no_run(tmp_path: Path) -> None:
+    mail = (
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n"
+    )
+    output = "Running job 3 of the array\nblock 12\n\nUser defined signal 2\n"
+    told = _report(tmp_path, f"{mail}\nThe output (if any) follows:\n\n{output}")
+    assert (told.body["earlier"], _report(tmp_path, mail + output).body["earlier"] == []) == (
+        [],
+        False,
+    )

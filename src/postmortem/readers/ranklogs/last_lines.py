@@ -23,6 +23,7 @@ from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
+    LEVEL,
     STOP,
     began_to_close,
     below_calm,
@@ -48,6 +49,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    told_by,
     without_repeated,
     works,
     wrong,
@@ -183,7 +185,7 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
+        nearest_by=told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=_stopped(lines, ids) if kind is None else None,
@@ -227,7 +229,8 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
         if wrong(names) and not carries_on(names):
-            less = line.text.rstrip().endswith(":") or calm(names)  # it announces, or warns
+            warns = calm(names) and not any(name.startswith(LEVEL) for name in names)
+            less = line.text.rstrip().endswith(":") or warns  # it announces, or warns
             mute = not any(name.startswith(IN_FEW) for name in names)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
@@ -284,6 +287,8 @@ def _nearest(
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
+    Of those that stand in a row right above it, the telling one.
+
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
     all is done. What a program says while it closes counts for neither, unless it was at that
@@ -293,8 +298,8 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = False
-    others = 0
+    counts = went_on = over = row = False
+    others = place = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
@@ -306,7 +311,8 @@ def _nearest(
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
                 return line, not calmly and not (closing and sure(names))
-            nearest = nearest or line
+            if nearest is None or (row and place_of(names) < place):
+                nearest, place = line, place_of(names)
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
@@ -316,7 +322,7 @@ def _nearest(
             short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
         ):
             break
-        went_on = went_on or calm(names)
+        went_on, row = went_on or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)

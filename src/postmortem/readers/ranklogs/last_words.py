@@ -12,7 +12,7 @@ _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 _WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
-_LEVEL, _FIELD = "last-error-level", "last-error-level-key"
+LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
@@ -209,7 +209,7 @@ def _form_of(all_ids: tuple[str, ...]) -> str:
 
 def has_level(ids: Iterable[str]) -> bool:
     """Return whether a logger calls a line an error."""
-    return any(name.startswith(_LEVEL) for name in wrong(ids))
+    return any(name.startswith(LEVEL) for name in wrong(ids))
 
 
 def calm(ids: Iterable[str]) -> bool:
@@ -238,6 +238,14 @@ def cut_in_thread(above: Iterable[str], ids: Iterable[str]) -> bool:
 def is_frame(ids: Iterable[str]) -> bool:
     """Return whether a line is a frame of a stack, of any language."""
     return any(name.startswith(_FRAMES) for name in ids)
+
+
+def told_by(said: str, ids: Iterable[str]) -> str:
+    """Return what makes a line read like an error: see `LastLines.nearest_by`."""
+    known = list(ids)
+    if is_frame(known) and said.lstrip().startswith('File "'):
+        return "frame"
+    return "form" if strong(known) else "word" if wrong(known) else "alone"
 
 
 def is_cut_head(ids: Iterable[str]) -> bool:

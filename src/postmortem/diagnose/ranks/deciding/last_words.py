@@ -14,12 +14,9 @@ from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
-from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 _MOST = 4
-_FRAME = Pattern(r'^\s*File "[^"]*", line \d')
-"""Of Python, as what stands last: the traceback is cut off at both ends."""
 _MOST_BETWEEN = 3
 """Lines from an error to a traceback that is told because of it."""
 
@@ -74,8 +71,8 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
             return named_by_peers(case) or peers
-        if _FRAME.match(near[0].text):
-            parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
+        parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
+        if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
@@ -164,7 +161,12 @@ def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attri
     """
     for one in logs.last_lines:
         said = one.nearest
-        if said is None or one.nearest_by == "alone" or one.form or said.file != cut.file:
+        if (
+            said is None
+            or one.nearest_by not in ("form", "word")
+            or one.form
+            or said.file != cut.file
+        ):
             continue
         right_above = cut.begin_line - said.line <= _MOST_BETWEEN
         far = not near and one.nearest_by == "form"
