@@ -299,3 +299,15 @@ def test_what_lsf_heads_its_mail_with_is_no_run(tmp_path: Path) -> None:
         [],
         False,
     )
+
+
+def test_objects_whose_last_one_is_cut_off_are_read(tmp_path: Path) -> None:
+    first = '{"host":"n1","message":"node n2 is gone","severity":"ERROR","timestamp":17}\n'
+    cut = '{"host":"n2","message":"[Timeout] no \\"beat\\" came","severity":"FATAL","timesta'
+    report = _report(tmp_path, f"{first}\n# and there:\n{cut}")
+    assert [row.what for row in report.diagnoses[0].evidence] == [
+        'FATAL: [Timeout] no "beat" came',
+        "ERROR: node n2 is gone",
+    ]
+    quoted = _report(tmp_path, "it says:\n" + first + "and then\nnothing more\n")
+    assert "ERROR: node" not in quoted.verdict

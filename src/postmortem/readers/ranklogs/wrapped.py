@@ -26,6 +26,7 @@ _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_FIELD = re.compile(r'"([\w.@]{1,64})" ?: ?"((?:[^"\\]|\\.)*)"')
 _HEAD = TRACEBACK.decode()
 _MOST_LAYERS = 4
 _LONGEST = 16 << 20
@@ -113,7 +114,8 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     ):
         return lambda line: _held(line, _TEXTS, levels=False)
     records = [fields for fields in known if _is_record(fields)]
-    if found[0] is None or len(records) * 10 < len(lines) * 8:
+    objects = sum(line.startswith(b"{") for line in lines)  # others may be of who quotes a few
+    if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
         return None
     # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
     several = len({_first(fields, _LEVELS) for fields in records}) > 1
@@ -151,9 +153,19 @@ def _fields(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return None
+    except ValueError:  # cut off: what is whole of it
+        text = line.decode("utf-8", "replace")
+        found = {name: _unescaped(said) for name, said in _FIELD.findall(text)}
     return found if isinstance(found, dict) else None
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
 
 
 def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
