@@ -15,7 +15,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
-from postmortem.diagnose.core.stacks import handler_index, is_malloc, plain, site
+from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
@@ -37,7 +37,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         said = python_call(crashed, index)
         if said is not None:
             title += f": {said}"
-        elif handler_index(crashed) in range(index):
+        elif crashed.handler_index in range(index):
             title += ": abort() ran as a signal handler" + crash.named(", over", index)
         elif frame.function != "??":
             how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"

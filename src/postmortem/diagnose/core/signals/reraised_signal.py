@@ -20,7 +20,7 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.recursion import recursion
-from postmortem.diagnose.core.stacks import handler_index, place, site
+from postmortem.diagnose.core.stacks import place, site
 from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Signal
@@ -42,7 +42,7 @@ def reraised_signal(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.RERAISED:
         return
     crashed = crash.crashed
-    index = handler_index(crashed)
+    index = crashed.handler_index
     evidence = [crash.cited]
     if index is not None and index + 1 < len(crashed.frames):
         evidence += crash.frame(index + 1)
@@ -159,7 +159,7 @@ def _is_on_purpose(thread: Thread) -> bool:
     """
     whole = bool(thread.frames) and _START.search(bare(thread.frames[-1].function)) is not None
     guessed = any(frame.trust in ("scan", "frame_pointer") for frame in thread.frames)
-    return _is_raising(thread) and whole and not guessed and handler_index(thread) is None
+    return _is_raising(thread) and whole and not guessed and thread.handler_index is None
 
 
 def _is_hit(thread: Thread) -> bool:
