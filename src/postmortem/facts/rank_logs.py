@@ -40,20 +40,25 @@ class ExceptionText(Known):
         """``ValueError: bad batch``; of several lines, the first.
 
         What a process of PyTorch's DataLoader raised stands behind it, and before it here. Where
-        the first line ends with a place in a source, the last one that is not indented says why.
+        the first line ends with a place in a source, or one in a text stands below it, the last
+        one that is not indented says why.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        below = rest.splitlines()
         if '\\n  File "' in first:  # a KeyError's message is quoted, with its ends of lines
             head, *_, last = (part for part in first.split("\\n") if len(part) > 1)
             first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
-            origin = rest.split("\n", 1)[0]
-            return f"{origin} (c{first.removesuffix('.')[1:]})"
+            return f"{below[0]} (c{first.removesuffix('.')[1:]})"
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
-            first = f"{first} {rest.splitlines()[0]}"
+            named = below[0] if " " in below[0] else " ".join(below[:2])
+            first = f"{first} {named}"
+        why = max((i for i, one in enumerate(below) if not one[:1].isspace()), default=0)
+        if why and below[0].startswith('in "'):
+            first = f"{first} … {' '.join(below[why:])}"
         place, _, number = first.rpartition(":")
         if rest and number.isdigit() and "." in place.rpartition("/")[2]:
-            first = f"{first} {[one for one in rest.splitlines() if not one[:1].isspace()][-1]}"
+            first = f"{first} {below[why]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 

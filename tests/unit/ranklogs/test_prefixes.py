@@ -190,6 +190,17 @@ def test_an_empty_line_of_rays_is_its_workers_too() -> None:
     assert [(x["pid"], x["lines"]) for x in raw["labels"]] == [(None, 2), (4711, 2)]
 
 
+def test_behind_a_bar_without_a_prefix_a_line_is_that_ranks() -> None:
+    bar = "  0%|          | 0/8 [00:00<?, ?it/s]"
+    raw, texts = read(
+        f"a\n{bar}[rank0]: Traceback (most recent call last):\n[rank0]: KeyError: 1\n"
+    )
+    assert [(x["rank"], texts[k]) for k, x in enumerate(raw["labels"])] == [
+        (None, ["a", bar]),
+        (0, ["Traceback (most recent call last):", "KeyError: 1"]),
+    ]
+
+
 def headed(head: str, order: list[int]) -> set[int | None]:
     """Return the ranks of a log in which `head`, with a number, stands before each line."""
     lines = [f"{head.format(number)}loss {i}.5" for i, number in enumerate(order)]

@@ -68,8 +68,8 @@ _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
 _FEWEST_LETTERS = 4
-_RANKED = b"[rank"
-"""Before each line of an exception that a process of PyTorch ends with: none of a head."""
+_OF_PROCESS = re.compile(rb"\[rank|\bpid=\d")
+"""In lines of one process, each line of PyTorch's last exception among them: none of a head."""
 _NEXT, _RESTARTS = "run-next", "run-restarts"
 _STEPS = "run-of-ci"
 _PEERS = "run-with-peers"
@@ -183,7 +183,7 @@ def _heads(data: bytes) -> list[bytes]:
     fit = [
         line
         for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not _INDENTED.match(line) and _RANKED not in line
+        if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
     return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]

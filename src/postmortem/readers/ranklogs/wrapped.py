@@ -17,9 +17,12 @@ from postmortem.readers.ranklogs.lines import TRACEBACK
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
 
-_TEXTS = ("log", "textPayload")
+_TEXTS = ("log", "textPayload", "line", "MESSAGE")
 """Fields that hold what a program wrote, as it wrote it."""
-_BESIDE = ("stream", "time", "timestamp", "kubernetes", "resource", "date")
+_BESIDE = (
+    *("stream", "time", "timestamp", "kubernetes", "resource", "date"),
+    *("labels", "__REALTIME_TIMESTAMP"),
+)
 """Fields of who took it down."""
 _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
@@ -40,6 +43,8 @@ _MARK = b"\xef\xbb\xbf"
 _QUOTE = re.compile(rb"> ?")
 _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 """As docker compose names who wrote a line."""
+_STAMP = re.compile(rb"^@4[0-9a-f]{23} ")
+_TAG, _NO_NAME = re.compile(rb"^([^\t ]{1,64})\t"), re.compile(rb"[^\w.-]")
 _NUMBERED = re.compile(rb" *(\d{1,12})(?:[:|]|\t| {2}) ?")
 _OF_RANKS = (b"[", b"(")
 """What names a rank begins with these, and is kept."""
@@ -112,7 +117,9 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     found = [_fields(line) for line in lines]
     known = [fields for fields in found if fields is not None]
     if len(known) == len(lines) and all(
-        _first(fields, _TEXTS) is not None and any(key in fields for key in _BESIDE)
+        _first(fields, _TEXTS) is not None
+        and _first(fields, _MESSAGES) is None
+        and any(key in fields for key in _BESIDE)
         for fields in known
     ):
         return lambda line: _held(line, _TEXTS, levels=False)
@@ -195,7 +202,8 @@ def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
 
 def _quotes(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes off the marks of a quotation."""
-    if not all(line.startswith(b">") and not line.startswith(b">>>") for line in lines):
+    quoted = sum(line.startswith(b">") and not line.startswith(b">>>") for line in lines)
+    if quoted * 10 < len(lines) * 9:  # above it may stand who wrote it
         return None
     return lambda line: _QUOTE.sub(b"", line, count=1)
 
@@ -229,6 +237,18 @@ def _names(lines: Sequence[bytes]) -> Peel | None:
     if not name or not all(line.startswith(name) for line in lines):
         return None
     return lambda line: line.removeprefix(name).removeprefix(b" ")
+
+
+def _stamps(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the times of daemontools' multilog."""
+    return (lambda line: _STAMP.sub(b"", line)) if all(map(_STAMP.match, lines)) else None
+
+
+def _tags(lines: Sequence[bytes]) -> Peel | None:
+    """Return what names who wrote a line as a service is named, where GNU parallel did by a tag."""
+    if not all(map(_TAG.match, lines)) or not any(b"\t" + TRACEBACK in line for line in lines):
+        return None
+    return lambda line: _TAG.sub(lambda tag: _NO_NAME.sub(b"-", tag[1]) + b"  | ", line)
 
 
 def _numbers(lines: Sequence[bytes]) -> Peel | None:
@@ -277,6 +297,8 @@ _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
     _quotes,
     _cells,
+    _stamps,
+    _tags,
     _numbers,
     _margin,
     _names,
