@@ -14,7 +14,8 @@ inline constexpr std::string_view kLevels[] = {
 // What stands before a colon in the output of any program, and is no host.
 inline constexpr std::string_view kNoHosts[] = {
     "NOTE", "TRACE", "info", "warning", "error", "debug", "note", "srun", "slurmstepd", "wandb",
-    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun",
+    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun", "ok",
+    "changed", "skipping", "failed", "fatal",
 };
 
 // How names of exceptions and warnings end, which are no hosts either.

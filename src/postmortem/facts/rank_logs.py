@@ -6,7 +6,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines, Printed, Watched
+from postmortem.facts.last_lines import LastLine, LastLines, Pause, Printed, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
@@ -138,6 +138,7 @@ class LogFailure(Known):
     """A logger's error stands above it, and lines of its writer behind: it may be caught."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
+    paused: Pause | None = None  # the last line above, if its peer was gone and others waited
     source: str = "log"
     """``"log"``, ``"error.json"``, ``"summary"`` (torchelastic's), ``"quoted"`` by another rank."""
     attempt: int | None = None

@@ -69,6 +69,7 @@ def test_each_rank_gets_its_own_lines(form: str, texts: list[list[str]], seed: i
         "rank3: a word",
         "[rankx]: no",
         "[1,x]<stderr>:",
+        "fatal: [node1]: UNREACHABLE!",
     ],
 )
 def test_a_single_line_makes_no_grammar(line: str) -> None:

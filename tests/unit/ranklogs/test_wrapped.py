@@ -120,6 +120,28 @@ def test_levels_of_a_logger_stay() -> None:
     assert told == "INFO: step 1\nWARNING: no shard 3\n[rank3]: INFO: lost\nA\nB\n"
 
 
+def test_the_reason_beside_a_message_is_read() -> None:
+    lines = [
+        record("Reconciler error", "error", controller="job", error="no quota"),
+        record("no quota", "error", err="no quota"),
+        record("lost", "error", error=""),
+    ]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    told = b"".join(unwrapped([data], layers(data))).decode()
+    assert told == "ERROR: Reconciler error: no quota\nERROR: no quota\nERROR: lost\n"
+
+
+@pytest.mark.parametrize(("level", "told"), [("error", True), ("warning", False)])
+def test_a_traceback_in_parts_is_read(tmp_path: Path, level: str, told: bool) -> None:
+    frames = [{"filename": "/job/train.py", "lineno": 31, "name": "step"}]
+    parts = [{"exc_type": "Gone", "exc_value": "shard 3", "frames": frames, "is_cause": False}]
+    path = tmp_path / "structlog.log"
+    path.write_text(record("a") + "\n" + record("lost", level, error_detail=parts) + "\n")
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    failure = body["first_failure"]
+    assert (failure and failure["what"]) == ("Gone: shard 3" if told else None)
+
+
 @pytest.mark.parametrize(
     ("field", "below"), [("Traceback (most recent call last):\n  x", True), ("a note", False)]
 )

@@ -275,6 +275,8 @@ class SaidLast:
     """The line right above them, if that may say why."""
     word: str = ""
     """What somebody who watched said below: that it failed, and not why."""
+    ended: str = ""
+    """How the program ended, as `postmortem run` saw it."""
     first: bool = False
     """Nothing stands above them."""
     known: str = ""

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
+from postmortem.readers.ranklogs.pauses import with_pauses
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -105,7 +106,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         and of[source] == 1  # a file of several ranks begins with anybody's lines
     }
     losses = tuple(losses_of_ranks(logs))
-    logs = replace(logs, odd_version=odd_version(own), losses=losses)
+    logs = replace(with_pauses(logs), odd_version=odd_version(own), losses=losses)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(

@@ -11,9 +11,8 @@ from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 from postmortem.readers.formats import HEAD_BYTES
-from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.last_words import is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK
-from postmortem.readers.signatures import Signatures
 
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
@@ -28,6 +27,10 @@ _BESIDE = (
 _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
+_SURVIVED = ("debug", "info", "notice", "warning", "warn")
+"""Levels of what a program went on from."""
+_REASONS = ("error", "err", "reason", "signal_name")
+"""Fields that say why, beside a message that says what."""
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
 _HEAD = TRACEBACK.decode()
 _MOST_LAYERS = 4
@@ -141,6 +144,8 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     level = _first(fields, _LEVELS) if levels else None
     rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
+    why = _first(fields, _REASONS) if names is _MESSAGES else None
+    told = f"{told.rstrip()}: {why}" if why and why not in text else told
     told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
     trace = _trace(fields, text) if names is _MESSAGES else None
     whole = f"{told.rstrip()}\n{trace}" if trace else told
@@ -150,7 +155,23 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
 def _trace(fields: dict[str, Any], said: str) -> str | None:
     """Return a stack beside the message, by the name of its field or by how Python's begin."""
     texts = (value for value in fields.values() if isinstance(value, str) and value != said)
-    return _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
+    whole = _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
+    if whole or str(_first(fields, _LEVELS)).lower() in _SURVIVED:
+        return whole
+    return next(filter(None, map(_joined, fields.values())), None)
+
+
+def _joined(parts: object) -> str | None:
+    """Return the traceback that structlog's `dict_tracebacks` has taken apart."""
+    raised = parts[0] if isinstance(parts, list) and parts else None
+    if not isinstance(raised, dict) or not isinstance(raised.get("exc_type"), str):
+        return None
+    frames = [frame for frame in raised.get("frames") or () if isinstance(frame, dict)]
+    places = [
+        f'  File "{one.get("filename")}", line {one.get("lineno")}, in {one.get("name")}'
+        for one in frames
+    ]
+    return "\n".join((_HEAD, *places, f"{raised['exc_type']}: {raised.get('exc_value')}"))
 
 
 def _fields(line: bytes) -> dict[str, Any] | None:
@@ -184,8 +205,7 @@ def _margin(lines: Sequence[bytes]) -> Peel | None:
     ):
         return None
     edge = [line for line in lines if not line[wide : wide + 1].isspace()]
-    known = Signatures.load("last line").matches(line.decode("utf-8", "replace") for line in edge)
-    if all(is_frame(match.id for match in row) for row in known):
+    if all(map(is_frame, read_like(line.decode("utf-8", "replace") for line in edge))):
         return None
     return lambda line: line[wide:] if line.startswith(margin) else line.lstrip(b" \t")
 

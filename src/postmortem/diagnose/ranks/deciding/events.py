@@ -10,7 +10,7 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.batch_jobs import last_run
-from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, ThreadDied
+from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, SaidLast, ThreadDied
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
@@ -28,7 +28,7 @@ from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_we
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.facts.rank_logs import RUN, LogFailure, Remark
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -119,13 +119,24 @@ def _said_above(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.SAID_ABOVE, said_above(one), last=one.word)
 
 
-def _said_last(case: Case) -> Iterator[LogEvent]:
-    """Yield what reads like an error at the end; with its line, where that is a watcher's word."""
-    blame = said_last(case)
+def _ended_saying(case: Case) -> Iterator[LogEvent]:
+    """Yield how a process ended, and what reads like an error at the end of the logs.
+
+    A run of ours tells the end of its program beside what that wrote: the two are one.
+    """
+    ended, blame = unnamed_end(case), said_last(case)
+    if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
+        end, said = ended.cause.end, blame.cause
+        if end.launcher == RUN and end.signal is None and isinstance(said, SaidLast):
+            blame = replace(blame, cause=replace(said, ended=end.words))
+            ended = None
+    if ended is not None:
+        alone = isinstance(ended.cause, ProcessEnded) or any(e.memory for e in case.logs.exits)
+        yield LogEvent(Kind.PROGRAM_ENDED if alone else Kind.ENDED, ended)
     if blame is not None:
         places = {where for where, _ in blame.evidence[:1]}
         word = next((one.word for one in case.logs.watched if one.word.where in places), None)
-        yield LogEvent(Kind.SAID_LAST, blame, last=word)
+        yield LogEvent(Kind.SAID_LAST, blame, last=word)  # where it is a watcher's word
 
 
 def _told(
@@ -259,14 +270,6 @@ def _stopped(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.STOPPED, blame, last=last)
 
 
-def _ended(case: Case) -> Iterator[LogEvent]:
-    """Yield a launcher's or a shell's word on a process whose rank nothing tells."""
-    blame = unnamed_end(case)
-    if blame is not None:
-        alone = isinstance(blame.cause, ProcessEnded) or any(e.memory for e in case.logs.exits)
-        yield LogEvent(Kind.PROGRAM_ENDED if alone else Kind.ENDED, blame)
-
-
 _FINDERS = (
     _told(Kind.NAMED_BY_KERNEL, named_by_kernel),
     _told(Kind.NUMBERS, numbers_went_bad),
@@ -278,4 +281,4 @@ _FINDERS = (
     _exited,
     _said_above,
 )
-_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended, _said_last)
+_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended_saying)
