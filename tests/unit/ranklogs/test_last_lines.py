@@ -39,6 +39,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "The actor process has died.\n", Outcome.FAILED, True),
         (STEPS + "12:00:01 - ❌ not deployed\n", Outcome.UNKNOWN, True),
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
+        (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
+        (STEPS + "ERROR trainer gave up\nINFO:     Started server process [7]\n", *UNKNOWN),
         (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
         ("The worker process has died.\n" + STEPS, Outcome.UNKNOWN, False),
