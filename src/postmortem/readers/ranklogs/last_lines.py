@@ -378,7 +378,7 @@ def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
         typed = not over and _KEYS.search(line.text) is not None
         if typed or stopped(names):
             told, keys = line, typed
-        elif keys and done(names, last=True):
+        elif told is not None and (ends(names) or (keys and done(names, last=True))):
             return None
         elif survived(names):
             break
