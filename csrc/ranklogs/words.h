@@ -23,6 +23,11 @@ inline constexpr std::string_view kNoHostEnds[] = {
     "Error", "Warning", "Exception",
 };
 
+// How words end before a number at the head of a line that is no rank's.
+inline constexpr std::string_view kNoRanks[] = {
+    "hread", "tep", "poch", "ter", "rial", "tempt", "ode", "ost",
+};
+
 // What a word has in it that calls its line an error or a warning: such a line is no work.
 inline constexpr std::string_view kWrong[] = {
     "Error", "ERROR", "WARN", "Warning", "Exception", "Traceback", "FATAL", "CRITICAL",

@@ -58,7 +58,7 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,
-        recorders=tuple(read_recorders(found.recorders, sources, problems)),
+        recorders=tuple(read_recorders(found.recorders, sources, problems, found.logs)),
         flights=tuple(read_flights(found.flights, sources, problems)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)

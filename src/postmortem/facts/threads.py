@@ -57,7 +57,10 @@ class Frame:
 
 
 _SIGNAL_FRAME = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt")
-_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+_LIBRARY = (
+    *("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen "),
+    *(".pyx", ".pxi"),  # Cython's, as it names them: from the root of the library's sources
+)
 _PARTS = ("run/hook", "monitor", "breakpoints", "integrations", "scan")
 _OURS = tuple(f"/postmortem/{part}/" for part in _PARTS)
 """Folders of this package whose code runs in the user's processes."""

@@ -311,7 +311,9 @@ def _bus_error(signal: Signal, fault: Fault | None, threads: Threads) -> FaultKi
             return FaultKind.STACK_OVERFLOW
         # x86 has an exception of its own (#SS) for addresses made of rsp or rbp that are not
         # canonical, which Linux reports as SIGBUS (arch/x86/kernel/traps.c).
-        if signal.code == "SI_KERNEL" and lost_stack_pointer(fault) is not None:
+        operand = fault.operand if fault is not None else None
+        is_odd = operand is not None and not is_canonical(operand.value)
+        if signal.code == "SI_KERNEL" and (is_odd or lost_stack_pointer(fault) is not None):
             return FaultKind.NON_CANONICAL
         return FaultKind.BUS_OTHER
     return _bus_error_in_file(fault.file)

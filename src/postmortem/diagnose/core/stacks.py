@@ -49,7 +49,7 @@ _MALLOC = Pattern(
 _EXIT = {
     "exit", "run_exit_handlers", "cxa_finalize", "_dl_fini", "_dl_call_fini", "Py_Exit",
     "Py_FinalizeEx", "Py_Finalize", "finalize_modules", "atexit_callfuncs", "pymain_free",
-    "_Py_Finalize", "call_tls_dtors",
+    "_Py_Finalize",
 }  # fmt: skip
 
 
@@ -130,8 +130,8 @@ def is_terminated(thread: Thread) -> bool:
 
 
 def is_malloc(frame: Frame) -> bool:
-    """Return whether a frame is the C library's allocator at work."""
-    return _MALLOC.match(bare(frame.function)) is not None
+    """Return whether a frame is the allocator at work: the C library's, or one in its place."""
+    return _MALLOC.match(bare(frame.function)) is not None or owner(frame) is Owner.ALLOCATOR
 
 
 def in_allocator(thread: Thread | None) -> bool:

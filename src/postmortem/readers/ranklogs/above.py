@@ -8,12 +8,14 @@ from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
+from postmortem.readers.ranklogs.broken_lines import whole_texts
 from postmortem.readers.ranklogs.known_words import reason
 from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     COUNT,
+    Ids,
     calm,
     complete,
     place_of,
@@ -190,7 +192,9 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     if not found:
         return None
     found.sort(key=lambda at: (place_of(known[at]), at))
-    said = tuple(LastLine(_whole(texts, at), word.file, first + at) for at in found[:_MOST_CITED])
+    said = tuple(
+        LastLine(_whole(texts, known, at), word.file, first + at) for at in found[:_MOST_CITED]
+    )
     return Watched(
         word,
         said,
@@ -207,13 +211,14 @@ def _plain(line: bytes) -> str:
     return _CARRIED.sub("", text).rstrip()
 
 
-def _whole(texts: list[str], at: int) -> str:
+def _whole(texts: list[str], known: list[Ids], at: int) -> str:
     """Return a line, with those below it where its message only begins there."""
-    text = texts[at]
-    if not text.endswith(":"):
-        return text
-    below = [one.strip() for one in texts[at + 1 : at + 1 + _MOST_LINES] if one[:1].isspace()]
-    return " ".join([text, *below])
+    text, *more = texts[at : at + 1 + _MOST_LINES]
+    below = [one.strip() for one in more if one[:1].isspace()]
+    if text.endswith(":") and below:
+        return " ".join([text, *below])
+    rows = [(0, one, 0, 0) for one in (text, *more)]
+    return next(whole_texts(rows, known[at:], console=False))
 
 
 def _lines_before(path: str, line: int, most: int) -> list[bytes]:

@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.log_names import LogFile, sections
+from postmortem.readers.ranklogs.lone_exceptions import lone_exceptions
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
@@ -117,13 +118,14 @@ class FactBuilder:
         failures += self._error_files()
         failures += self._quoted(failures)
         writers = self._writers.writers
-        named = [i for i, label in enumerate(self._labels) if label.raw["pid"] is not None]
-        processes = {self._writers.index(position) for position in named}
+        named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
+        processes = set(map(self._writers.index, named))
         failures = with_known_words(failures)
+        last = tuple(self._last_lines(failures))
+        failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
-        size, source = world_size(
-            world, remarks, self._read_world(), (one.head.size for one in self._read)
-        )
+        heads = (one.head.size for one in self._read)
+        size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         logs = RankLogs(
             writers=tuple(writers),
@@ -141,7 +143,7 @@ class FactBuilder:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
-            last_lines=tuple(self._last_lines(failures)),
+            last_lines=last,
             without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
@@ -336,7 +338,7 @@ class FactBuilder:
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew:
-                return None, not shared
+                return self._logged_only(position, failure), not shared
         return LastLine(text, label.file.path, number, since), not shared
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:

@@ -50,6 +50,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    watched,
     without_repeated,
     works,
     wrong,
@@ -291,7 +292,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = False
+    counts = went_on = over = given_up = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
@@ -303,8 +304,16 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
-                return line, not calmly and not (closing and sure(names))
-            nearest = nearest or line
+                if calm(names) and watched(names):  # it quotes what stands above
+                    given_up = given_up or not calmly
+                    if nearest is None or calm(ids[lines.index(nearest)]):
+                        nearest = line
+                    continue
+                below = nearest and nearest.text[:1].isspace() and watched(names)
+                ending = given_up or (not calmly and not (closing and sure(names)))
+                return nearest if below else line, ending
+            if nearest is None or watched(ids[lines.index(nearest)]) > watched(names):
+                nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
@@ -318,7 +327,8 @@ def _nearest(
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
-    return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
+    nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)
+    return nearest, counts or given_up
 
 
 def _told_alone(

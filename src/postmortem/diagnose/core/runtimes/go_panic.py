@@ -21,7 +21,7 @@ from postmortem.patterns import Pattern
 
 _INNERMOST = 40
 _PANIC = Pattern(
-    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
+    r"^runtime\.(gopanic|fatalpanic|fatalthrow(\.func\d)?|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
 )
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("runtime.panicmem", "nil pointer dereference"),

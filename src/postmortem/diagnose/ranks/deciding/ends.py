@@ -24,7 +24,8 @@ from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark
+from postmortem.facts.last_lines import LastLine
+from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark, Writer
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 
@@ -168,8 +169,19 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    said = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
-    return Attribution(ExitedSilently(heard, *said), parties, evidence=cited(parties))
+    said = _last_error(case, [one.writer for one in found])
+    if said is not None:
+        evidence = ((said.where, clip(said.text, 300)), *cited(parties))
+        return Attribution(ExitedSilently(heard, said.text, error=True), parties, evidence=evidence)
+    few = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
+    return Attribution(ExitedSilently(heard, "".join(few)), parties, evidence=cited(parties))
+
+
+def _last_error(case: Case, writers: Sequence[Writer]) -> LastLine | None:
+    """Return the first line with which one of some ranks ends and that reads like an error."""
+    theirs = set(map(id, writers))
+    ends = (one for one in case.logs.last_lines if id(case.logs.writers[one.writer]) in theirs)
+    return next((one.errors[0] for one in ends if one.errors), None)
 
 
 def _said_little(standing: RankState) -> bool:

@@ -12,7 +12,7 @@ from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
-from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.facts.rank_logs import RUN, LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
@@ -22,7 +22,12 @@ _MOST_BETWEEN = 3
 
 def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
-    ends = [one for one in case.logs.last_lines if not _others_went_on(case.logs, one)]
+    told = {(end.file, end.line) for end in case.logs.exits if end.launcher == RUN}
+    ends = [
+        one
+        for one in case.logs.last_lines
+        if (one.last.file, one.last.line) not in told and not _others_went_on(case.logs, one)
+    ]
     if _all_ended_with_0(case.logs):
         return None
     wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)

@@ -247,7 +247,9 @@ def _standing(
         writer,
         writer.rank,
         own=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind != "thread"),
-        about_peers=tuple(f for part, f in parts if part in ABOUT_PEERS),
+        about_peers=tuple(
+            f for part, f in parts if part in ABOUT_PEERS and (f.kind != "thread" or f.work is None)
+        ),
         startup=tuple(f for part, f in parts if part is ErrorRole.STARTUP),
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
