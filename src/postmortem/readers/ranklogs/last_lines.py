@@ -65,10 +65,12 @@ from postmortem.text import without_numbers
 
 _STAMP = Pattern(
     rf"^{OF_STEP}"
-    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
+    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
     r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
 )
-"""Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
+"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
+whatever it is: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
@@ -388,7 +390,7 @@ def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLin
         typed = not over and _KEYS.search(line.text) is not None
         if typed or stopped(names):
             told, keys = line, typed
-        elif keys and done(names, last=True):
+        elif told is not None and (ends(names) or (keys and done(names, last=True))):
             return None
         elif survived(names):
             break

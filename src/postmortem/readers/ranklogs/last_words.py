@@ -166,23 +166,30 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
     """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
 
     That is one which it made twice, in the same words but for the last, and others wrote between.
-    Behind the word that all is done, when things are put away, a tool's own word is one.
+    Behind the word that all is done, when things are put away, a tool's own word is one, and who
+    is told to end did no wrong.
     """
     first: dict[str, int] = {}
     outlived: set[str] = set()
     said = [without_numbers(text).rpartition(" ")[0] for text in texts]
     others, over = 0, False
+    late: list[bool] = []
     for words, names in zip(said, ids, strict=True):
+        late.append(over and stopped(names))
         over = (over or done(names, last=False)) and not _has(names, _MOVES)
         if _has(names, _COMPLAINTS) or (over and _WORD in names):
             if first.setdefault(words, others) < others:
                 outlived.add(words)
         else:
             others += over or calm(names) or works(names)
-    none = [words in outlived or is_code(text) for text, words in zip(texts, said, strict=True)]
+    rows = zip(late, texts, said, ids, strict=True)
     return [
-        tuple(name for name in names if not (over and name.startswith(_ERRORS)))
-        for over, names in zip(none, ids, strict=True)
+        tuple(
+            name
+            for name in names
+            if not (name.startswith(_ERRORS) and (stops or words in outlived or is_code(text)))
+        )
+        for stops, text, words, names in rows
     ]
 
 
