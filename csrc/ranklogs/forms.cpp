@@ -248,7 +248,24 @@ std::string masked(std::string_view prefix) {
   return result;
 }
 
-std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) noexcept {
+std::vector<std::size_t> counters_of(std::string_view shape) {
+  constexpr std::string_view kOfTimes = ":-.,/";
+  const auto joins = [&](std::size_t sign, std::size_t other) {
+    return other < shape.size() && shape[other] == '0' &&
+           kOfTimes.find(shape[sign]) != std::string_view::npos;
+  };
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != '0' || (i > 1 && joins(i - 1, i - 2)) || joins(i + 1, i + 2)) continue;
+    const std::string_view before = shape.substr(0, i);
+    if (std::ranges::none_of(kNoRanks, [&](auto word) { return before.ends_with(word); }))
+      found.push_back(i);
+  }
+  return found;
+}
+
+std::size_t shape_at(std::string_view text, std::string_view shape, std::size_t rank_at_byte,
+                     Prefix& to) noexcept {
   std::size_t at = 0;
   std::int64_t rank = -1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -258,7 +275,8 @@ std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) 
       while (at < text.size() && is_digit(text[at])) ++at;
       if (at == from) return 0;
       const Number number = rank_at(text.substr(from, at - from));
-      if (rank < 0 && number.size && names_rank(shape.substr(0, i))) rank = number.value;
+      const bool is_rank = i == rank_at_byte || names_rank(shape.substr(0, i));
+      if (rank < 0 && number.size && is_rank) rank = number.value;
     } else if (at < text.size() && text[at] == shape[i]) {
       ++at;
     } else if (at == text.size() && shape.substr(i).find_first_not_of(' ') == shape.npos) {

@@ -13,6 +13,8 @@ from postmortem.diagnose.rule import Outcome
 from postmortem.present.card import card_of, filled
 from postmortem.render import card as drawing
 from postmortem.render import safe, terminal
+from postmortem.render.page import Page
+from postmortem.render.paint import Painter
 from postmortem.render.wrapping import cells
 from postmortem.report.card import Card
 from postmortem.report.model import Report, ordered
@@ -30,11 +32,14 @@ _LEAST = 40
 """Characters from which on words that stand twice are no accident."""
 
 
-def drawn(card: Card, width: int, *, color: bool = False) -> str:
-    """Return a card as a terminal of that width shows it."""
-    out = io.StringIO()
-    drawing.render(card, out, width=width, color=color)
-    return out.getvalue()
+def drawn(card: Card, width: int) -> Iterator[str]:
+    """Yield a card as a terminal of that width shows it, without colours and with them."""
+    laid = drawing.lines(Page(width), card)
+    for color in (False, True):
+        out = io.StringIO()
+        for line in laid:
+            Painter(out, color=color).write(line)
+        yield out.getvalue()
 
 
 @contextmanager
@@ -71,7 +76,7 @@ def faults(report: Report) -> Iterator[str]:
     """Yield what is wrong with the first screen of a report."""
     card = card_of(filled(report))
     for width in WIDTHS:
-        text = drawn(card, width)
+        text, coloured = drawn(card, width)
         rows = text.splitlines()
         if len(rows) > drawing.MOST_LINES:
             yield f"{width}: {len(rows)} lines"
@@ -80,7 +85,7 @@ def faults(report: Report) -> Iterator[str]:
         head = rows.index("") if "" in rows else len(rows)
         if head > _MOST_HEAD:
             yield f"{width}: a verdict of {head} lines: {card.headline}"
-        if _COLOUR.sub("", drawn(card, width, color=True)) != text:
+        if _COLOUR.sub("", coloured) != text:
             yield f"{width}: colours change the text"
     if len(card.steps) > _MOST_STEPS:
         yield f"{len(card.steps)} next steps"

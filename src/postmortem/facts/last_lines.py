@@ -23,6 +23,14 @@ class LastLine:
 
 
 @record
+class Pause:
+    """A line, and for how long its writer had written nothing."""
+
+    seconds: float
+    line: LastLine
+
+
+@record
 class LogExcerpt:
     """A line of a log, with those that its writer wrote around it."""
 

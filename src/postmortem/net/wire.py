@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from postmortem.records import is_record
@@ -141,8 +142,11 @@ def _decode_union(kinds: tuple[Any, ...], value: object) -> object:
     return _decode(next(one for one in kinds if one is not type(None)), value)
 
 
+_hints = cache(typing.get_type_hints)  # what compiles each annotation anew
+
+
 def _decode_record(kind: Any, value: object) -> object:
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     if not isinstance(value, dict) or not value.keys() <= hints.keys():
         raise WireError(f"sent {_short(value)} for {kind.__name__}")
     try:

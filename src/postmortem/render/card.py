@@ -7,7 +7,7 @@ from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.render.page import Line, Page, Span
 from postmortem.render.paint import Painter, trimmed
-from postmortem.render.wrapping import cells, padded, wrapped
+from postmortem.render.wrapping import beginning, cells, padded, wrapped
 from postmortem.report.card import Card, Place
 from postmortem.report.model import Confidence
 from postmortem.report.said import unsaid
@@ -293,8 +293,7 @@ def _clip(page: Page, text: str, width: int, *, more: bool = False, prose: bool 
         return text
     end = page.glyph("…")
     whole = text
-    while text and cells(text) + cells(end) > width:
-        text = text[:-1]
+    text = beginning(text, width - cells(end))
     if prose and text != whole and whole[len(text)] != " ":
         kept = text.rpartition(" ")[0]
         text = kept if kept and len(text) - len(kept) <= _LONGEST_WORD else text

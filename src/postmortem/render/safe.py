@@ -8,6 +8,7 @@ surrogates, PEP 383), an identifier may hold bidirectional overrides that show i
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from postmortem.text import counted
 
@@ -91,10 +92,17 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+@lru_cache(1024)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Me")
+
+
 def _unstacked(text: str) -> str:
+    if not any(map(_is_mark, text)):
+        return text
     shown: list[str] = []
     marks = 0
     for character in text:
-        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        marks = marks + 1 if _is_mark(character) else 0
         shown.append(character if marks <= _STACKED_MARKS else f"\\u{ord(character):04x}")
     return "".join(shown)

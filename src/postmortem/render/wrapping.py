@@ -5,7 +5,10 @@ Widths are terminal cells: an East Asian wide character takes two, a combining m
 """
 
 import unicodedata
+from bisect import bisect
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import accumulate
 
 from postmortem.patterns import Pattern
 
@@ -18,7 +21,12 @@ def cells(text: str) -> int:
     """Return how many terminal cells a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_cell(character) for character in text)
+    return sum(map(_cell, text))
+
+
+def beginning(text: str, width: int) -> str:
+    """Return as much of a text, from its start, as so many cells hold."""
+    return text[: bisect([*accumulate(map(_cell, text))], width)]
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -116,6 +124,7 @@ def _place_seamless(piece: str, width: int, lines: list[str]) -> None:
         used += size
 
 
+@lru_cache(1024)
 def _cell(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

@@ -9,6 +9,8 @@ from builders.ranklogs import raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
+_LOST = "RuntimeError: Connection closed by peer [10.0.0.2]:2259"
+
 
 def _report(folder: Path, text: str) -> Report:
     (folder / "job.log").write_text(text)
@@ -29,13 +31,7 @@ def _also(report: Report) -> list[tuple[int, bool]]:
     return [(row["rank"], row["raised"]) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("other", "also"),
-    [
-        ("ValueError: width 7", [(2, True)]),
-        ("RuntimeError: Connection closed by peer [10.0.0.2]:2259", []),
-    ],
-)
+@pytest.mark.parametrize(("other", "also"), [("ValueError: width 7", [(2, True)]), (_LOST, [])])
 def test_two_errors_of_ranks_are_both_told(
     tmp_path: Path, other: str, also: list[tuple[int, bool]]
 ) -> None:
@@ -144,3 +140,16 @@ def test_how_many_of_how_many_raised_is_said(
     report = _report(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
     assert report.body["decided_by"] == "every rank"
     prose(report.verdict)
+
+
+@pytest.mark.parametrize(("first", "rank"), [(0, 1), (1, None)])
+def test_a_file_has_the_rank_of_its_number_where_those_beside_it_have(
+    tmp_path: Path, first: int, rank: int | None
+) -> None:
+    """Names that count from 1 are none of ranks."""
+    texts = [_raised(0, _LOST), "Fatal Python error: Bus error\n", _raised(2, _LOST)]
+    for number, text in enumerate(texts, first):
+        (tmp_path / f"stderr.{number}").write_text(text.replace("2026-11-21T02:03:00.767Z ", ""))
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert isinstance(found, dict)
+    assert found["rank"] == rank

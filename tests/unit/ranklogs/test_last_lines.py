@@ -114,6 +114,37 @@ def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
     assert "line 31: ValueError: bad batch" in report.verdict
 
 
+ABORTED = "[main] DEBUG lumen.Session - Session aborted -- Cause: no such path\n"
+GIVES_UP = "Shutting down\nExiting because a job execution failed. Look above\n"
+ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "abcdef")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (STEPS + ABORTED + ACTIVE, 31),
+        (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
+        (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
+        (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+    ],
+)
+def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
+    assert "no such" in report.verdict
+
+
+@pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
+def test_what_a_watcher_quotes_below_its_word_is_nearer_than_the_code(
+    tmp_path: Path, margin: str, line: int
+) -> None:
+    code = "task fit terminated with an error exit status (1)"
+    said = f"{code}\nits output:\n\n{margin}cat: a.txt: No such file or directory\n\n"
+    report = _report(tmp_path, f"{STEPS}{said}[main] DEBUG run - Cause: {code}\nGoodbye\n")
+    assert report.diagnoses[0].evidence[-1].where == f"job.log:{line}"
+
+
 def test_a_last_line_among_many_is_found_with_its_number(tmp_path: Path) -> None:
     report = _report(tmp_path, STEPS * 40 + "RuntimeError: no room\n\n\n")
     assert report.verdict == "RuntimeError: no room"

@@ -155,6 +155,20 @@ def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> N
     assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}
 
 
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("Bad system call         ", "SIGSYS"),
+        ("File size limit exceeded", "SIGXFSZ"),
+        ("User defined signal 2   ", "SIGUSR2"),
+    ],
+)
+def test_each_signal_that_a_shell_tells_of(tmp_path: Path, words: str, signal: str) -> None:
+    text = f"iter 3\nrun.sh: line 5: 4711 {words}./lumen\n      4712 Done | tee out.log\n"
+    (one,) = body_of(tmp_path, text)["exits"]
+    assert (one["pid"], one["signal"]) == (4711, signal)
+
+
 SLURMS_WORDS = (
     "srun: error: gpu01: task 0: Exited with exit code 1\n"
     "srun: Terminating StepId=551.1\n"
@@ -181,3 +195,22 @@ def test_a_rank_whose_last_line_is_an_error_is_not_called_silent(tmp_path: Path)
     assert (best.id, best.confidence.value) == ("rank_exited_silently", "likely")
     assert best.evidence[0].where == "job.out:9"
     assert report.body["first_failure"]["ranks"] == [0]
+
+
+def test_processes_that_a_launcher_kills_are_those_that_raised(tmp_path: Path) -> None:
+    raised = "".join(
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/train.py", line 6, in <module>\n[rank{rank}]: KeyError: 1\n'
+        for rank in range(2)
+    )
+    launch = "[2026-01-02 03:04:05,678] [INFO] [launch.py:{}] "
+    kills = "".join(
+        f"{launch.format('253:sigkill_handler')}Killing subprocess {pid}\n" for pid in (7, 8)
+    )
+    (tmp_path / "job.out").write_text(
+        f"{launch.format('170:main')}dist_world_size=2\n{raised}{kills}"
+    )
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.diagnoses[0].id == "every_rank_raised"
+    assert report.body["world_size"] == 2
+    assert "4" not in report.diagnoses[0].title

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postmortem.render.wrapping import cells, padded, wrapped
+from postmortem.render.wrapping import beginning, cells, padded, wrapped
 
 WORDS = st.text(st.sampled_from("ab/:_-.,<> 字é"), max_size=120)
 
@@ -13,6 +13,12 @@ WORDS = st.text(st.sampled_from("ab/:_-.,<> 字é"), max_size=120)
 @given(WORDS, st.integers(4, 60))
 def test_no_line_is_wider_than_asked(text: str, width: int) -> None:
     assert all(cells(line) <= width for line in wrapped(text, width))
+
+
+@given(st.text("ae\u0301\u200b\u6f22…"), st.integers(-1, 12))
+def test_a_beginning_is_the_longest_that_fits(text: str, width: int) -> None:
+    fit = [n for n in range(len(text) + 1) if cells(text[:n]) <= width]
+    assert beginning(text, width) == text[: max(fit, default=0)]
 
 
 @given(WORDS, st.integers(4, 60))

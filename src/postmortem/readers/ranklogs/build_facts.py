@@ -96,7 +96,7 @@ class FactBuilder:
             for region in one.raw["regions"]:
                 self._regions[base + region[0]].append(region)
         for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position, self._known)
+            launchers = Launchers(self._labels[position].file.path, self._known)
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
@@ -217,6 +217,8 @@ class FactBuilder:
     def _failures(self, position: int, kept: KeptRows) -> Iterator[LogFailure]:
         label = self._labels[position]
         writer = self._writers.index(position)
+        known_writer = self._writers.writers[writer]
+        nameless = known_writer.shared or known_writer.rank is None
         skip = self._launchers[position].summary_lines
         demuxer = Demuxer()
         for region in kept:
@@ -228,32 +230,29 @@ class FactBuilder:
         for traceback in without_carriers(demuxer.finish()):
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
-                known = self._known.of(traceback.remote) if traceback.remote else {}
-                remote, whose = known.get("ray-remote"), None
-                if remote:
+                whose = self._of_ended(position, failure)
+                remote = self._known.of(traceback.remote or "").get("ray-remote")
+                if remote and whose is None:
                     host = remote["ip"] or None
                     whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
-                dead = self._of_ended(position, failure)
-                whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
                     failure = replace(failure, source="quoted")
                 if whose is not None:
                     failure = replace(failure, writer=whose, lines_after=0, work=None)
+                elif nameless and (rank := rank_named(failure, self._known)) is not None:
+                    failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
-            shared = self._writers.writers[writer].shared
-            nameless = shared or self._writers.writers[writer].rank is None
             rank = rank_named(failure, self._known) if nameless else None
-            process = process_named(failure, self._known) if shared else None
-            whose = writer
+            process = process_named(failure, self._known) if known_writer.shared else None
             if rank is not None:
-                whose = self._writers.of_rank(rank, label.file.path)
+                failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
             elif process is not None:
                 pid, host = process
                 words = f"process {pid}" + (f" on {host}" if host else "")
-                whose = self._writers.named(Writer(words, host=host))
-            yield replace(failure, writer=whose)
+                failure = replace(failure, writer=self._writers.named(Writer(words, host=host)))
+            yield failure
 
     def _of_ended(self, position: int, failure: LogFailure) -> int | None:
         """Return whose traceback it is, where Ray or spawn quotes that of a process that ended."""
@@ -339,7 +338,7 @@ class FactBuilder:
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew:
-                return None, not shared
+                return self._logged_only(position, failure), not shared
         return LastLine(text, label.file.path, number, since), not shared
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:

@@ -1,6 +1,7 @@
 """Which known messages stand in the lines that were kept: the knowledge base has their words."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TypeAlias
 
 from postmortem.facts.signature import Match
@@ -36,6 +37,7 @@ class KnownLines:
         return tuple(self.of(text).values())
 
 
+@cache
 def keep_literals() -> list[tuple[str, str]]:
     """Return the texts whose lines the native reader keeps, and what for."""
     known = Signatures.load("line")

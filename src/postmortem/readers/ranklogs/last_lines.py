@@ -5,7 +5,7 @@ with the error.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
 
@@ -24,6 +24,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    Ids,
     began_to_close,
     below_calm,
     calm,
@@ -37,6 +38,7 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    ids_of,
     is_code,
     is_habit,
     is_text,
@@ -48,6 +50,7 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    watched,
     without_repeated,
     works,
     wrong,
@@ -100,13 +103,11 @@ def last_lines(
         found = iter(
             Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
-        for rows, (whole, writer, file) in zip(bare, some, strict=True):
+        for rows, (all_rows, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
             over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
-            begin = bool(whole) and whole[0][0] <= _FEWEST
-            rules = [row[0] for row in whole if RULE.match(row[1])]
-            yield _read(rows, known, writer, file, begin, numbers, rules)
+            yield _read(rows, known, writer, file, all_rows, numbers=numbers) if rows else None
 
 
 def _read(
@@ -114,35 +115,33 @@ def _read(
     found: list[tuple[Match, ...]],
     writer: int,
     file: str,
-    whole: bool,
+    all_rows: Rows,
+    *,
     numbers: bool,
-    rules: Sequence[int],
-) -> LastLines | None:
-    if not rows:
-        return None
+) -> LastLines:
+    names = ids_of(found)
     calls = _KEYS.search(rows[-1][1]) or any(
         framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
     )
-    if not calls and not any(_tells(match) for row in found for match in row):
+    if not calls and not any(map(_tells, found)):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
-        names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
             LastLine(text, file, number, _counts(since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
-            worked=any(works(match.id for match in row) for row in found),
+            worked=any(map(works, names)),
             printed=printed(bare, found) if numbers else (),
         )
-    named = [[match.id for match in row] for row in found]
+    whole = all_rows[0][0] <= _FEWEST
     lines = [
         LastLine(text, file, number, _counts(since, times))
-        for text, (number, _, since, times) in zip(whole_texts(rows, named), rows, strict=True)
+        for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
-    ids = without_repeated(texts, named)
+    ids = without_repeated(texts, names)
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -156,12 +155,12 @@ def _read(
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
-    told = errors[0] if errors else nearest
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
         nearest = _above_cut(lines, ids)
-    about = ids[lines.index(told)] if told is not None else []
+    about = ids[lines.index(told)] if told is not None else ()
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
+    rules = [row[0] for row in all_rows if RULE.match(row[1])]
     if rules and shown:
         shown = (head_in_frame(shown[0], lines, ids, rules), *shown[1:])
     elif rules and nearest is not None:
@@ -204,11 +203,12 @@ def _begins_epilogue(row: tuple[Match, ...]) -> bool:
     return any(match.id == _EPILOGUE for match in row)
 
 
-def _tells(match: Match) -> bool:
-    """Return whether a message says more than that its program works, goes on or has ended."""
-    if match.id in NUMBERS:
-        return match["value"].lower() == "nan"
-    return match.id.startswith(_TELLING)
+def _tells(row: tuple[Match, ...]) -> bool:
+    """Return whether messages say more than that their program works, goes on or has ended."""
+    return any(
+        match["value"].lower() == "nan" if match.id in NUMBERS else match.id.startswith(_TELLING)
+        for match in row
+    )
 
 
 def unstamped(text: str) -> str:
@@ -217,11 +217,11 @@ def unstamped(text: str) -> str:
     return str(stamped["rest"]) if stamped else text
 
 
-def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
+def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[tuple[bool, int, bool], LastLine, bool]] = []
     broken = 0
-    above = [[], *ids[:-1]]
+    above = [(), *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
@@ -237,7 +237,7 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
 
 
-def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+def _above_cut(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
     """Return the error above the head of a traceback that is cut, if no work stands between."""
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if complete(strong(names)):
@@ -247,9 +247,7 @@ def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     return None
 
 
-def _above(
-    lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
-) -> LastLine | None:
+def _above(lines: list[LastLine], ids: list[Ids], errors: tuple[LastLine, ...]) -> LastLine | None:
     """Return the line above all errors, with what goes on with it, if it may say why."""
     if not errors:
         return None
@@ -267,19 +265,19 @@ def _above(
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
 
 
-def _broken(text: str, names: list[str]) -> bool:
+def _broken(text: str, names: Ids) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
     return text[:1].islower() and " " in text and not works(names)
 
 
-def _goes_on(text: str, names: list[str]) -> bool:
+def _goes_on(text: str, names: Ids) -> bool:
     indented = text[:1].isspace() and not calm(names)
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
 def _nearest(
-    lines: list[LastLine], texts: list[str], ids: list[list[str]], short: bool
+    lines: list[LastLine], texts: list[str], ids: list[Ids], short: bool
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
@@ -292,7 +290,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = False
+    counts = went_on = over = given_up = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
@@ -304,8 +302,16 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
-                return line, not calmly and not (closing and sure(names))
-            nearest = nearest or line
+                if calm(names) and watched(names):  # it quotes what stands above
+                    given_up = given_up or not calmly
+                    if nearest is None or calm(ids[lines.index(nearest)]):
+                        nearest = line
+                    continue
+                below = nearest and nearest.text[:1].isspace() and watched(names)
+                ending = given_up or (not calmly and not (closing and sure(names)))
+                return nearest if below else line, ending
+            if nearest is None or watched(ids[lines.index(nearest)]) > watched(names):
+                nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
@@ -319,11 +325,12 @@ def _nearest(
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
-    return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
+    nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)
+    return nearest, counts or given_up
 
 
 def _told_alone(
-    lines: list[LastLine], texts: list[str], ids: list[list[str]], whole: bool
+    lines: list[LastLine], texts: list[str], ids: list[Ids], whole: bool
 ) -> LastLine | None:
     """Return the last line with a word for what went wrong behind which nothing goes on.
 
@@ -349,7 +356,7 @@ def _told_alone(
     return rest
 
 
-def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
+def _ended(rows: Rows, ids: list[Ids]) -> int | None:
     """Return the place of the program's own word that it came to its end."""
     for place in range(len(rows) - 1, -1, -1):
         if ends(ids[place]):
@@ -359,7 +366,7 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     return None
 
 
-def _done(ids: list[list[str]]) -> int | None:
+def _done(ids: list[Ids]) -> int | None:
     """Return the place of the last word on an end behind which nothing tells of work or errors."""
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
@@ -371,7 +378,7 @@ def _done(ids: list[list[str]]) -> int | None:
     return None
 
 
-def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
     """Return the line that tells a program to end, where nothing failed before it."""
     told: LastLine | None = None
     keys = over = False

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from postmortem.facts.last_lines import LastLine
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import calm, is_frame, shown_only, survived
+from postmortem.readers.ranklogs.last_words import Ids, calm, is_frame, shown_only, survived
 
 _NATIVE = Pattern(
     r"(?:^|[\s!(:>?])[A-Za-z_.$~][\w.$~@:<>,*&-]* ?\+ ?0x[0-9a-f]+(?:/\S*0x[0-9a-f]+)?[)\]]?"
@@ -30,7 +30,7 @@ _MOST_BELOW = 2
 
 
 def stack_at_end(
-    lines: Sequence[LastLine], ids: Sequence[Sequence[str]], goes_on: Callable[[int], bool]
+    lines: Sequence[LastLine], ids: Sequence[Ids], goes_on: Callable[[int], bool]
 ) -> LastLine | None:
     """Return what says the most of a stack behind which nothing goes on.
 
@@ -58,7 +58,7 @@ def stack_at_end(
     return lines[last if above < 0 or _survived(lines[above], ids[above]) else above]
 
 
-def _survived(line: LastLine, names: Sequence[str]) -> bool:
+def _survived(line: LastLine, names: Ids) -> bool:
     """Return whether a line tells of work, or is no error by its own word."""
     return bool(line.since) or survived(names) or calm(names)
 
@@ -76,5 +76,5 @@ def dumped(text: str) -> bool:
     return framed(text) or _DUMPED.search(text) is not None
 
 
-def _is_frame(line: LastLine, names: Sequence[str]) -> bool:
+def _is_frame(line: LastLine, names: Ids) -> bool:
     return is_frame(names) or framed(line.text)

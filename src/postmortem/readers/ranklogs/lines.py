@@ -174,7 +174,7 @@ def surely_exception(line: Line) -> bool:
 
 _LOG_LIKE = Pattern(
     r"^(?:\[?(?:[IWEDC] )?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
-    r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|wandb: "
+    r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|\[[IWEF] \w+\.cpp:\d+\] |wandb: "
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
     r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
     r"|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,19 +174,20 @@ def _of_a_series(files: list[LogFile]) -> tuple[LogFile, ...]:
         if 1 < len(ranks) == max(ranks) + 1 and not _ARRAY.search(before)
     ]
     if len(whole) == 1:
-        together = (files[indexes[0]].path for indexes in whole[0].values())
-        if sum(map(_is_of_one_rank, together)) > 1:
+        together = ((files[indexes[0]].path, rank) for rank, indexes in whole[0].items())
+        if sum(starmap(_is_of_one_rank, together)) > 1:
             for rank, indexes in whole[0].items():
                 for index in indexes:
                     files[index] = replace(files[index], rank=rank)
     return tuple(files)
 
 
-def _is_of_one_rank(path: str) -> bool:
-    """Return whether a log has what a rank of several writes, and nothing of a second one."""
+def _is_of_one_rank(path: str, rank: int) -> bool:
+    """Return whether a log has what a rank of several writes, or names it, and no second one."""
     text = "\n".join(text_ends(path)[:2])
-    ranks = set(_RANK_OF_LINE.findall(text))
-    return bool(_OF_SEVERAL.search(text)) and len(ranks) < 2 and not _LAUNCHER.search(text)
+    ranks = set(map(int, _RANK_OF_LINE.findall(text)))
+    told = ranks == {rank} or (len(ranks) < 2 and _OF_SEVERAL.search(text))
+    return bool(told) and not _LAUNCHER.search(text)
 
 
 def _between(path: str, root: str) -> tuple[str, ...]:

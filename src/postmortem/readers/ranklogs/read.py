@@ -26,11 +26,13 @@ from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.around import lines_around
 from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
+from postmortem.readers.ranklogs.collected import entries_of, is_list
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
+from postmortem.readers.ranklogs.pauses import with_pauses
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -104,7 +106,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         and of[source] == 1  # a file of several ranks begins with anybody's lines
     }
     losses = tuple(losses_of_ranks(logs))
-    logs = replace(logs, odd_version=odd_version(own), losses=losses)
+    logs = replace(with_pauses(logs), odd_version=odd_version(own), losses=losses)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -195,11 +197,15 @@ def _read_one(
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
-    """Return what a notebook printed, in place of its text; None for other files."""
-    if not is_notebook(opened.head) or not isinstance(opened.source, int):
+    """Return what a notebook, or a list of entries, holds, in place of its text; else None."""
+    listed = is_list(opened.head)
+    if not (listed or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
+    if listed:
+        entries = entries_of(data)
+        return partial(next, iter((entries,)), b"") if entries else None
     printed = outputs_of(data)
     if printed is None:
         what = "is a notebook that is not whole, or too large: it was read as text"
@@ -217,8 +223,7 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         it = "it" if count == 1 else "them"
         what = f"{errors} left out, other cells ran after {it}: {survived[-1][:_LONGEST_ERROR]}"
         problems.append(Problem(opened.name, what))
-    pieces = iter((text,))
-    return lambda: next(pieces, b"")
+    return partial(next, iter((text,)), b"")
 
 
 def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:

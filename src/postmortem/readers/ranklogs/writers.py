@@ -195,10 +195,9 @@ class Writers:
         """Hosts of ranks, from any label that has both."""
         known: dict[int, str] = {}
         for label in self._labels:
-            rank = self.rank_of(label)
-            if rank is not None and label.host not in (None, "default"):
-                assert label.host is not None
-                known.setdefault(rank, label.host)
+            host = label.host
+            if host not in (None, "default") and (rank := self.rank_of(label)) is not None:
+                known.setdefault(rank, host)
         return known if self.tasks_are_nodes else {**self._of_tasks, **known}
 
     def _key(self, label: Label) -> object:

@@ -8,6 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import (
+    Cause,
     Crashed,
     NothingFailed,
     Raised,
@@ -28,6 +29,7 @@ from postmortem.diagnose.ranks.deciding.hung import (
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
 from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.late import came_late
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
@@ -68,6 +70,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.THREAD_DIED, Kind.EXITED),
     jam_undecided,
     could_not_start,
+    came_late,
     left_early,
     silent_ones,
     stopped_alone,
@@ -105,10 +108,16 @@ def decide(logs: RankLogs) -> Attribution:
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
             continue
+        if open_ is not None and _is_mere_stop(blame.cause):
+            break  # who ended it had looked at it: for what, the stacks tell, if anything does
         return _finished(case, _of_its_thread(incident, blame))
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
+
+
+def _is_mere_stop(cause: Cause) -> bool:
+    return isinstance(cause, StoppedFromOutside) and cause.why is None and not cause.then
 
 
 def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution | None:

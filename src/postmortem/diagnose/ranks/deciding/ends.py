@@ -313,13 +313,7 @@ def _of_collectives(frame: LogFrame) -> bool:
 
 def unnamed_end(case: Case) -> Attribution | None:
     """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
-    ends = [
-        e
-        for e in case.logs.exits
-        if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
-    ]
-    if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
-        ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
+    ends = _nameless(case)
     if not ends:
         return None
     end = ends[0]
@@ -347,9 +341,23 @@ def unnamed_end(case: Case) -> Attribution | None:
     )
 
 
+def _nameless(case: Case) -> list[LogExit]:
+    """Return the bad ends that launchers tell of who has no rank, and that nobody wanted."""
+    # Who misses a peer may abort; its end is no cause.
+    effects = [("shell", "SIGABRT")] if any(s.about_peers for s in case.all) else []
+    return [
+        e
+        for e in case.logs.exits
+        if e.rank is None
+        and e.is_bad
+        and not (e.stopped or e.pid in case.logs.stopped_pids)
+        and (e.launcher, e.signal) not in effects
+    ]
+
+
 def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
     """Return that the only rank without an error is the one process of which a signal is told."""
-    ends = [e for e in case.logs.exits if e.rank is None and e.is_bad and not e.stopped]
+    ends = _nameless(case)
     if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
         return None
     party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])

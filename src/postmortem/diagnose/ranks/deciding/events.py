@@ -158,7 +158,7 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
         who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
-        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own)
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or _caught(case, who)
         yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
@@ -169,6 +169,12 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         codes = (s for s in case.failed_ends if s.exit is not None and (s.exit.code or s.exit.died))
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
+
+
+def _caught(case: Case, raised: Sequence[RankState]) -> bool:
+    """Return whether workers may have caught what they raised, and the job was told to stop."""
+    workers = all(s.writer.rank is None and s.exit is None for s in raised)
+    return workers and any(s.stopped for s in case.all if s not in raised)
 
 
 def _cancelled(case: Case) -> Iterator[LogEvent]:

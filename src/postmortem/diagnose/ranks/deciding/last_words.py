@@ -146,10 +146,11 @@ def ended_well(logs: RankLogs) -> bool:
         return _all_ended_with_0(logs)
     if logs.jobs:
         return all(job.code == 0 for job in last_run(logs.jobs))
-    if logs.without_driver or any(one.errors for one in logs.last_lines):
+    ended = any(one.ended for one in logs.last_lines)
+    if not ended or logs.without_driver or any(one.errors for one in logs.last_lines):
         return False
     latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
-    return bool(latest) and all(one.ended for one in latest.values())
+    return all(one.ended for one in latest.values())
 
 
 def outlived(case: Case, blame: Attribution) -> Attribution:
