@@ -15,6 +15,7 @@ from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     COUNT,
+    Ids,
     calm,
     complete,
     place_of,
@@ -210,7 +211,7 @@ def _plain(line: bytes) -> str:
     return _CARRIED.sub("", text).rstrip()
 
 
-def _whole(texts: list[str], known: list[list[str]], at: int) -> str:
+def _whole(texts: list[str], known: list[Ids], at: int) -> str:
     """Return a line, with those below it where its message only begins there."""
     text, *more = texts[at : at + 1 + _MOST_LINES]
     below = [one.strip() for one in more if one[:1].isspace()]

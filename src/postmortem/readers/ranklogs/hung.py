@@ -35,6 +35,7 @@ from postmortem.records import replace
 if TYPE_CHECKING:
     from postmortem._native import RawFlightRecorder
     from postmortem.readers.ranklogs.build_facts import ReadLog
+    from postmortem.readers.ranklogs.log_names import LogFile
 
 _HEAD = 64 << 10
 _LARGEST = 256 << 20
