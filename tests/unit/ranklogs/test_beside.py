@@ -127,14 +127,19 @@ def test_ctrl_c_tells_where_the_one_rank_was_that_did_not_wait(
     assert [what.startswith(named) for what in places] == ([True] if named else [])
 
 
-@pytest.mark.parametrize("ended", [(2, 3), ()], ids=["two were ended", "nobody else"])
+@pytest.mark.parametrize(
+    ("ended", "listed"),
+    [((2, 3), (2, 3)), ((), ()), ((1,), ())],
+    ids=["two were ended", "nobody else", "who raised was ended too"],
+)
 def test_how_many_of_how_many_raised_is_said(
-    tmp_path: Path, ended: tuple[int, ...], prose: Prose
+    tmp_path: Path, ended: tuple[int, ...], listed: tuple[int, ...], prose: Prose
 ) -> None:
-    rows = "".join(_ROW.format(n=n, rank=n, code=-15, pid=70 + n) for n in ended)
+    rows = "".join(_ROW.format(n=n, rank=n, code=-15, pid=70 + n) for n in listed)
     first = _ROW.format(n=0, rank=0, code=1, pid=70)
     table = f"t.py FAILED\nFailures:\n{rows}Root Cause (first observed failure):\n{first}"
-    said = "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
+    said = "" if listed == ended else "world_size: 2\n"
+    said += "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
     stop = "W1121 02:03:00.9 60 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
     said += "".join(f"{stop}process {70 + n} closing signal SIGTERM\n" for n in ended)
     report = _report(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
