@@ -83,10 +83,11 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:
         failure = blame.first[0].failure
-        known = f"{means}: " if (means := meaning_of(failure)) else ""
+        means = meaning_of(failure)
         words = clip(failure.words if failure is not None else blame.first[0].why, 200)
         at = at_frame(failure) if placed else ""
-        return f"{known}{best.lead} raised {words}{at}; none of them failed first"
+        said = f"{means}: {best.lead}" if means else best.lead
+        return f"{said} raised {words}{at}; none of them failed first"
     of_ranks = blame.how not in (CauseKind.NODE, CauseKind.MISSING)
     if blame.first and best.role is Role.ROOT and of_ranks:
         unsure = doubt(best)

@@ -40,6 +40,8 @@ def left_unlisted(case: Case) -> Attribution | None:
     here = {s.rank for s in waiting if all(map(_lost_here, s.about_peers))}
     if not (case.summarised and listed == here == {s.rank for s in waiting}) or _at_work(case):
         return None
+    if case.logs.world_size not in (None, len(here) + 1):  # the others may have an agent of theirs
+        return None
     one = Suspect("one more rank of this host", None, None, "it ended with 0")
     return Attribution(LeftEarly(), (one,), evidence=cited(s.party("") for s in waiting[:4]))
 
@@ -61,7 +63,7 @@ def ended_at_work(case: Case) -> Attribution | None:
 
 def _at_work(case: Case) -> list[LastLines]:
     """Return how logs end of which nobody's rank, end or error is known, if they end at work."""
-    told = {one.file for one in (*case.logs.failures, *case.logs.exits)}
+    told = {one.file for one in case.logs.failures} | {one.file for one in case.logs.exits}
     shared = (one for one in case.logs.last_lines if case.logs.who(one.writer).shared)
     open_ = (one for one in shared if one.worked and not (one.ended or one.done or one.stopped))
     return [one for one in open_ if one.last.file not in told][:MOST_CANDIDATES]
