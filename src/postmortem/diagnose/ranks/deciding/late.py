@@ -42,7 +42,7 @@ def left_unlisted(case: Case) -> Attribution | None:
     if not all_here or _at_work(case):
         return None
     count, gone = case.without(here)
-    if count > 1:  # of another host, most likely
+    if count > 1 or (case.logs.world_size is not None and not count):  # of another host, or nobody
         return None
     rank = next(gone, None)
     label = "one more rank of this host" if rank is None else str(rank)
