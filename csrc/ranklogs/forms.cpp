@@ -20,9 +20,10 @@ bool is_file_name(std::string_view name) noexcept {
   return false;
 }
 
-bool only_digits_and_colons(std::string_view name) noexcept {
-  return name.find(':') != std::string_view::npos &&
-         std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c) || c == ':'; });
+// "05/27/2026-21:12:", which its seconds follow.
+bool is_time(std::string_view name) noexcept {
+  return std::count(name.begin(), name.end(), ':') > 1 &&
+         std::none_of(name.begin(), name.end(), is_letter);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ bool split_role(std::string_view inner, Prefix& to) noexcept {
   for (const char c : role) {
     if (!is_name(c) && c != ':' && c != '@' && c != '/') return false;
   }
-  if (only_digits_and_colons(role) && std::count(role.begin(), role.end(), ':') > 1) return false;
+  if (is_time(role)) return false;
   if (role.back() != ':' && !is_letter(role[0])) return false;
   const bool colon = role.back() == ':';
   while (!role.empty() && (role.back() == ':' || role.back() == '-' || role.back() == '_')) {
@@ -248,7 +249,24 @@ std::string masked(std::string_view prefix) {
   return result;
 }
 
-std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) noexcept {
+std::vector<std::size_t> counters_of(std::string_view shape) {
+  constexpr std::string_view kOfTimes = ":-.,/";
+  const auto joins = [&](std::size_t sign, std::size_t other) {
+    return other < shape.size() && shape[other] == '0' &&
+           kOfTimes.find(shape[sign]) != std::string_view::npos;
+  };
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != '0' || (i > 1 && joins(i - 1, i - 2)) || joins(i + 1, i + 2)) continue;
+    const std::string_view before = shape.substr(0, i);
+    if (std::ranges::none_of(kNoRanks, [&](auto word) { return before.ends_with(word); }))
+      found.push_back(i);
+  }
+  return found;
+}
+
+std::size_t shape_at(std::string_view text, std::string_view shape, std::size_t rank_at_byte,
+                     Prefix& to) noexcept {
   std::size_t at = 0;
   std::int64_t rank = -1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -258,7 +276,8 @@ std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) 
       while (at < text.size() && is_digit(text[at])) ++at;
       if (at == from) return 0;
       const Number number = rank_at(text.substr(from, at - from));
-      if (rank < 0 && number.size && names_rank(shape.substr(0, i))) rank = number.value;
+      const bool is_rank = i == rank_at_byte || names_rank(shape.substr(0, i));
+      if (rank < 0 && number.size && is_rank) rank = number.value;
     } else if (at < text.size() && text[at] == shape[i]) {
       ++at;
     } else if (at == text.size() && shape.substr(i).find_first_not_of(' ') == shape.npos) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ranklogs/clean.h"
 #include "ranklogs/prefix.h"
@@ -49,9 +50,13 @@ std::string_view service_at(std::string_view text, std::size_t& size) noexcept;
 std::size_t journal_at(std::string_view text, Prefix& to) noexcept;
 
 // A prefix of no known form with one '0' for each number and the blanks before it; where it stands
-// at the start of a text. A number behind the word "rank" is a rank.
+// at the start of a text. A number behind the word "rank" is a rank, and the one at `rank_at_byte`
+// of the shape.
 std::string masked(std::string_view prefix);
-std::size_t shape_at(std::string_view text, std::string_view shape, Prefix& to) noexcept;
+std::size_t shape_at(std::string_view text, std::string_view shape, std::size_t rank_at_byte,
+                     Prefix& to) noexcept;
+// Where in a shape numbers stand that may be ranks: no parts of times, no steps.
+std::vector<std::size_t> counters_of(std::string_view shape);
 
 bool is_log_word(std::string_view name) noexcept;
 std::string without_digits(std::string_view name);

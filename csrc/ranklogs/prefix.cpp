@@ -33,7 +33,7 @@ Prefix Grammar::parse(std::string_view line) const {
   }
   if (time) text.remove_prefix(time_at(text));
   take_prefixes(text, found);
-  const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, found);
+  const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, shape_rank, found);
   if (size) {
     text.remove_prefix(size);
     take_prefixes(text, found);

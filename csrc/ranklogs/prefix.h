@@ -42,6 +42,7 @@ struct Grammar {
   bool time = false;        // a time before all else, of docker, kubectl or journald
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
   std::string shape;  // what stands before the frames of tracebacks, see masked(); any other form
+  std::size_t shape_rank = std::string::npos;  // which of its bytes stands for a rank
 
   Prefix parse(std::string_view line) const;
   // The same where the first `known.size` bytes of the line are known to be these prefixes.

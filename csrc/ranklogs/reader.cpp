@@ -241,10 +241,12 @@ std::string_view Reader::without_repeats(std::string_view text, std::string_view
 
 void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
   // Progress bars write over their line; an error may stand behind one, after torch's own
-  // prefix of the same process.
-  const auto without_prefix = [this](std::string_view behind) {
+  // prefix of the same process: whose bar it is, nothing else may say.
+  const auto without_prefix = [this, &index](std::string_view behind) {
     const Prefix inner = behind.starts_with('[') ? log_.grammar.parse(behind) : Prefix{};
-    return inner.any() ? behind.substr(inner.size) : behind;
+    if (!inner.any()) return behind;
+    if (index == 0) index = writer_of(inner);
+    return behind.substr(inner.size);
   };
   for (bool more = true; more;) {
     const std::size_t end = controls_ ? text.find('\r') : std::string_view::npos;

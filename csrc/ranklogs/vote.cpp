@@ -72,7 +72,9 @@ struct Frames {
     const std::string_view before = text.substr(0, at);
     if (before.find_last_not_of(" |+") == std::string_view::npos || before.size() > kLongest)
       return;
-    if (before.find_last_not_of(' ') + 1 < kShortest || has_level(before)) return;
+    const bool quoted = before.find_first_not_of("> ") == std::string_view::npos;
+    if (!quoted && before.find_last_not_of(' ') + 1 < kShortest) return;
+    if (has_level(before)) return;
     if (shapes.size() < kMostShapes) ++shapes[masked(before)];
   }
 
@@ -117,6 +119,11 @@ bool is_field(std::string_view name, std::string_view text) noexcept {
   return name.front() >= 'A' && name.front() <= 'Z' && text.substr(name.size()).starts_with(":  ");
 }
 
+// What srun and slurmstepd write between the lines of tasks, and never with a task's number.
+bool is_of_slurm(std::string_view text) noexcept {
+  return text.starts_with("srun: ") || text.starts_with("slurmstepd: ");
+}
+
 struct Ballot {
   Count task, node, tee, number, service, journal;
   Frames frames;
@@ -145,6 +152,19 @@ struct Ballot {
     }
   }
 };
+
+// Calls `take` with each line of a sample that says anything.
+void each_line(std::string_view sample, const auto& take) {
+  std::string clean;
+  while (!sample.empty()) {
+    const std::size_t end = std::min(sample.find('\n'), sample.size());
+    std::string_view line = sample.substr(0, end);
+    sample.remove_prefix(std::min(end + 1, sample.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    line = without_controls(line, clean);
+    if (!line.empty() && !is_of_slurm(line)) take(line);
+  }
+}
 
 // Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
 bool looks_like_tasks(const Count& count) {
@@ -193,29 +213,38 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   return false;
 }
 
+// Which number of the shape is a rank: the only one by which lines are of tasks, in turns.
+std::size_t rank_in_shape(Grammar grammar, std::string_view sample) {
+  std::size_t found = std::string::npos;
+  for (const std::size_t at : counters_of(grammar.shape)) {
+    Count count;
+    grammar.shape_rank = at;
+    each_line(sample, [&](std::string_view line) {
+      if (const Prefix prefix = grammar.parse(line); prefix.rank >= 0) count.add(prefix.rank);
+    });
+    if (!looks_like_tasks(count) || count.falls < count.writers.size() / 2) continue;
+    if (found != std::string::npos) return std::string::npos;
+    found = at;
+  }
+  return found;
+}
+
 }  // namespace
 
 Grammar vote(std::string_view sample) {
   Grammar grammar;
   TagBlanks tag;
-  std::string clean;
   for (int round = 0; round < 5; ++round) {
     Ballot ballot;
-    std::string_view rest = sample;
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view line = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      line = without_controls(line, clean);
-      if (line.empty()) continue;
+    each_line(sample, [&](std::string_view line) {
       ++ballot.lines;
       ballot.count(line.substr(grammar.parse(line).size));
       if (round == 0) tag.count(line.substr(grammar.time ? time_at(line) : 0));
-    }
+    });
     if (round == 0) grammar.blank_tags = tag.tags && tag.tags == tag.blanks;
     if (!accept(grammar, ballot)) break;
   }
+  grammar.shape_rank = rank_in_shape(grammar, sample);
   return grammar;
 }
 

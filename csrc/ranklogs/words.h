@@ -14,12 +14,18 @@ inline constexpr std::string_view kLevels[] = {
 // What stands before a colon in the output of any program, and is no host.
 inline constexpr std::string_view kNoHosts[] = {
     "NOTE", "TRACE", "info", "warning", "error", "debug", "note", "srun", "slurmstepd", "wandb",
-    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun",
+    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun", "ok",
+    "changed", "skipping", "failed", "fatal",
 };
 
 // How names of exceptions and warnings end, which are no hosts either.
 inline constexpr std::string_view kNoHostEnds[] = {
     "Error", "Warning", "Exception",
+};
+
+// How words end before a number at the head of a line that is no rank's.
+inline constexpr std::string_view kNoRanks[] = {
+    "hread", "tep", "poch", "ter", "rial", "tempt", "ode", "ost",
 };
 
 // What a word has in it that calls its line an error or a warning: such a line is no work.

@@ -182,7 +182,8 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     if (name == "runtime.gopanic") {
       return found("Go", go_panic(memory, *thread, stack.frames[i].sp));
     }
-    if (name == "runtime.throw" || name == "runtime.fatal" || name == "runtime.fatalthrow") {
+    if (name == "runtime.throw" || name == "runtime.fatal" ||
+        name.starts_with("runtime.fatalthrow")) {
       if (auto text = go_fatal_error(memory)) return found("Go", std::move(text));
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {

@@ -50,6 +50,8 @@ AT_ONCE_SECONDS = 2.0
 """Seconds between two time stamps that order nothing."""
 ONE_EVENT_SECONDS = 5.0
 """Seconds within which kills of one kind are one event."""
+OF_THE_WAIT = 0.9
+"""Of how long others waited for a peer, so much at least passed for one that came behind it."""
 PEERS_OF_A_BAD_LINK = 3
 """Ranks or hosts that complain of one peer: of two at odds neither is more to blame."""
 

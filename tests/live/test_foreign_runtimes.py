@@ -18,7 +18,7 @@ from postmortem.report.model import Report
 pytestmark = [pytest.mark.cores]
 
 GO = """package main
-import ("errors"; "os")
+import ("errors"; "os"; "sync"; "syscall")
 //go:noinline
 func load(how string) int {
 	switch how {
@@ -26,6 +26,8 @@ func load(how string) int {
 	case "deadlock": <-make(chan int)
 	case "number": panic(42)
 	case "other": panic([]int{42})
+	case "unlock": new(sync.Mutex).Unlock()
+	case "quit": syscall.Kill(os.Getpid(), syscall.SIGQUIT); select {}
 	}
 	return []int{1, 2, 3}[len(os.Args)+5]
 }
@@ -83,6 +85,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("index", "runtime error: index out of range [7] with length 3"),
         ("deadlock", "fatal error: all goroutines are asleep - deadlock!"),
         ("number", "42"),
+        ("unlock", "fatal error: sync: unlock of unlocked mutex"),
         ("other", None),  # a value that is neither text nor a whole number is not guessed at
     ],
 )
@@ -93,6 +96,13 @@ def test_gos_panic_has_its_words(go: Path, tmp_path: Path, how: str, text: str |
     found = next(d for d in report.diagnoses if d.id == "go_panic")
     assert found.confidence.value == "likely"
     assert (text or "main.load").removeprefix("runtime error: ") in found.title
+
+
+def test_gos_handler_of_a_signal_is_no_abort(go: Path, tmp_path: Path) -> None:
+    (found,) = crash(tmp_path / "quit", str(go), "quit", GOTRACEBACK="crash").diagnoses
+    assert found.id == "aborted_by_itself"
+    assert "handler" in found.title
+    assert "abort()" not in found.title
 
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="no rustc here")

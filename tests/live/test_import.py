@@ -128,6 +128,9 @@ def test_a_library_that_is_too_old_and_one_that_is_gone(here: Path) -> None:
     assert identity == "import_library_broken"
     assert "libhelp.so.1" in title
     assert str(elsewhere) in report["diagnoses"][0]["next_steps"][0]
+    (elsewhere / "libhelp.so.1").unlink()
+    steps = imported("ext")["diagnoses"][0]["next_steps"]
+    assert all("libhelp.so.1" in step for step in steps)
 
 
 @needs_compiler

@@ -54,11 +54,11 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
-    stacks, workers = read_stacks(found.dumps, found.logs, ranks, sources, problems)
+    stacks, workers = read_stacks(found.dumps, read.read, ranks, sources, problems)
     logs = replace(
         logs,
         stacks=classes(stacks, workers) if stacks else None,
-        recorders=tuple(read_recorders(found.recorders, sources, problems)),
+        recorders=tuple(read_recorders(found.recorders, sources, problems, found.logs)),
         flights=tuple(read_flights(found.flights, sources, problems)),
     )
     logs = with_kernel(logs, found.kernel_logs, sources, problems)

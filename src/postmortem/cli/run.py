@@ -79,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "explain them when it fails",
     )
     parser.add_argument(
+        "--keep-output",
+        action="store_true",
+        help="keep the last MiB of what goes to a terminal or a pipe as evidence, too: a "
+        "process stands between the two (default: only what goes to a file)",
+    )
+    parser.add_argument(
         "--into",
         type=Path,
         metavar="DIR",

@@ -98,6 +98,8 @@ class Recorder:
     """As the file's name tells."""
     written: float | None = None
     """Seconds since 1970: when the file was written last."""
+    outlived: bool = False
+    """Logs of the job were written to later."""
 
     @property
     def calls(self) -> int:

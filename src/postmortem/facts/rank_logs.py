@@ -6,7 +6,7 @@ from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines, Printed, Watched
+from postmortem.facts.last_lines import LastLine, LastLines, Pause, Printed, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
@@ -40,20 +40,26 @@ class ExceptionText(Known):
         """``ValueError: bad batch``; of several lines, the first.
 
         What a process of PyTorch's DataLoader raised stands behind it, and before it here. Where
-        the first line ends with a place in a source, the last one that is not indented says why.
+        the first line ends with a place in a source, or one in a text stands below it, the last
+        one that is not indented, or that has such a place, says why.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        below = rest.splitlines()
         if '\\n  File "' in first:  # a KeyError's message is quoted, with its ends of lines
             head, *_, last = (part for part in first.split("\\n") if len(part) > 1)
             first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
-            origin = rest.split("\n", 1)[0]
-            return f"{origin} (c{first.removesuffix('.')[1:]})"
+            return f"{below[0]} (c{first.removesuffix('.')[1:]})"
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
-            first = f"{first} {rest.splitlines()[0]}"
+            named = below[0] if " " in below[0] else " ".join(below[:2])
+            first = f"{first} {named}"
+        places = [i for i, one in enumerate(below) if one.lstrip().startswith('in "')]
+        if len(places) > 1 and not places[0]:
+            at = places[-1]
+            first = f"{first} … {below[at - 1]} {below[at].strip()}"
         place, _, number = first.rpartition(":")
         if rest and number.isdigit() and "." in place.rpartition("/")[2]:
-            first = f"{first} {[one for one in rest.splitlines() if not one[:1].isspace()][-1]}"
+            first = f"{first} {[one for one in below if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 
@@ -132,6 +138,7 @@ class LogFailure(Known):
     """A logger's error stands above it, and lines of its writer behind: it may be caught."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
+    paused: Pause | None = None  # the last line above, if its peer was gone and others waited
     source: str = "log"
     """``"log"``, ``"error.json"``, ``"summary"`` (torchelastic's), ``"quoted"`` by another rank."""
     attempt: int | None = None

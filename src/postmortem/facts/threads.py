@@ -50,8 +50,17 @@ class Frame:
     """It had left the stack by a jump into the frame above; gdb inferred it from DWARF call sites.
     Like an inlined frame it has no stack frame of its own."""
 
+    @property
+    def is_signal(self) -> bool:
+        """Whether it is the kernel's call of a signal handler, as gdb, glibc and musl name it."""
+        return self.function in _SIGNAL_FRAME
 
-_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+
+_SIGNAL_FRAME = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt")
+_LIBRARY = (
+    *("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen "),
+    *(".pyx", ".pxi"),  # Cython's, as it names them: from the root of the library's sources
+)
 _PARTS = ("run/hook", "monitor", "breakpoints", "integrations", "scan")
 _OURS = tuple(f"/postmortem/{part}/" for part in _PARTS)
 """Folders of this package whose code runs in the user's processes."""
@@ -173,6 +182,11 @@ class Thread:
     def words(self) -> str:
         """``thread 7 "loader"``."""
         return f'thread {self.tid} "{self.called}"' if self.called else f"thread {self.tid}"
+
+    @property
+    def handler_index(self) -> int | None:
+        """The index of the signal frame: beyond it is the code that the signal hit."""
+        return next((i for i, frame in enumerate(self.frames) if frame.is_signal), None)
 
     def register(self, name: str) -> int | None:
         """Return the value of a register by its name in ptrace's `user_regs_struct`."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from weakref import finalize
 
 if TYPE_CHECKING:
     from postmortem.diagnose.numerics.first_bad import FirstBad
@@ -21,6 +24,18 @@ class NumericsError(ValueError):
         super().__init__(message)
         self.first_bad = first_bad
         """What went bad first; None where a batch limit ended the run."""
+
+
+def warn_if_unused(monitor: NumericsMonitor) -> finalize[..., Any]:
+    """Return what says, when a monitor goes or Python ends, that it never watched; or is detached.
+
+    Not sooner: for that its model would need a hook from somebody who may have wanted none.
+    """
+    code = sys._getframe(2)
+    warn = logging.getLogger("postmortem.monitor").warning
+    words = "%s of %s:%d watched nothing: it needs `with ... as monitor:`, or attach()"
+    name = type(monitor).__name__
+    return finalize(monitor, warn, words, name, code.f_code.co_filename, code.f_lineno)
 
 
 NumericsError.__module__ = "postmortem"  # where it is imported from, and what a log says

@@ -15,7 +15,7 @@ from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.call_depth import Calls
 from postmortem.monitor.calls import Call
-from postmortem.monitor.errors import NumericsError, shortened
+from postmortem.monitor.errors import NumericsError, shortened, warn_if_unused
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.graph_rows import CompiledRows
 from postmortem.monitor.hooks import BatchHook, CallHook
@@ -77,6 +77,7 @@ class NumericsMonitor:
         if on_bad not in ("raise", "report"):
             raise ValueError(f"on_bad must be 'raise' or 'report', not {on_bad!r}")
         self.model = model
+        self._unused = warn_if_unused(self)
         self._trace = frozenset(trace_batches)
         self._abort_after = abort_after_batch
         self._every = every
@@ -135,6 +136,7 @@ class NumericsMonitor:
         """Put the hooks in place; before the first call of a compiled model."""
         if self._handles:
             return self
+        self._unused.detach()
         self._verdict.raised = False
         self._calls.forget()
         try:
@@ -251,6 +253,7 @@ class NumericsMonitor:
 
     def check_before_saving(self) -> FirstBad | None:
         """Return what is bad of weights and buffers now, so that no checkpoint of it is written."""
+        self._unused.detach()
         found = bad_to_save(self.model, self._records.scans, self.batch, self._last_call)
         return None if found is None else replace(found, rank=self._ranks.rank)
 

@@ -19,7 +19,8 @@ from postmortem.readers.formats import elf_head
 from postmortem.readers.health.recorded import is_health
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
-from postmortem.readers.ranklogs.sources import has_name_of_log, may_be_log
+from postmortem.readers.ranklogs.log_names import has_name_of_log
+from postmortem.readers.ranklogs.sources import may_be_log
 from postmortem.readers.regular import open_regular
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring

@@ -3,7 +3,7 @@
 What one job's ranks write must stay together, so files are only taken apart where something proves
 it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
 in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended.
+like one had ended, in name or by its first line behind such a summary.
 """
 
 import re
@@ -15,7 +15,7 @@ from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
-from postmortem.readers.ranklogs.sources import names_a_rank
+from postmortem.readers.ranklogs.log_names import names_a_rank
 from postmortem.records import record
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
@@ -31,7 +31,9 @@ _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _NUMBER = Pattern(r"\d+")
+_ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _MOST_LOOKED_AT = 256
+_BEGIN = 40
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _CERTAIN = 5.0
@@ -46,6 +48,8 @@ class _Ends:
     ended: float
     ranks: dict[str, str]
     """The processes of torchrun's summary, by rank."""
+    first: str
+    """How the first line begins, its numbers taken out."""
 
 
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
@@ -202,13 +206,18 @@ def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
             continue
         ends = {path: _ends(path) for path in paths}
         for (a, one), (b, other) in combinations(ends.items(), 2):
-            if _are_apart(one, other) or (_series(a) == _series(b) and _one_by_one(one, other)):
+            alike = _form(a) == _form(b)
+            if _are_apart(one, other) or _one_by_one(one, other, alike=alike):
                 apart |= {a: None, b: None}
     groups: dict[_Key, list[str]] = {(path, _series(path), False): [path] for path in apart}
     return groups, [path for path in logs if path not in apart]
 
 
 def _series(path: str) -> str:
+    return _form(_ROTATED.sub("", path))
+
+
+def _form(path: str) -> str:
     return str(Path(path).parent / _NUMBER.sub("#", Path(path).name))
 
 
@@ -217,9 +226,11 @@ def _are_apart(one: _Ends, other: _Ends) -> bool:
     return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
 
 
-def _one_by_one(one: _Ends, other: _Ends) -> bool:
+def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
+    """Return whether one began after the other's end, in a file of the same kind."""
     first, then = sorted((one, other), key=lambda ends: ends.ended)
-    return then.began is not None and then.began > first.ended + _CERTAIN
+    alike = alike or bool(first.ranks and first.first == then.first)
+    return alike and then.began is not None and then.began > first.ended + _CERTAIN
 
 
 def _stamps(path: str) -> list[float]:
@@ -233,7 +244,8 @@ def _ends(path: str) -> _Ends:
     times = [*times_in(head), *times_in(tail)]
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
-    return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)})
+    first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
+    return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)}, first)
 
 
 def _run(key: _Key, paths: list[str]) -> Run:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from postmortem.facts.inventory import Inventory, Kind, Result
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import done, works
-from postmortem.readers.ranklogs.run_ends import read_like
+from postmortem.readers.ranklogs.last_words import done, read_like, works
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
@@ -25,7 +24,7 @@ _EXACT = 5.0
 _MOST_LINES = 400
 _MOST_LOGS = 64
 _AT_ONCE = 2.0
-_LATER = 3.0
+LATER = 3.0
 """Seconds that work must have gone on behind a look at it."""
 
 
@@ -57,7 +56,7 @@ def worked_behind(span: LogSpan | None, path: str) -> bool:
     """Return whether a job went on with its work behind the last change of a file."""
     changed = written(path)
     later = span.worked if span is not None else None
-    return later is not None and changed is not None and later > changed + _LATER
+    return later is not None and changed is not None and later > changed + LATER
 
 
 def began_behind(span: LogSpan | None, path: str) -> bool:
@@ -93,7 +92,7 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
         if document["kind"] == "hang" and worked_behind(span, one.paths[0]):
-            told[index] = "the job went on behind it"
+            told[index] = "the job went on after it"
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None
         if one.kind in ("core", "strace") and where and ended is not None:

@@ -45,6 +45,8 @@ _MOST_FORMS = 2_000
 # are, is remembered besides: its texts are there anyway, and looking for all forms in each of them
 # again takes longer than all else.
 _MOST_TEXTS = 50_000
+# From this size on, the words of all forms are looked for in one pass.
+_LONG_TEXT = 1 << 16
 
 # A text that was cut shows the beginning of a secret only.
 _CUT = Pattern(r" ?…|\"?\.\.\.")
@@ -287,6 +289,8 @@ class Redactor:
                 text = self._cut_out(text, self._find_cut(text))
             if text == before:
                 break
+        if among is None and len(text) > _LONG_TEXT:
+            among = self._active([text])
         text = self._cut_out(text, find_values(text, among))
         return self._cut_out(text, find_told(text))
 

@@ -180,7 +180,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
-        exits=(*(one for one in read.logs.exits if one.file != endings), *exits),
+        exits=(*(e for e in read.logs.exits if e.file != endings or not facts.ranks), *exits),
         failures=failures,
         world_size=read.logs.world_size or world,
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
@@ -225,7 +225,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
         subject = (
             "a thread died of it"
             if raised.where == "thread"
-            else ("the last exception that it kept")
+            else ("the last exception that it saw")
         )
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
@@ -308,6 +308,7 @@ def _evidence(folder: Path, facts: RunFacts) -> list[str]:
         names += [str(path) for path in stacks]
     if not names:
         names = [str(path) for path in sorted((folder / "output").glob("*.log"))]
+        names += [str(folder / "endings.txt")] if names and facts.endings else []
     for part in ("flight", "numerics"):
         names += [str(path) for path in sorted((folder / part).glob("*")) if path.is_file()]
     names += [str(path) for path in sorted((folder / "nccl").glob("*.log"))]
@@ -357,7 +358,7 @@ def _of_ending(facts: RunFacts) -> Explanation:
     lines = [facts.ending]
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
-    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
+    next_step = "read what it wrote, above; with run --keep-output that is explained, too"
     killed = [one for one in facts.processes if one.memory_killed]
     if killed:
         next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"

@@ -19,6 +19,7 @@ from pathlib import Path
 from postmortem._version import __version__
 from postmortem.partial import new_file
 from postmortem.readers.bundles import MANIFEST, SCHEMA
+from postmortem.readers.present import words_in
 from postmortem.readers.regular import open_regular
 from postmortem.records import replace
 from postmortem.report.redact import Redactor
@@ -51,7 +52,7 @@ _WHAT = {
     "nccl": "warnings of NCCL",
     "numerics": "a flight file of the numerics monitor",
     "gpu": "a core of a GPU",
-    "output": "what the command wrote to a file",
+    "output": "what the command wrote",
     "strace": "system calls",
     "cores": "a core: the memory of a process, not masked; it is left out of the .tar.gz",
 }
@@ -108,7 +109,7 @@ class Evidence:
 
 def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redactor:
     """Return what masks the secrets of a run."""
-    redactor = Redactor.from_process(tuple(env.items()), (), ())
+    redactor = Redactor.from_process(tuple(env.items()), (), (), words_in)
     for one in processes:
         redactor.learn_argv(one.argv)
     return redactor

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from postmortem import underway
 from postmortem.records import record
 from postmortem.run.environment import HOOK, NUMERICS, Variables, evidence_variables
+from postmortem.run.keeping import Keeper
 from postmortem.run.memory import MemoryLimit, kills_here
 from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
@@ -48,7 +49,7 @@ class Finished:
 
 @record
 class Output:
-    """A regular file that the command writes to, and where it began to."""
+    """A regular file that the command writes to, and where it began to; number 0: its copy."""
 
     number: int
     path: str
@@ -105,14 +106,21 @@ def run_once(
     outputs = _outputs()
     kills = kills_here(limit)
     try:
-        outcome = Supervisor(
-            command,
-            env,
-            scratch,
-            timeout=options.timeout,
-            cgroup=limit.cgroup if limit is not None else None,
-            keep_files=keep_files,
-        ).run()
+        keeper = _keeper(scratch) if options.keep_output else None
+        try:
+            outcome = Supervisor(
+                command,
+                env,
+                scratch,
+                timeout=options.timeout,
+                cgroup=limit.cgroup if limit is not None else None,
+                keep_files=keep_files,
+                helpers=frozenset((keeper.pid,) if keeper is not None else ()),
+            ).run()
+        finally:
+            if keeper is not None:
+                keeper.finish()
+                outputs += (Output(0, str(keeper.path), 0),)
         kills = max(0, kills_here(limit) - kills)
         if scratch is None:
             return Finished(outcome)
@@ -170,6 +178,17 @@ def _outputs() -> tuple[Output, ...]:
         except OSError:
             continue
     return tuple(found.values())
+
+
+def _keeper(scratch: Scratch | None) -> Keeper | None:
+    """Return what keeps a copy of the output, or None where that cannot be had."""
+    if scratch is None:
+        return None
+    try:
+        return Keeper(scratch.path / "written.log")
+    except OSError as error:
+        complain(f"--keep-output: nothing is kept ({error.strerror})")
+        return None
 
 
 def _explained(failure: Failure) -> Finished:

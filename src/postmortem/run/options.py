@@ -27,4 +27,6 @@ class RunOptions:
     into: Path | None = None
     """Where the folder with the evidence is made; None: here."""
     pack: bool = False
+    keep_output: bool = False
+    """Keep a copy of what is written to terminals and pipes."""
     redact: bool = True

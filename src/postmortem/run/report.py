@@ -145,7 +145,7 @@ def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list
 
 def _copied(output: Output, scratch: Scratch) -> Path | None:
     """Return a copy of what the command wrote to a regular file of standard output or error."""
-    name = "stderr.log" if output.number == 2 else "stdout.log"
+    name = ("written.log", "stdout.log", "stderr.log")[output.number]
     target = scratch.path / name
     try:
         with open_regular(output.path) as stream:

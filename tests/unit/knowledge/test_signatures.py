@@ -23,6 +23,10 @@ ALSO = {
     # What was not in time says as much as that it was not.
     "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
+    # Which library it is says more than that one is not there.
+    "gpu-driver-missing": {"library-missing"},
+    "cuda-library-missing": {"library-missing"},
+    "opengl-missing": {"library-missing"},
     # Which numbers were bad says more than that the monitor stopped.
     "monitor-bad-batch": {"monitor-stopped"},
     "monitor-bad-weight": {"monitor-stopped"},

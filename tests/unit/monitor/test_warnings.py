@@ -1,8 +1,10 @@
 """What is said before numbers go bad, and of batches that are repeated or discarded."""
 
+import gc
 import io
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,3 +207,19 @@ def test_a_scaler_of_another_model_is_left_alone(said: list[str]) -> None:
 def test_a_search_that_ends_is_not_told(said: list[str]) -> None:
     scaled(2.0**126, 2.0, 6)
     assert said == []
+
+
+def test_a_monitor_that_was_never_entered_says_so_when_it_goes(said: list[str]) -> None:
+    def entered(monitor: Any) -> None:
+        with monitor:
+            pass
+
+    gc.collect()  # those of other tests
+    said.clear()
+    for use in (entered, lambda one: one.attach().detach(), lambda one: one.check_before_saving()):
+        use(NumericsMonitor(nn.Linear(1, 1)))
+    gc.collect()
+    assert said == []
+    NumericsMonitor(nn.Linear(1, 1))
+    gc.collect()
+    assert [f"{Path(__file__)}:" in text for text in said] == [True]

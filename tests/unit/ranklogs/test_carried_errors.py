@@ -113,3 +113,42 @@ def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
     text = "RuntimeError: no device\nterminate called without an active exception\n"
     report = _report(tmp_path, text)
     assert (report.outcome, report.verdict) == (Outcome.FAILED, "RuntimeError: no device")
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "3 validation errors for Lumen\nlr\n  Input is too small\nsize\n  Field required",
+            "small",
+        ),
+        ('while parsing a map\n  in "a.yaml", line 1\nfound [\n  in "a.yaml", line 4', "line 4"),
+        ('while parsing a map\n  in "a.yaml", line 1\nfound [\n  in "a.yaml", line 4', "found ["),
+    ],
+)
+def test_of_a_message_that_begins_with_a_count_or_a_place_what_failed_is_told(
+    tmp_path: Path, message: str, told: str
+) -> None:
+    error = raised_first(_report(tmp_path, _raised(f"lumen.ReadError: {message}")))[1]
+    assert told in (error or "")
+
+
+def test_where_the_thread_raised_that_another_waited_for_is_told(tmp_path: Path) -> None:
+    thread = "Exception in thread reader:\n" + _raised("ValueError: no number", "read", 8)
+    report = _report(tmp_path, thread + _raised("_queue.Empty", "<module>", 21))
+    [place] = report.highlights.places
+    assert (place.line, place.function) == (8, "read")
+
+
+@pytest.mark.parametrize(("stopped", "sure"), [(True, False), (False, True)])
+def test_what_a_worker_raised_is_not_sure_where_the_driver_was_stopped(
+    tmp_path: Path, stopped: bool, sure: bool
+) -> None:
+    raised = _raised("lumen.TimeoutError: no shard in 30 s", "ask")
+    text = "".join(f"(Lumen pid=71) {line}\n" for line in raised.splitlines())
+    text = f"started\n{text}(Other pid=72) waits for work\n"
+    at = "[2026-01-02 03:04:05,678 E 70 70] logging.cc:474: "
+    word = "*** SIGTERM received at time=1767323045 on cpu 0 ***"
+    end = f"{word}\nPC: @     0x7f06  (unknown)\n{at}{word}\n" * stopped
+    first = _report(tmp_path, text + end).body["first_failure"]
+    assert (first["confidence"] == "certain") is sure  # type: ignore[index]

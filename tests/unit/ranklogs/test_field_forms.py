@@ -257,11 +257,11 @@ def test_files_named_after_models_are_no_hosts(
         ("rank: {rank:2} | ", 2),
         ("(rank {rank}) ", 2),
         ("2026-01-02T03:04:05Z RANK={rank} ", 2),
-        ("<{rank}> ", None),
+        ("<{rank}> ", 2),
         ("stderr: ", None),
         ("unit tests\tRun all\t2026-01-02T03:04:05.678Z ", None),
         ("[gpu-a01:4{rank}711] ", None),
-        ("gpu-a01 ~ {rank} ~ ", None),
+        ("gpu-a01 ~ {rank} ~ ", 2),
     ],
 )
 def test_what_stands_before_all_frames_is_a_prefix(

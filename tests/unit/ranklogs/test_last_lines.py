@@ -39,6 +39,11 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "The actor process has died.\n", Outcome.FAILED, True),
         (STEPS + "12:00:01 - ❌ not deployed\n", Outcome.UNKNOWN, True),
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
+        (STEPS + "Training complete.\nhelper: received SIGTERM, leaving\n", *UNKNOWN),
+        (STEPS + "helper: received SIGTERM, leaving\n", *FAILED),
+        (STEPS + "* thread #1, stop reason = signal SIGSEGV\n    frame #0: 0x77 a`f\n", *FAILED),
+        (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
+        (STEPS + "ERROR trainer gave up\nINFO:     Started server process [7]\n", *UNKNOWN),
         (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
         ("The worker process has died.\n" + STEPS, Outcome.UNKNOWN, False),
@@ -62,7 +67,12 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
         (STEPS + "shard 3 is lost\nclosing readers\nfreeing buffers\n", Outcome.UNKNOWN, True),
         (STEPS + "shard 3 is lost\nclosing readers\nDone.\n", Outcome.UNKNOWN, False),
-        (STEPS + "shard 3 is lost\nshard 4 is lost\nshard 5 is lost\n", Outcome.UNKNOWN, False),
+        (STEPS + "shard 3 is lost\nshard 4 is lost\nshard 5 is lost\n", Outcome.UNKNOWN, True),
+        (
+            STEPS + "".join(f"shard {n} is lost\nreads on\nhas read\n" for n in range(3)),
+            Outcome.UNKNOWN,
+            False,
+        ),
         (STEPS + "der Auftrag wurde abgebrochen\n", Outcome.UNKNOWN, True),
         (STEPS + "Training complete, 3 workers crashed\n", Outcome.UNKNOWN, True),
         (STEPS + "Training complete, 0 failed\n", Outcome.HEALTHY, False),
@@ -80,6 +90,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "shard 3 ends due to error: no rows\n", Outcome.UNKNOWN, True),
         (STEPS + "MailUser=me@example.org MailType=END,FAIL\n", Outcome.UNKNOWN, False),
         (STEPS + "JobState=FAIL\n", Outcome.UNKNOWN, True),
+        (STEPS + "trap: Floating point exception trapping enabled\n", *UNKNOWN),
+        (STEPS + "trap: Floating point exception in fit\n", Outcome.UNKNOWN, True),
         (STEPS + "2 errors in 0.65s\n", Outcome.FAILED, True),
         (STEPS + "0 errors in 0.65s\n", Outcome.UNKNOWN, False),
         (STEPS + "    self.last = error\n", Outcome.UNKNOWN, False),
@@ -112,6 +124,37 @@ def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
     report = _report(tmp_path, STEPS + "ValueError: bad batch\nstep 31 of 40: loss 2.0\n")
     assert report.diagnoses == ()
     assert "line 31: ValueError: bad batch" in report.verdict
+
+
+ABORTED = "[main] DEBUG lumen.Session - Session aborted -- Cause: no such path\n"
+GIVES_UP = "Shutting down\nExiting because a job execution failed. Look above\n"
+ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "abcdef")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (STEPS + ABORTED + ACTIVE, 31),
+        (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
+        (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
+        (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+    ],
+)
+def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
+    assert "no such" in report.verdict
+
+
+@pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
+def test_what_a_watcher_quotes_below_its_word_is_nearer_than_the_code(
+    tmp_path: Path, margin: str, line: int
+) -> None:
+    code = "task fit terminated with an error exit status (1)"
+    said = f"{code}\nits output:\n\n{margin}cat: a.txt: No such file or directory\n\n"
+    report = _report(tmp_path, f"{STEPS}{said}[main] DEBUG run - Cause: {code}\nGoodbye\n")
+    assert report.diagnoses[0].evidence[-1].where == f"job.log:{line}"
 
 
 def test_a_last_line_among_many_is_found_with_its_number(tmp_path: Path) -> None:

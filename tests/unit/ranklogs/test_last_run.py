@@ -365,11 +365,15 @@ _CLOSING = (
 )
 
 
+@pytest.mark.parametrize(
+    "raised", ["", "torch.distributed.elastic.multiprocessing.api.SignalException"]
+)
 @pytest.mark.parametrize(("end", "failed"), [("Training complete.\n", False), ("", True)])
 def test_who_comes_to_an_end_behind_torchruns_signals_is_another_run(
-    tmp_path: Path, end: str, *, failed: bool
+    tmp_path: Path, raised: str, end: str, *, failed: bool
 ) -> None:
-    text = _ranks(3, 0, 1, 2) + _OF_RANK + _CLOSING + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
+    told = _CLOSING + (_raised(f"{raised}: Process 90 got signal: 15") if raised else "")
+    text = _ranks(3, 0, 1, 2) + _OF_RANK + told + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
     assert _report(tmp_path, text).failed == failed
 
 

@@ -153,3 +153,64 @@ def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> N
         (one,) = analyse([str(tmp_path / "job.out")], RankLogOptions()).diagnoses
         cited[said] = [row.where for row in one.evidence]
     assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("Bad system call         ", "SIGSYS"),
+        ("File size limit exceeded", "SIGXFSZ"),
+        ("User defined signal 2   ", "SIGUSR2"),
+    ],
+)
+def test_each_signal_that_a_shell_tells_of(tmp_path: Path, words: str, signal: str) -> None:
+    text = f"iter 3\nrun.sh: line 5: 4711 {words}./lumen\n      4712 Done | tee out.log\n"
+    (one,) = body_of(tmp_path, text)["exits"]
+    assert (one["pid"], one["signal"]) == (4711, signal)
+
+
+SLURMS_WORDS = (
+    "srun: error: gpu01: task 0: Exited with exit code 1\n"
+    "srun: Terminating StepId=551.1\n"
+    "slurmstepd: error: *** STEP 551.1 ON gpu01 CANCELLED AT 2026-11-20T03:11:00 ***\n"
+    "srun: error: gpu02: task 1: Terminated\n"
+)
+
+
+def test_an_exception_without_its_traceback_is_the_failure_of_its_rank(tmp_path: Path) -> None:
+    """Slurm's own lines are as many as those of the tasks."""
+    text = "0: saving\n1: saving\n0: OSError: [Errno 122] Disk quota exceeded: '/home/u/a.pt'\n"
+    body = body_of(tmp_path, text + SLURMS_WORDS)
+    first = body["first_failure"]
+    assert (first["ranks"], first["line"], first["confidence"]) == ([0], 3, "certain")
+    assert first["what"].startswith("OSError: [Errno 122]")
+
+
+def test_a_rank_whose_last_line_is_an_error_is_not_called_silent(tmp_path: Path) -> None:
+    text = "".join(f"{rank}: loss {i}.5\n" for i in range(4) for rank in range(2))
+    text += "0: ERROR: could not allocate 81920 bytes for the exchange buffer\n"
+    (tmp_path / "job.out").write_text(text + SLURMS_WORDS)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    best = report.diagnoses[0]
+    assert (best.id, best.confidence.value) == ("rank_exited_silently", "likely")
+    assert best.evidence[0].where == "job.out:9"
+    assert report.body["first_failure"]["ranks"] == [0]
+
+
+def test_processes_that_a_launcher_kills_are_those_that_raised(tmp_path: Path) -> None:
+    raised = "".join(
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/train.py", line 6, in <module>\n[rank{rank}]: KeyError: 1\n'
+        for rank in range(2)
+    )
+    launch = "[2026-01-02 03:04:05,678] [INFO] [launch.py:{}] "
+    kills = "".join(
+        f"{launch.format('253:sigkill_handler')}Killing subprocess {pid}\n" for pid in (7, 8)
+    )
+    (tmp_path / "job.out").write_text(
+        f"{launch.format('170:main')}dist_world_size=2\n{raised}{kills}"
+    )
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.diagnoses[0].id == "every_rank_raised"
+    assert report.body["world_size"] == 2
+    assert "4" not in report.diagnoses[0].title

@@ -71,3 +71,26 @@ def test_of_a_group_the_first_exception_is_told_where_it_was_raised(tmp_path: Pa
     assert (place.line, place.function) == (5, "fetch")
     assert place.source == ((5, 'raise KeyError("shard")'),)
     assert report.verdict.startswith("KeyError: 'shard'")
+
+
+def test_what_cython_includes_is_the_librarys(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(
+        'Traceback (most recent call last):\n  File "/job/train.py", line 7, in split\n'
+        '    rows["label"]\n  File "lumen/_libs/table.pxi", line 77, in lumen._libs.Table.get\n'
+        "KeyError: 'label'\n"
+    )
+    [place] = analyse([str(path)], RankLogOptions()).highlights.places
+    assert (place.file, place.line) == ("/job/train.py", 7)
+
+
+def test_what_a_class_generates_is_not_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    head = "Traceback (most recent call last):\n"
+    made = '  File "<string>", line 3, in __init__\nValueError: no shard\n'
+    path.write_text(f'{head}  File "/job/train.py", line 7, in <module>\n    Arguments()\n{made}')
+    [place] = analyse([str(path)], RankLogOptions()).highlights.places
+    assert (place.file, place.line) == ("/job/train.py", 7)
+    path.write_text(head + made)
+    [place] = analyse([str(path)], RankLogOptions()).highlights.places
+    assert (place.file, place.line) == ("<string>", 3)

@@ -69,6 +69,7 @@ def test_each_rank_gets_its_own_lines(form: str, texts: list[list[str]], seed: i
         "rank3: a word",
         "[rankx]: no",
         "[1,x]<stderr>:",
+        "fatal: [node1]: UNREACHABLE!",
     ],
 )
 def test_a_single_line_makes_no_grammar(line: str) -> None:
@@ -187,3 +188,47 @@ def test_what_stands_behind_a_head_that_was_seen_before_is_read_again() -> None:
 def test_an_empty_line_of_rays_is_its_workers_too() -> None:
     raw, _ = read("plain\n(Lumen pid=4711) a step\n(Lumen pid=4711)\nplain\n")
     assert [(x["pid"], x["lines"]) for x in raw["labels"]] == [(None, 2), (4711, 2)]
+
+
+def test_behind_a_bar_without_a_prefix_a_line_is_that_ranks() -> None:
+    bar = "  0%|          | 0/8 [00:00<?, ?it/s]"
+    raw, texts = read(
+        f"a\n{bar}[rank0]: Traceback (most recent call last):\n[rank0]: KeyError: 1\n"
+    )
+    assert [(x["rank"], texts[k]) for k, x in enumerate(raw["labels"])] == [
+        (None, ["a", bar]),
+        (0, ["Traceback (most recent call last):", "KeyError: 1"]),
+    ]
+
+
+def headed(head: str, order: list[int]) -> set[int | None]:
+    """Return the ranks of a log in which `head`, with a number, stands before each line."""
+    lines = [f"{head.format(number)}loss {i}.5" for i, number in enumerate(order)]
+    frames = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()"]
+    lines += [f"{head.format(number)}{line}" for number in order[:4] for line in frames]
+    raw, _ = read("\n".join(lines) + "\n")
+    return {label["rank"] for label in raw["labels"] if label["lines"]}
+
+
+@pytest.mark.parametrize(
+    "head", ["GPU {}: ", "worker {}: ", "({}) ", "[R{}] ", "[trainer-{}] ", "<{}> ", "[0]:[{}]: "]
+)
+def test_a_number_in_a_head_of_any_form_is_a_rank(head: str) -> None:
+    assert headed(head, [0, 1, 2, 3] * 5) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("head", ["thread {}: ", "<step {}> ", "(03:11:{}) ", "[7.{}] "])
+def test_a_number_of_steps_threads_and_times_is_no_rank(head: str) -> None:
+    assert headed(head, [0, 1, 2, 3] * 5) == {None}
+
+
+def test_a_number_that_only_rises_is_no_rank() -> None:
+    assert headed("(pass {}) ", [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5) == {None}
+
+
+def test_the_streams_of_gitlab_are_no_ranks() -> None:
+    said = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "KeyError: 1"]
+    lines = [f"2026-01-02T03:04:05.123456Z 0{n % 2}{'EO'[n % 2]} {said[n % 3]}" for n in range(24)]
+    raw, texts = read("\n".join(lines) + "\n")
+    assert [label["rank"] for label in raw["labels"]] == [None]
+    assert texts[0][:3] == said

@@ -9,6 +9,7 @@ from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.ranklogs import sources
+from postmortem.readers.ranklogs.later_runs import last_run
 from postmortem.readers.ranklogs.sources import find_rank_logs
 
 HOUR = 3600
@@ -65,3 +66,15 @@ def test_jobs_with_other_ids_are_other_jobs(tmp_path: Path) -> None:
     agent(tmp_path, "job7_abcdefgh", began=1000, ended=1000 + HOUR)
     new = agent(tmp_path, "job8_ijklmnop", began=1005, ended=1010 + HOUR)
     assert read(tmp_path)[0] == {new}
+
+
+@pytest.mark.parametrize(("name", "begun_anew"), [("pid=71", False), ("no. 71", True)])
+def test_a_line_of_one_process_is_no_head_of_a_new_run(name: str, begun_anew: bool) -> None:
+    said = (
+        "asks for two shards of the store",
+        *("Traceback (most recent call last):", '  File "ask.py", line 3, in ask'),
+        *("    store.get(shard)", "lumen.TimeoutError: no shard in 30 s"),
+    )
+    asked = "".join(f"(Lumen {name}) {line}\n" for line in said)
+    text = f"2026-01-02 03:04:05,678 started\n{asked * 2}2026-01-02 03:06:05,678 stopped\n"
+    assert (last_run(text.encode()) is not None) is begun_anew

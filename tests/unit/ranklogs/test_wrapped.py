@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse, analyse_and_split
+from postmortem.readers.ranklogs.collected import entries_of
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 
 WROTE = [
@@ -28,7 +29,16 @@ def cloud(line: str) -> str:
     return json.dumps({"textPayload": line, "severity": "INFO", "timestamp": "2026-01-02T03:04Z"})
 
 
-@pytest.mark.parametrize("form", [docker, cloud])
+def loki(line: str) -> str:
+    labels = {"pod": "trainer-0", "stream": "stderr"}
+    return json.dumps({"labels": labels, "line": line, "timestamp": "2026-01-02T03:04:05Z"})
+
+
+def journal(line: str) -> str:
+    return json.dumps({"_PID": "7", "__REALTIME_TIMESTAMP": "1795866003178456", "MESSAGE": line})
+
+
+@pytest.mark.parametrize("form", [docker, cloud, loki, journal])
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_was_written_is_read(tmp_path: Path, form: Any, packed: bool) -> None:
     data = "".join(f"{form(line)}\n" for line in WROTE).encode()
@@ -57,6 +67,7 @@ def record(line: str, level: str = "info", **more: Any) -> str:
     [
         record,
         "> {}".format,
+        "@400000006b0ac4e5185b34e4 {}".format,
         "    {}".format,
         "\t{}".format,
         "trainer-1  | {}".format,
@@ -109,6 +120,28 @@ def test_levels_of_a_logger_stay() -> None:
     assert told == "INFO: step 1\nWARNING: no shard 3\n[rank3]: INFO: lost\nA\nB\n"
 
 
+def test_the_reason_beside_a_message_is_read() -> None:
+    lines = [
+        record("Reconciler error", "error", controller="job", error="no quota"),
+        record("no quota", "error", err="no quota"),
+        record("lost", "error", error=""),
+    ]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    told = b"".join(unwrapped([data], layers(data))).decode()
+    assert told == "ERROR: Reconciler error: no quota\nERROR: no quota\nERROR: lost\n"
+
+
+@pytest.mark.parametrize(("level", "told"), [("error", True), ("warning", False)])
+def test_a_traceback_in_parts_is_read(tmp_path: Path, level: str, told: bool) -> None:
+    frames = [{"filename": "/job/train.py", "lineno": 31, "name": "step"}]
+    parts = [{"exc_type": "Gone", "exc_value": "shard 3", "frames": frames, "is_cause": False}]
+    path = tmp_path / "structlog.log"
+    path.write_text(record("a") + "\n" + record("lost", level, error_detail=parts) + "\n")
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    failure = body["first_failure"]
+    assert (failure and failure["what"]) == ("Gone: shard 3" if told else None)
+
+
 @pytest.mark.parametrize(
     ("field", "below"), [("Traceback (most recent call last):\n  x", True), ("a note", False)]
 )
@@ -123,6 +156,7 @@ def test_a_stack_is_known_by_how_it_begins(field: str, below: bool) -> None:
     [
         WROTE,
         ['{"role": "user", "message": "why did it fail?"}'] * 3,
+        ["train\t0.5", "valid\t0.7", "train\t0.4"],
         ['{"log": "step 1"}'],  # by whom it was taken down, nothing says
         ["\tat lumen.Train.step(Train.java:31)", "\tat lumen.Train.main(Train.java:7)"],
         ["[rank0]: step 1", "[rank0]:   File"] * 4,
@@ -161,3 +195,47 @@ def test_a_line_without_an_end_is_not_waited_for() -> None:
 @pytest.mark.parametrize("head", [b"", b"\n", b"x" * (1 << 17), (b"9" * 6000 + b": a\n") * 6])
 def test_a_head_that_lies_in_nothing(head: bytes) -> None:
     assert layers(head) == ()
+
+
+def test_the_line_of_the_source_is_no_text() -> None:
+    line = b'{"line": "42", "message": "step 1", "time": "03:04:05"}'
+    assert b"".join(unwrapped([line], layers(line))) == b"step 1\n"
+
+
+def test_who_quotes_may_say_so_above() -> None:
+    data = ("Yesterday it wrote:\n\n" + "".join(f"> {line}\n" for line in WROTE * 2)).encode()
+    told = b"".join(unwrapped([data], layers(data))).decode().split("\n")
+    assert told[2:-1] == WROTE * 2
+
+
+def test_tags_tell_programs_apart(tmp_path: Path) -> None:
+    steps = [f"good\tstep {n} loss {2 - n / 10}" for n in range(9)]
+    lines = [*(f"bad:1\t{line}" for line in WROTE), *steps, "good\tTraining finished."]
+    (tmp_path / "tagged.txt").write_text("".join(f"{line}\n" for line in lines))
+    body: Any = analyse([str(tmp_path)], RankLogOptions()).body
+    assert body["first_failure"]["label"] == "bad-1"
+    assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+
+
+@pytest.mark.parametrize("around", ["{}", '{{"events": {}, "nextToken": "x"}}'])
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_list_of_entries_is_read_as_it_was_written(
+    tmp_path: Path, around: str, newest_first: bool, nested: bool
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"timestamp": 1795866003178 + n, **({"jsonPayload": said} if nested else said)}
+        for n, said in enumerate({"message": line} for line in WROTE)
+    ]
+    text = json.dumps(rows[::-1] if newest_first else rows, indent=2)
+    (tmp_path / "entries.json").write_text(around.format(text))
+    body: Any = analyse([str(tmp_path / "entries.json")], RankLogOptions()).body
+    assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+    assert body["first_failure"]["line"] == 6
+
+
+@pytest.mark.parametrize(
+    "data", [b'[{"message": "why did it fail?"}]', b'[{"message": "x", "time": 1}, 2]', b'[{"']
+)
+def test_another_list_is_no_log(data: bytes) -> None:
+    assert entries_of(data) is None

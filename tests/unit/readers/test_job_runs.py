@@ -58,6 +58,23 @@ def test_a_log_begun_after_a_like_one_had_ended_is_another_run(tmp_path: Path) -
     assert found["roots"] == []
 
 
+@pytest.mark.parametrize(
+    ("over", "begin", "runs"),
+    [
+        (summary(r0=11), "", ["train.log.1", "train.log"]),
+        (summary(r0=11), "restarting the node's services\n", []),
+        ("", "", []),
+    ],
+)
+def test_a_log_that_was_set_aside_is_of_another_run_if_that_is_over(
+    tmp_path: Path, over: str, begin: str, runs: list[str]
+) -> None:
+    """The same program began anew; else one run wrote on into another file."""
+    write(tmp_path / "train.log.1", steps("08") + over)
+    write(tmp_path / "train.log", begin + steps("09"), NOW + 3600)
+    assert names(tmp_path) == runs
+
+
 def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     write(folder / "slurm-90210.out", steps("08") + ERROR)

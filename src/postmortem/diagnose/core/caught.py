@@ -6,7 +6,7 @@ in the frame that the kernel put on the stack for the handler.
 """
 
 from postmortem.diagnose.core.pointers import is_canonical
-from postmortem.diagnose.core.stacks import handler_index, place
+from postmortem.diagnose.core.stacks import place
 from postmortem.facts.crash import FAULT_SIGNALS, Caught, Fault, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.records import replace
@@ -62,7 +62,7 @@ def beyond_handler(threads: Threads) -> Threads:
     """Return the threads, the crashed one without the frames of its signal handler."""
     items = []
     for thread in threads:
-        index = handler_index(thread)
+        index = thread.handler_index
         if thread.crashed and index is not None and index + 1 < len(thread.frames):
             thread = replace(thread, frames=thread.frames[index + 1 :], left_out=index + 1)
         items.append(thread)
@@ -87,7 +87,7 @@ def fault_elsewhere(threads: Threads) -> tuple[Thread, int, str] | None:
     fault and words for it: such a process did fail by itself, whatever ended it then.
     """
     for thread in threads:
-        index = handler_index(thread)
+        index = thread.handler_index
         if thread.crashed or thread.handles is None or index is None:
             continue
         return thread, index + 1, f"{thread.handles.name}{place(thread, index + 1)}"

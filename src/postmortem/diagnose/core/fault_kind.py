@@ -106,7 +106,6 @@ _RAISING = Pattern(
     r"(^|[_:.])(abort|raise|gsignal|kill|t(g)?kill|pthread_kill(_\w+)?|_Exit|restore_sigs)$|"
     r"^std::(__)?terminate$|^_?Py_Fatal|^(rust_panic|runtime\.|PROC)"
 )
-_HANDLER = r"^(<signal handler called>|__restore_rt|__kernel_rt_sigreturn)$"
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
 _DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
@@ -216,7 +215,7 @@ def _was_hit(crashed: Thread | None) -> bool:
 
     One that calls abort() may have caught any signal.
     """
-    index = crashed.index_of(_HANDLER) if crashed is not None else None
+    index = crashed.handler_index if crashed is not None else None
     if crashed is None or index is None:
         return False
     names = [bare(frame.function) for frame in crashed.frames]
@@ -312,7 +311,9 @@ def _bus_error(signal: Signal, fault: Fault | None, threads: Threads) -> FaultKi
             return FaultKind.STACK_OVERFLOW
         # x86 has an exception of its own (#SS) for addresses made of rsp or rbp that are not
         # canonical, which Linux reports as SIGBUS (arch/x86/kernel/traps.c).
-        if signal.code == "SI_KERNEL" and lost_stack_pointer(fault) is not None:
+        operand = fault.operand if fault is not None else None
+        is_odd = operand is not None and not is_canonical(operand.value)
+        if signal.code == "SI_KERNEL" and (is_odd or lost_stack_pointer(fault) is not None):
             return FaultKind.NON_CANONICAL
         return FaultKind.BUS_OTHER
     return _bus_error_in_file(fault.file)

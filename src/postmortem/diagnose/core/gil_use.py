@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.core.owners import Owner, owner
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.names import bare
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
@@ -10,6 +12,14 @@ _NEEDS_NO_GIL = Pattern(
     r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
     r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
 )
+_NO_OBJECT = Pattern(
+    r"^(_?Py(Interpreter|Thread)State_GET|_Py_object_freelists_GET|new_threadstate|get_state|"
+    r"PyThreadState_New|PyGILState_Ensure|Py(List|Dict|Tuple|Set)_New|"
+    r"_?PyErr_(Occurred|CheckSignals|Clear|Print|NoMemory)|PyRun_Simple\w+|PyImport_(Add|Import)Module|"
+    r"Py(Long|Float|Bool|Unicode|Bytes)_From(Long|Double|S?size_t|Ssize_t|String\w*|Format))$"
+)
+"""Functions that are given no object: what is null there is the thread's or Python's own state."""
+_NEAR = 4
 
 
 def needs_no_gil(function: str) -> bool:
@@ -24,24 +34,35 @@ def is_interpreter_known(threads: Threads) -> bool:
     )
 
 
-def api_without_gil(threads: Threads) -> int | None:
+def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | None:
     """Return the frame of the Python C API that the crashed thread was in without the GIL.
 
     None where it held the GIL or there is none, where the API does not need it, or where the
-    interpreter's state could not be read, so that nobody's holding is known.
+    interpreter's state could not be read, so that nobody's holding is known: unless it failed on a
+    null pointer that nobody gave it, which is that state.
     """
     crashed = threads.crashed
-    if crashed is None or crashed.holds_gil or not threads.gil:
+    api = _api(threads)
+    if crashed is None or api is None:
         return None
-    if not is_interpreter_known(threads):
+    passed = [bare(frame.function) for frame in crashed.frames[: api + 1]]
+    is_known = is_interpreter_known(threads)
+    if is_known and any(map(_NEEDS_NO_GIL.search, passed)):
         return None
+    is_given_none = _NO_OBJECT.match(passed[0]) or _NO_OBJECT.match(passed[-1])
+    if kind is FaultKind.NULL_DEREFERENCE and api <= _NEAR and is_given_none:
+        return api
+    return None if crashed.holds_gil or not threads.gil or not is_known else api
+
+
+def _api(threads: Threads) -> int | None:
+    """Return the outermost frame of CPython's own code that the crashed thread was in."""
     api = None
-    for index, frame in enumerate(crashed.frames[:12]):
-        if frame.kind == "python" or owner(frame) is not Owner.CPYTHON:
+    for index, frame in enumerate(threads.crashed.frames[:12] if threads.crashed else ()):
+        of_ctypes = api is not None and "_ctypes" in file_name(frame.module)
+        if frame.kind == "python" or owner(frame) is not Owner.CPYTHON or of_ctypes:
             break
-        if _NEEDS_NO_GIL.search(frame.function):
-            return None
         api = index
-    if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
+    if api is None or threads.crashed is None:
         return None
-    return api
+    return api if threads.crashed.frames[api].function.startswith(("Py", "_Py")) else None

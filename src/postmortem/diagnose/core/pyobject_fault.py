@@ -74,7 +74,7 @@ def object_fault(
     than objects, so that a buffer could be what was bad.
     """
     crashed = threads.crashed
-    if crashed is None or api_without_gil(threads) is not None:
+    if crashed is None or api_without_gil(threads, kind) is not None:
         return None
     again = kind is FaultKind.RERAISED and fault_start(crashed, kind) > 0 and _is_segv(signal)
     if not (kind.is_memory_fault or again):

@@ -2,7 +2,6 @@
 
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import access_words, place_words
-from postmortem.diagnose.core.stacks import is_signal_frame
 from postmortem.facts.crash import Fault, Instruction, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile, Process
@@ -120,7 +119,7 @@ def _forbidden(signal: Signal, process: Process) -> str:
 
 def _sent_again(signal: Signal, threads: Threads) -> str:
     crashed = threads.crashed
-    if crashed is not None and not any(map(is_signal_frame, crashed.frames)):
+    if crashed is not None and crashed.handler_index is None:
         return (
             f"the process sent {signal.name} to itself, on purpose or from a handler whose frame "
             "cannot be read: no instruction of this stack failed as far as it shows"

@@ -21,6 +21,8 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     if signal.code == "SI_KERNEL":
         # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
         # force_sigsegv): handlers without an alternate stack turn an overflow into this.
+        if is_sp_lost(fault) and "stack" in (sp.above_kind or ""):
+            return True
         return any(_is_below_stack(at) or _is_guard(at) for at in (sp, _pushed_to(fault)))
     address = fault.address
     if address is None:

@@ -40,7 +40,6 @@ _ZIG = Pattern(
     r"^(os\.linux\.(\w+\.)?(syscall\d|sigprocmask|tkill|tgkill)|posix\.(raise|abort|sigprocmask)|"
     r"process\.abort|debug\.(defaultPanic|panic\w*|FullPanic\(.*))$"
 )
-_SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
     r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
@@ -50,7 +49,7 @@ _MALLOC = Pattern(
 _EXIT = {
     "exit", "run_exit_handlers", "cxa_finalize", "_dl_fini", "_dl_call_fini", "Py_Exit",
     "Py_FinalizeEx", "Py_Finalize", "finalize_modules", "atexit_callfuncs", "pymain_free",
-    "_Py_Finalize", "call_tls_dtors",
+    "_Py_Finalize",
 }  # fmt: skip
 
 
@@ -63,15 +62,10 @@ def plain(function: str) -> str:
     return name
 
 
-def is_signal_frame(frame: Frame) -> bool:
-    """Return whether a frame is the kernel's call of a signal handler."""
-    return frame.function in _SIGNAL_FRAME or plain(frame.function) in _SIGNAL_FRAME
-
-
 def is_machinery(frame: Frame) -> bool:
     """Return whether a frame only serves to end the process: raise, abort, terminate."""
     name = plain(frame.function)
-    if name in _RAISE or of_libc(frame, _LIBC_FATAL) or is_signal_frame(frame):
+    if name in _RAISE or of_libc(frame, _LIBC_FATAL) or frame.is_signal:
         return True
     if frame.function.startswith(("__libc_message", "__libc_fatal")):
         return True
@@ -96,7 +90,7 @@ def is_left_over(thread: Thread | None) -> bool | None:
     It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
     another reason hours later. Its own abort() is called by itself, a later one by somebody else.
     """
-    handled = handler_index(thread) if thread is not None else None
+    handled = thread.handler_index if thread is not None else None
     aborts = False
     for frame in thread.frames[0 if handled is None else handled + 1 :] if thread else ():
         of_glibc = owner(frame) is Owner.GLIBC
@@ -136,8 +130,8 @@ def is_terminated(thread: Thread) -> bool:
 
 
 def is_malloc(frame: Frame) -> bool:
-    """Return whether a frame is the C library's allocator at work."""
-    return _MALLOC.match(bare(frame.function)) is not None
+    """Return whether a frame is the allocator at work: the C library's, or one in its place."""
+    return _MALLOC.match(bare(frame.function)) is not None or owner(frame) is Owner.ALLOCATOR
 
 
 def in_allocator(thread: Thread | None) -> bool:
@@ -188,11 +182,6 @@ def is_of_header(frame: Frame) -> bool:
     FORTIFY_SOURCE makes memcpy and printf such, the C++ library nearly everything.
     """
     return frame.inlined and bool(frame.file) and _HEADER.search(frame.file or "") is not None
-
-
-def handler_index(thread: Thread) -> int | None:
-    """Return the index of the signal frame: beyond it is the code that the signal hit."""
-    return next((i for i, frame in enumerate(thread.frames) if is_signal_frame(frame)), None)
 
 
 def exit_index(thread: Thread) -> int | None:
@@ -249,7 +238,7 @@ def fault_start(thread: Thread, kind: FaultKind) -> int:
     Beyond the signal frame when a handler raised the signal again; else the innermost, also when
     that is itself inside a handler.
     """
-    index = handler_index(thread) if kind is FaultKind.RERAISED else None
+    index = thread.handler_index if kind is FaultKind.RERAISED else None
     return 0 if index is None else index + 1
 
 

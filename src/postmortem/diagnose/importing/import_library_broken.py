@@ -14,6 +14,7 @@ from pathlib import Path
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
+from postmortem.knowledge.messages import missing_library
 from postmortem.patterns import Pattern
 from postmortem.text import shell_word
 
@@ -47,11 +48,12 @@ def import_library_broken(seen: Importing) -> Findings:
         cause = f"{by} was built on a newer system than the library that is found first."
     elif match := said.match("ld-not-opened"):
         title = f"the library {match['what']} is not found"
-        steps = [f"ldconfig -p | grep {shell_word(Path(match['what']).name.partition('.')[0])}"]
+        known = missing_library(f"{said.type}: {said.message}")
+        steps = [*known.next_steps] if known is not None else []
         cause = "No folder that the dynamic loader searches has it."
         if seen.found_at:
             folder = str(Path(seen.found_at[0]).parent)
-            steps.insert(0, f"export LD_LIBRARY_PATH={shell_word(folder)}:$LD_LIBRARY_PATH")
+            steps = [f"export LD_LIBRARY_PATH={shell_word(folder)}:$LD_LIBRARY_PATH"]
             cause += f" It is at {seen.found_at[0]}, which the loader does not search."
     else:
         return

@@ -118,8 +118,9 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     said = bool(set(cause.errnos) & set(effect.errnos))
     named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
     process = same_process(cause, effect)
-    if cause.source == effect.source:
-        return None
+    if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
+        ended = effect.type is EventType.EXITED and None not in (cause.pid, effect.pid)
+        return process if ended else None
     if process is not None:
         return process if said or named else Confidence.LIKELY
     if cause.ranks and set(cause.ranks) <= set(effect.ranks) and (said or named):

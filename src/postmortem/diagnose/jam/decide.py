@@ -24,12 +24,16 @@ _LESS = {
 
 
 def find_jam(
-    recorders: Sequence[Recorder], *, world: int | None = None, timed_out: str | None = None
+    recorders: Sequence[Recorder],
+    *,
+    world: int | None = None,
+    timed_out: str | None = None,
+    went_on: bool = False,
 ) -> Jam | None:
     """Return who holds up a job; None where nobody waits, or without dumps. Deterministic.
 
     `world` is the number of ranks, where it is known; `timed_out` says which log tells of a
-    time-out.
+    time-out, `went_on` that the job came to its end behind the dumps.
     """
     if not recorders:
         return None
@@ -44,7 +48,7 @@ def find_jam(
     operations_that_do_not_end(graph, findings, blamed)
     Undumped(graph, findings).blame()
     rings(graph, findings)
-    return _jam(graph, findings, sign_of_hang(job, timed_out))
+    return _jam(graph, findings, sign_of_hang(job, timed_out, went_on=went_on))
 
 
 def _jam(graph: Graph, findings: Findings, sign: tuple[Sign, str]) -> Jam | None:

@@ -101,6 +101,8 @@ class NamedBy(StrEnum):
     HEARTBEAT = "heartbeat"
     ENQUEUED = "enqueued"
     """Watchdogs, each of which says how much its rank had enqueued."""
+    PAUSE = "pause"
+    """Its own lines: it wrote nothing for as long as the others waited, and then went on."""
 
 
 class Stop(StrEnum):

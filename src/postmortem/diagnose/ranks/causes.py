@@ -81,7 +81,9 @@ class ExitedSilently:
     heard: bool = False
     """Lines of its own are there, and none of them is an error."""
     said: str = ""
-    """The last line of the one that wrote so few that it may be why."""
+    """The last line of the one, where it may be why: of few lines, or an error."""
+    error: bool = False
+    """That line reads like an error."""
 
 
 @record
@@ -273,6 +275,8 @@ class SaidLast:
     """The line right above them, if that may say why."""
     word: str = ""
     """What somebody who watched said below: that it failed, and not why."""
+    ended: str = ""
+    """How the program ended, as `postmortem run` saw it."""
     first: bool = False
     """Nothing stands above them."""
     known: str = ""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.causes import Raised
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
@@ -52,22 +53,22 @@ def how_sure(blame: Attribution) -> Confidence:
     return Confidence.CERTAIN if blame.sure else Confidence.LIKELY
 
 
+_GENERATED = "<string>"
+"""What dataclasses and named tuples are made of, besides ``python -c``."""
+
+
 def own_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost frame of the user's own code, else the innermost of all."""
     if failure is None or not failure.frames:
         return None
     if failure.group is not None:
-        inside = [f for f in failure.group.first.frames if is_users(f.file)]
+        inside = [f for f in failure.group.first.frames if is_own(f.file)]
         if inside:
             return inside[-1]
-    own = [f for f in failure.frames if is_users(f.file)]
+    own = [f for f in failure.frames if is_own(f.file)]
+    own = [f for f in own if f.file != _GENERATED] or own
     rest = own or [f for f in failure.frames if not is_ours(f.file)] or failure.frames
     return rest[-1]
-
-
-def is_users(file: str) -> bool:
-    """Return whether a frame of a log is of the user's own code."""
-    return is_own(file) and ".pyx" not in file
 
 
 def known_cause(failure: LogFailure | None) -> Signature | None:
@@ -138,14 +139,23 @@ def advice(failure: LogFailure | None) -> tuple[str, ...]:
     return ()
 
 
+def shown_failure(blame: Attribution) -> LogFailure | None:
+    """Return the failure to look at: of a thread that died above, where that one ended all."""
+    child = blame.cause.child if isinstance(blame.cause, Raised) else None
+    if child is not None and child.kind == "thread":
+        return child
+    return blame.first[0].failure if blame.first else None
+
+
 def look_at(blame: Attribution) -> tuple[str, ...]:
     """Return the next step that shows the culprit's own lines; nothing where they are shown."""
-    failure = blame.first[0].failure if blame.first else None
+    failure = shown_failure(blame)
     if failure is None:
         return (
             "read the culprit's last lines: postmortem logs --split DIR writes one file per rank",
         )
-    if failure.shown:
+    whole = failure.kind != "exception" or failure.frames or failure.line > failure.begin_line
+    if failure.shown or not whole:
         return ()
     where = "standard input" if failure.file == "-" else clip(failure.file, 160)
     return (f"read its traceback: {where} line {failure.begin_line or failure.line}",)

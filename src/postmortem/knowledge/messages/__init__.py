@@ -80,6 +80,20 @@ class Wording(Pattern):
         return _lines()[self.pattern].rpartition("\t")[2]
 
 
+def told(name: str, text: str) -> Signature | None:
+    """Return `about` a message, if a text holds it."""
+    found = Wording(name).search(text)
+    if found is None:
+        return None
+    return about(Match(name, {key: value for key, value in found.groupdict().items() if value}))
+
+
+def missing_library(text: str) -> Signature | None:
+    """Return `about` the library that the dynamic loader did not find, the closest first."""
+    ids = ("gpu-driver-missing", "cuda-library-missing", "opengl-missing", "library-missing")
+    return next((known for name in ids if (known := told(name, text)) is not None), None)
+
+
 TABLE = Path(__file__).parent / "patterns.txt"
 
 

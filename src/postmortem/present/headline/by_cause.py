@@ -3,6 +3,8 @@
 ``RuntimeError: basic_ios::clear: iostream error`` is a checkpoint that could not be written.
 """
 
+from postmortem.diagnose.ranks.phrases import known_match
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.report.model import Diagnosis
 
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".tar")
@@ -25,12 +27,21 @@ MEANINGS = {
     "st-headertoolarge": "a file is not a checkpoint",
     "enospc-log": "the disk is full",
     "semlock-enospc": "/dev/shm is full",
-    "library-missing": "a library is missing",
+    **dict.fromkeys(("library-missing", "opengl-missing"), "a library is missing"),
+    "cuda-library-missing": "a library of CUDA is missing",
+    "gpu-driver-missing": "NVIDIA's driver is missing",
     "cpp-bad-alloc": "memory that it asked for could not be had",
     "dl-killed": "DataLoader worker {pid} was ended by a signal ({signal})",
     "loss-nonfinite": "the loss is NaN or Inf",
 }
 """Ids of known messages to what they mean, in words that need no manual; names are groups."""
+
+
+def meaning_of(failure: LogFailure | None) -> str | None:
+    """Return what the error of a rank means; None where its own words are plain enough."""
+    match = known_match(failure)
+    words = MEANINGS.get(match.id) if match is not None else None
+    return words.format_map(match.captures) if words and match is not None else None
 
 
 def not_written(best: Diagnosis) -> str | None:

@@ -1,7 +1,7 @@
 """What logs of many ranks put on their card: the line that raised, and who else is in it."""
 
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
-from postmortem.diagnose.ranks.phrases import own_frame, ranks_words
+from postmortem.diagnose.ranks.phrases import own_frame, ranks_words, shown_failure
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.threads import is_own
 from postmortem.present.headline.ranks import headline
@@ -17,7 +17,7 @@ _MOST_NAMED = 64
 
 def ranks_highlights(view: RankLogsView, best: Diagnosis | None) -> Highlights:
     """Return the line of the user's own that failed first, and the count of the victims."""
-    place = _place(view.first) if view.blame.how in _SHOWN else None
+    place = _place(shown_failure(view.blame)) if view.blame.how in _SHOWN else None
     return Highlights(
         places=() if place is None else (place,),
         headline=headline(view, best, placed=place is None),

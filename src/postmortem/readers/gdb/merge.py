@@ -129,7 +129,7 @@ def _on_code(groups: list[_Group], code: CodeRanges | None) -> list[_Group]:
         bare = code is not None and frame.pc is not None and frame.pc not in code
         if not interrupted and (bare or frame.function.endswith("@plt")):
             return groups[:number]
-        interrupted = frame.function == "<signal handler called>"
+        interrupted = frame.is_signal
     return groups
 
 

@@ -8,15 +8,18 @@ from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
+from postmortem.readers.ranklogs.broken_lines import whole_texts
 from postmortem.readers.ranklogs.known_words import reason
 from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     COUNT,
+    Ids,
     calm,
     complete,
     place_of,
+    read_like,
     says_why,
     strong,
     survived,
@@ -28,7 +31,6 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
-from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.underway import Refused
 
@@ -103,11 +105,10 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
     lines = _lines_before(end.file, end.line, _MOST_READ)
     above = end.line - len(lines)
     rows = _nameless(lines)
-    known = Signatures.load("last line").matches(text for _, text in rows)
+    known = read_like(text for _, text in rows)
     found: dict[str, tuple[bool, LastLine]] = {}
     below: list[str] = []
-    for (number, text), row in zip(reversed(rows), reversed(known), strict=True):
-        ids = [match.id for match in row]
+    for (number, text), ids in zip(reversed(rows), reversed(known), strict=True):
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
         elif _OWN in ids or framed(text) or _NAME_ALONE.match(text):
@@ -139,11 +140,11 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
         if one.form in _NOT_WHY and logs.who(one.writer).rank is None
     ]
     nameless = [f for f in logs.failures if f.work is None and logs.who(f.writer).rank is None]
-    known = Signatures.load("last line").matches(f.said.words for f in nameless)
+    known = read_like(f.said.words for f in nameless)
     wrapped = [
         LastLine(f.said.words, f.file, f.begin_line)
-        for f, row in zip(nameless, known, strict=True)
-        if watched(match.id for match in row)
+        for f, ids in zip(nameless, known, strict=True)
+        if watched(ids)
     ]
     told: dict[str, list[tuple[int, int]]] = {}
     for failure in logs.failures:
@@ -163,7 +164,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     """
     lines = _lines_before(word.file, word.line, min(_MOST_SEARCHED, word.line - since))
     texts = [_plain(line) for line in lines]
-    known = [[m.id for m in row] for row in Signatures.load("last line").matches(texts)]
+    known = read_like(texts)
     first = word.line - len(lines)
     over = next((i for i, ids in enumerate(known) if _AFTER in ids), len(lines))
     found: list[int] = []
@@ -191,7 +192,9 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     if not found:
         return None
     found.sort(key=lambda at: (place_of(known[at]), at))
-    said = tuple(LastLine(_whole(texts, at), word.file, first + at) for at in found[:_MOST_CITED])
+    said = tuple(
+        LastLine(_whole(texts, known, at), word.file, first + at) for at in found[:_MOST_CITED]
+    )
     return Watched(
         word,
         said,
@@ -208,13 +211,14 @@ def _plain(line: bytes) -> str:
     return _CARRIED.sub("", text).rstrip()
 
 
-def _whole(texts: list[str], at: int) -> str:
+def _whole(texts: list[str], known: Sequence[Ids], at: int) -> str:
     """Return a line, with those below it where its message only begins there."""
-    text = texts[at]
-    if not text.endswith(":"):
-        return text
-    below = [one.strip() for one in texts[at + 1 : at + 1 + _MOST_LINES] if one[:1].isspace()]
-    return " ".join([text, *below])
+    text, *more = texts[at : at + 1 + _MOST_LINES]
+    below = [one.strip() for one in more if one[:1].isspace()]
+    if text.endswith(":") and below:
+        return " ".join([text, *below])
+    rows = [(0, one, 0, 0) for one in (text, *more)]
+    return next(whole_texts(rows, known[at:], console=False))
 
 
 def _lines_before(path: str, line: int, most: int) -> list[bytes]:

@@ -6,7 +6,15 @@ from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
-from postmortem.readers.ranklogs.last_words import AT_END, calm, closes, done, survived, wrong
+from postmortem.readers.ranklogs.last_words import (
+    AT_END,
+    calm,
+    closes,
+    done,
+    read_like,
+    survived,
+    wrong,
+)
 from postmortem.readers.signatures import Signatures
 
 _ANSWER, _LEVEL = "last-answer", "last-calm"
@@ -40,8 +48,7 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:
     """Return the last lines without those at the very end that say that all is done."""
-    known = Signatures.load("last line").matches(row[1] for row in tail)
-    ids = [[match.id for match in found] for found in known]
+    ids = read_like(row[1] for row in tail)
     end = len(tail)
     while end and done(ids[end - 1], last=True):
         end -= 1
@@ -50,16 +57,13 @@ def before_done(tail: Sequence[Row]) -> Sequence[Row]:
 
 def says_done(tail: Sequence[Row]) -> bool:
     """Return whether the very last line says, at a level that is calm, that all is done."""
-    known = Signatures.load("last line").matches(row[1] for row in tail[-1:])
-    ids = [match.id for found in known for match in found]
-    return _LEVEL in ids and done(ids, last=True)
+    known = read_like(row[1] for row in tail[-1:])
+    return any(_LEVEL in ids and done(ids, last=True) for ids in known)
 
 
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     rows = [row for row in tail if row[0] > failure.line]
-    known = Signatures.load("last line").matches(row[1] for row in rows)
-    for row, found in zip(rows, known, strict=True):
-        ids = [match.id for match in found]
+    for row, ids in zip(rows, read_like(row[1] for row in rows), strict=True):
         good = calm(ids) and not wrong(ids) and not any(name.startswith(AT_END) for name in ids)
         if not closes(ids) and (good or survived(ids) or done(ids, last=True)):
             return LastLine(row[1], failure.file, row[0], row[2])

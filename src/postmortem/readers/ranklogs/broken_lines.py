@@ -5,27 +5,29 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
 """Last lines of a writer: number, text, since when its form was printed, how often."""
 
-_NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
+_NAMED_ALONE = Pattern(
+    r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *)?$|(?:Error|Exception) in (?:rule|file) .*:$"
+)
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _NARROWEST = 60  # of consoles
 _MOST = 5
 
 
-def whole_texts(rows: Rows, ids: Sequence[Sequence[str]]) -> Iterator[str]:
+def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iterator[str]:
     """Yield the texts of lines, with the next ones where a message begins there or goes on.
 
-    It does below what it announces, and where a console broke it: no word of the next line had
+    It does below what it announces, and where a `console` broke it: no word of the next line had
     room behind it.
     """
     widest = max(len(text) for _, text, *_ in rows)
-    width = widest if widest >= _NARROWEST else -1
+    width = widest if console and widest >= _NARROWEST else -1
     for at, (_, said, *_) in enumerate(rows):
         text = last = said
         for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
@@ -35,7 +37,7 @@ def whole_texts(rows: Rows, ids: Sequence[Sequence[str]]) -> Iterator[str]:
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
             broken = full and _RAISED.search(text) and not looks_like_log(more)
-            if is_frame(names) or dumped(more) or not (named or broken):
+            if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break
             text, last = f"{text} {more.strip()}", more
         yield text

@@ -33,11 +33,13 @@ from postmortem.readers.ranklogs.last_lines import last_lines
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
+from postmortem.readers.ranklogs.log_names import LogFile, sections
+from postmortem.readers.ranklogs.lone_exceptions import lone_exceptions
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
-from postmortem.readers.ranklogs.sources import Found, LogFile, sections
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
 from postmortem.readers.ranklogs.world import Head, world_size
@@ -94,7 +96,7 @@ class FactBuilder:
             for region in one.raw["regions"]:
                 self._regions[base + region[0]].append(region)
         for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position, self._known)
+            launchers = Launchers(self._labels[position].file.path, self._known)
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
@@ -116,13 +118,14 @@ class FactBuilder:
         failures += self._error_files()
         failures += self._quoted(failures)
         writers = self._writers.writers
-        named = [i for i, label in enumerate(self._labels) if label.raw["pid"] is not None]
-        processes = {self._writers.index(position) for position in named}
+        named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
+        processes = set(map(self._writers.index, named))
         failures = with_known_words(failures)
+        last = tuple(self._last_lines(failures))
+        failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
-        size, source = world_size(
-            world, remarks, self._read_world(), (one.head.size for one in self._read)
-        )
+        heads = (one.head.size for one in self._read)
+        size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         logs = RankLogs(
             writers=tuple(writers),
@@ -140,7 +143,7 @@ class FactBuilder:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
-            last_lines=tuple(self._last_lines(failures)),
+            last_lines=last,
             without_driver=self._found.without_driver,
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
@@ -214,6 +217,8 @@ class FactBuilder:
     def _failures(self, position: int, kept: KeptRows) -> Iterator[LogFailure]:
         label = self._labels[position]
         writer = self._writers.index(position)
+        known_writer = self._writers.writers[writer]
+        nameless = known_writer.shared or known_writer.rank is None
         skip = self._launchers[position].summary_lines
         demuxer = Demuxer()
         for region in kept:
@@ -225,32 +230,29 @@ class FactBuilder:
         for traceback in without_carriers(demuxer.finish()):
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
-                known = self._known.of(traceback.remote) if traceback.remote else {}
-                remote, whose = known.get("ray-remote"), None
-                if remote:
+                whose = self._of_ended(position, failure)
+                remote = self._known.of(traceback.remote or "").get("ray-remote")
+                if remote and whose is None:
                     host = remote["ip"] or None
                     whose = self._writers.of_process(remote["name"], int(remote["pid"]), host)
-                dead = self._of_ended(position, failure)
-                whose = whose if dead is None else dead
                 if traceback.rank is not None:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
                     failure = replace(failure, source="quoted")
                 if whose is not None:
                     failure = replace(failure, writer=whose, lines_after=0, work=None)
+                elif nameless and (rank := rank_named(failure, self._known)) is not None:
+                    failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
-            shared = self._writers.writers[writer].shared
-            nameless = shared or self._writers.writers[writer].rank is None
             rank = rank_named(failure, self._known) if nameless else None
-            process = process_named(failure, self._known) if shared else None
-            whose = writer
+            process = process_named(failure, self._known) if known_writer.shared else None
             if rank is not None:
-                whose = self._writers.of_rank(rank, label.file.path)
+                failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
             elif process is not None:
                 pid, host = process
                 words = f"process {pid}" + (f" on {host}" if host else "")
-                whose = self._writers.named(Writer(words, host=host))
-            yield replace(failure, writer=whose)
+                failure = replace(failure, writer=self._writers.named(Writer(words, host=host)))
+            yield failure
 
     def _of_ended(self, position: int, failure: LogFailure) -> int | None:
         """Return whose traceback it is, where Ray or spawn quotes that of a process that ended."""
@@ -336,7 +338,7 @@ class FactBuilder:
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew:
-                return None, not shared
+                return self._logged_only(position, failure), not shared
         return LastLine(text, label.file.path, number, since), not shared
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:

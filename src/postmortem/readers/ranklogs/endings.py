@@ -10,7 +10,7 @@ from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import MPI_ENDS, briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
-from postmortem.readers.ranklogs.last_words import calm, survived
+from postmortem.readers.ranklogs.last_words import calm, read_like, survived
 from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
@@ -19,7 +19,6 @@ from postmortem.readers.ranklogs.native_stacks import (
     rust_frames,
 )
 from postmortem.readers.siginfo import signal_name
-from postmortem.readers.signatures import Signatures
 from postmortem.records import record, replace
 from postmortem.text import without_folders
 
@@ -148,7 +147,7 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
     told = said.exception == "SIGABRT" or said.message == "Aborted"
     if not told or said.message not in ("received", "Aborted") or len(above.split()) < _FEWEST:
         return failure
-    ids = [match.id for match in Signatures.load("last line").matches([above])[0]]
+    ids = read_like([above])[0]
     if calm(ids) or survived(ids):
         return failure
     message = f"{said.message}; before it: {without_folders(above)}"
@@ -306,15 +305,16 @@ def process_named(failure: LogFailure, known: KnownLines) -> tuple[int, str | No
 
 
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
-    """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``mpi_rank_3``."""
+    """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``RankID:3)``."""
     known_ids = briefs()
     for match in failure.matches:
         if known_ids[match.id].ending == "fatal" and match.captures.get("rank"):
             return int(match["rank"][:9])
     if failure.match(*MPI_ENDS):
         return rank_of_mpi_error(failure.text, known)
-    if failure.kind not in ("terminate", "watchdog"):
+    if failure.kind not in ("terminate", "watchdog", "exception"):
         return None
-    lines = (known.of(text).get("pgnccl-rank") for text in failure.text.split("\n"))
+    name = "cann-rank" if failure.kind == "exception" else "pgnccl-rank"
+    lines = (known.of(text).get(name) for text in failure.text.split("\n"))
     found = next(filter(None, lines), None)
     return int(found["rank"][:9]) if found else None

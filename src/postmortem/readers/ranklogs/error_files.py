@@ -5,7 +5,7 @@ import json
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.lines import shape_of
-from postmortem.readers.ranklogs.sources import LogFile
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.regular import open_regular
 
 _LARGEST_ERROR_JSON = 4 << 20

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from postmortem.facts.last_lines import LastLine
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import AT_END, told_alone, wrong
+from postmortem.readers.ranklogs.last_words import AT_END, Ids, told_alone, wrong
 from postmortem.records import replace
 
 RULE = Pattern(r"^\s*(?:#{20,}|\*{20,}|={20,}|%{20,}|!{20,}|\+{20,}|-{20,})\s*$")
@@ -13,7 +13,7 @@ _FRAME, _MOST_FRAMED = Pattern(r"^[#*|%!+\s]+|[#*|%!+\s]+$"), 12
 
 
 def head_in_frame(
-    told: LastLine, lines: list[LastLine], ids: list[list[str]], rules: Sequence[int]
+    told: LastLine, lines: list[LastLine], ids: Sequence[Ids], rules: Sequence[int]
 ) -> LastLine:
     """Return what a message in a frame begins with, down to the line of it that was told."""
     above = max((at for at in rules if at < told.line), default=0)

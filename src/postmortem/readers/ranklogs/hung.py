@@ -23,7 +23,7 @@ from postmortem.readers.flight_recorder import (
 )
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
-from postmortem.readers.log_clock import span_of, worked_behind, written
+from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular
@@ -34,7 +34,8 @@ from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawFlightRecorder
-    from postmortem.readers.ranklogs.sources import LogFile
+    from postmortem.readers.ranklogs.build_facts import ReadLog
+    from postmortem.readers.ranklogs.log_names import LogFile
 
 _HEAD = 64 << 10
 _LARGEST = 256 << 20
@@ -88,7 +89,7 @@ def _text(path: str) -> bytes:
 
 def read_stacks(
     paths: Iterable[str],
-    logs: Sequence[LogFile],
+    logs: Sequence[ReadLog],
     ranks: Mapping[int, int],
     sources: list[Source],
     problems: list[Problem],
@@ -115,13 +116,16 @@ def read_stacks(
     stacks = stacks or rank_stacks(texts, ranks)
     if not stacks:
         return [*stacks_in_logs(logs)], fetching_workers(files)
-    span = span_of(one.path for one in logs)
+    span = span_of(one.file.path for one in logs)
     stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
     return stacks, fetching_workers(files)
 
 
 def read_recorders(
-    paths: Iterable[str], sources: list[Source], problems: list[Problem]
+    paths: Iterable[str],
+    sources: list[Source],
+    problems: list[Problem],
+    logs: Iterable[LogFile] = (),
 ) -> list[Recorder]:
     """Return the dumps, of each rank the one with the most calls."""
     shared = Shared()
@@ -137,7 +141,11 @@ def read_recorders(
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
     hosts = _hosts({rank: one.where for rank, one in found.items()})
-    return [replace(found[rank], host=hosts.get(rank)) for rank in sorted(found)]
+    ended = max((written(log.path) or 0.0 for log in logs), default=0.0) if found else 0.0
+    return [
+        replace(one, host=hosts.get(rank), outlived=0 < (one.written or 0.0) < ended - LATER)
+        for rank, one in sorted(found.items())
+    ]
 
 
 def _hosts(paths: Mapping[int, str]) -> dict[int, str]:

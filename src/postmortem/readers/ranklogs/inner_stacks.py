@@ -13,19 +13,21 @@ from postmortem.readers.stackdumps.fault_handler import THREAD, read_text
 from postmortem.readers.stackdumps.frames import Interned
 
 if TYPE_CHECKING:
-    from postmortem.readers.ranklogs.sources import LogFile
+    from postmortem.readers.ranklogs.build_facts import ReadLog
+    from postmortem.readers.ranklogs.log_names import LogFile
 
 _CRASHED = "py-fatal"  # what stands below is how it ended
 _TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")
 
 
-def stacks_in_logs(files: Iterable[LogFile]) -> Iterator[RankStack]:
+def stacks_in_logs(logs: Iterable[ReadLog]) -> Iterator[RankStack]:
     """Yield where each rank stood last, if it wrote no more: a rank that did is not stuck."""
     frames = Interned()
-    for file in files:
-        tail = text_ends(file.path)[1]
-        if "(most recent call first):" not in tail:
+    for log in logs:
+        tails = (label["tail"] for label in log.raw["labels"])
+        if not any(tail and tail[-1][1].lstrip().startswith('File "') for tail in tails):
             continue
+        file, tail = log.file, text_ends(log.file.path)[1]
         for rank, lines in _last_written(file, tail).items():
             for dump in read_text(lines, frames)[-1:]:
                 if dump.main_thread is not None and dump.main_thread.frames:

@@ -5,11 +5,10 @@ with the error.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
 
-from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
@@ -24,6 +23,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    Ids,
     began_to_close,
     below_calm,
     calm,
@@ -37,10 +37,12 @@ from postmortem.readers.ranklogs.last_words import (
     goes_on_as_before,
     has_level,
     heads,
+    ids_of,
     is_code,
     is_habit,
     is_text,
     place_of,
+    says_more,
     says_why,
     stands_still,
     stopped,
@@ -48,10 +50,14 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    told_by,
+    warns,
+    watched,
     without_repeated,
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.lines import worked_since
 from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -59,10 +65,12 @@ from postmortem.text import without_numbers
 
 _STAMP = Pattern(
     rf"^{OF_STEP}"
-    r"(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
+    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
     r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
 )
-"""Before each line of a CI's log, and of a kernel's: how many have it does not matter here."""
+"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
+whatever it is: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
@@ -100,13 +108,11 @@ def last_lines(
         found = iter(
             Signatures.load("last line").matches(text for rows in bare for _, text, *_ in rows)
         )
-        for rows, (whole, writer, file) in zip(bare, some, strict=True):
+        for rows, (all_rows, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
             over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
-            begin = bool(whole) and whole[0][0] <= _FEWEST
-            rules = [row[0] for row in whole if RULE.match(row[1])]
-            yield _read(rows, known, writer, file, begin, numbers, rules)
+            yield _read(rows, known, writer, file, all_rows, numbers=numbers) if rows else None
 
 
 def _read(
@@ -114,35 +120,33 @@ def _read(
     found: list[tuple[Match, ...]],
     writer: int,
     file: str,
-    whole: bool,
+    all_rows: Rows,
+    *,
     numbers: bool,
-    rules: Sequence[int],
-) -> LastLines | None:
-    if not rows:
-        return None
+) -> LastLines:
+    names = ids_of(found)
     calls = _KEYS.search(rows[-1][1]) or any(
         framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
     )
-    if not calls and not any(_tells(match) for row in found for match in row):
+    if not calls and not any(map(_tells, found)):
         number, text, since, times = rows[-1]
         bare = [LastLine(text, file, number) for number, text, *_ in rows if numbers]
-        names = [[match.id for match in row] for row in found]
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(text, file, number, _counts(since, times)),
+            LastLine(text, file, number, worked_since(text, since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
-            worked=any(works(match.id for match in row) for row in found),
+            worked=any(map(works, names)),
             printed=printed(bare, found) if numbers else (),
         )
-    named = [[match.id for match in row] for row in found]
+    whole = all_rows[0][0] <= _FEWEST
     lines = [
-        LastLine(text, file, number, _counts(since, times))
-        for text, (number, _, since, times) in zip(whole_texts(rows, named), rows, strict=True)
+        LastLine(text, file, number, worked_since(text, since, times))
+        for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
-    ids = without_repeated(texts, named)
+    ids = without_repeated(texts, names)
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -156,12 +160,12 @@ def _read(
         counts = bool(alone or stack) and not file.endswith(_TELLS_ENDS)
         nearest = alone or stack or nearest
     told = errors[0] if errors else nearest
-    told = errors[0] if errors else nearest
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
         nearest = _above_cut(lines, ids)
-    about = ids[lines.index(told)] if told is not None else []
+    about = ids[lines.index(told)] if told is not None else ()
     summary = bool(errors) and form_of(about) == "summary"
     shown = with_whole_messages(errors, lines) if summary else errors
+    rules = [row[0] for row in all_rows if RULE.match(row[1])]
     if rules and shown:
         shown = (head_in_frame(shown[0], lines, ids, rules), *shown[1:])
     elif rules and nearest is not None:
@@ -182,10 +186,10 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
+        nearest_by=told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, ids) if kind is None else None,
+        stopped=_stopped(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
@@ -196,19 +200,16 @@ def _read(
     )
 
 
-def _counts(since: int, times: int) -> int:
-    return since if times >= thresholds.WORK_VALUES else 0
-
-
 def _begins_epilogue(row: tuple[Match, ...]) -> bool:
     return any(match.id == _EPILOGUE for match in row)
 
 
-def _tells(match: Match) -> bool:
-    """Return whether a message says more than that its program works, goes on or has ended."""
-    if match.id in NUMBERS:
-        return match["value"].lower() == "nan"
-    return match.id.startswith(_TELLING)
+def _tells(row: tuple[Match, ...]) -> bool:
+    """Return whether messages say more than that their program works, goes on or has ended."""
+    return any(
+        match["value"].lower() == "nan" if match.id in NUMBERS else match.id.startswith(_TELLING)
+        for match in row
+    )
 
 
 def unstamped(text: str) -> str:
@@ -217,16 +218,16 @@ def unstamped(text: str) -> str:
     return str(stamped["rest"]) if stamped else text
 
 
-def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
+def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[tuple[bool, int, bool], LastLine, bool]] = []
     broken = 0
-    above = [[], *ids[:-1]]
+    above = [(), *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
         if wrong(names) and not carries_on(names):
-            less = line.text.rstrip().endswith(":") or calm(names)  # it announces, or warns
+            less = line.text.rstrip().endswith(":") or warns(names)  # it announces
             mute = not any(name.startswith(IN_FEW) for name in names)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
@@ -237,7 +238,7 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
 
 
-def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+def _above_cut(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
     """Return the error above the head of a traceback that is cut, if no work stands between."""
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if complete(strong(names)):
@@ -247,9 +248,7 @@ def _above_cut(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
     return None
 
 
-def _above(
-    lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
-) -> LastLine | None:
+def _above(lines: list[LastLine], ids: list[Ids], errors: tuple[LastLine, ...]) -> LastLine | None:
     """Return the line above all errors, with what goes on with it, if it may say why."""
     if not errors:
         return None
@@ -267,21 +266,23 @@ def _above(
     return replace(lines[at], text=" ".join([lines[at].text, *below]))
 
 
-def _broken(text: str, names: list[str]) -> bool:
+def _broken(text: str, names: Ids) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
     return text[:1].islower() and " " in text and not works(names)
 
 
-def _goes_on(text: str, names: list[str]) -> bool:
+def _goes_on(text: str, names: Ids) -> bool:
     indented = text[:1].isspace() and not calm(names)
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
 def _nearest(
-    lines: list[LastLine], texts: list[str], ids: list[list[str]], short: bool
+    lines: list[LastLine], texts: list[str], ids: list[Ids], short: bool
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
+
+    Of those that stand in a row right above it, the telling one.
 
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
@@ -292,7 +293,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = False
+    counts = went_on = over = given_up = row = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
@@ -304,8 +305,16 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
                 calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
-                return line, not calmly and not (closing and sure(names))
-            nearest = nearest or line
+                if calm(names) and watched(names):  # it quotes what stands above
+                    given_up = given_up or not calmly
+                    if nearest is None or calm(ids[lines.index(nearest)]):
+                        nearest = line
+                    continue
+                below = nearest and nearest.text[:1].isspace() and watched(names)
+                ending = given_up or (not calmly and not (closing and sure(names)))
+                return nearest if below else line, ending
+            if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
+                nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             counts = counts or ((near or short) and not went_on) or (short and level and not over)
@@ -315,15 +324,16 @@ def _nearest(
             short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
         ):
             break
-        went_on = went_on or calm(names)
+        went_on, row = went_on or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
-    return nearest or next((one for one, names in rows if complete(wrong(names))), None), counts
+    nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)
+    return nearest, counts or given_up
 
 
 def _told_alone(
-    lines: list[LastLine], texts: list[str], ids: list[list[str]], whole: bool
+    lines: list[LastLine], texts: list[str], ids: list[Ids], whole: bool
 ) -> LastLine | None:
     """Return the last line with a word for what went wrong behind which nothing goes on.
 
@@ -349,7 +359,7 @@ def _told_alone(
     return rest
 
 
-def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
+def _ended(rows: Rows, ids: list[Ids]) -> int | None:
     """Return the place of the program's own word that it came to its end."""
     for place in range(len(rows) - 1, -1, -1):
         if ends(ids[place]):
@@ -359,7 +369,7 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     return None
 
 
-def _done(ids: list[list[str]]) -> int | None:
+def _done(ids: list[Ids]) -> int | None:
     """Return the place of the last word on an end behind which nothing tells of work or errors."""
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
@@ -371,19 +381,20 @@ def _done(ids: list[list[str]]) -> int | None:
     return None
 
 
-def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    """Return the line that tells a program to end, where nothing failed before it."""
+def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before but by habit."""
     told: LastLine | None = None
     keys = over = False
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
         typed = not over and _KEYS.search(line.text) is not None
         if typed or stopped(names):
             told, keys = line, typed
-        elif keys and done(names, last=True):
+        elif told is not None and (ends(names) or (keys and done(names, last=True))):
             return None
         elif survived(names):
             break
-        elif told is not None and complete(says_why(names)):
+        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None
         over = over or ends(names)
     return told

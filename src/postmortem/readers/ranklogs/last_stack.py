@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from postmortem.facts.last_lines import LastLine
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import calm, is_frame, shown_only, survived
+from postmortem.readers.ranklogs.last_words import Ids, calm, is_frame, shown_only, survived
 
 _NATIVE = Pattern(
     r"(?:^|[\s!(:>?])[A-Za-z_.$~][\w.$~@:<>,*&-]* ?\+ ?0x[0-9a-f]+(?:/\S*0x[0-9a-f]+)?[)\]]?"
     r"(?: \S* ?0x[0-9a-f]+)?(?: [\[(<].*)?$"
-    r"|^\s*(?:\w{0,3}#)?\d{1,3}:? +(?:[a-z]{1,3} )?(?:0x[0-9a-f]{5,16}|[0-9a-f]{8,16})(?: +\S|$)"
+    r"|^(?:=>|\s*)(?:\w{0,3}#)?\d{1,3}:? +(?:[a-z]{1,3} )?(?:0x[0-9a-f]{5,16}|[0-9a-f]{8,16})"
+    r"(?: +\S|$)"
     r"|^\s*\S+ \[0x[0-9A-F]{8,16}\+\d+\]$"
     r"|^\s*\[<[0-9a-f]{8,16}>\] "
     r"|^\d+ +\S.* 0x[0-9a-f]{8,16} .* \+ \d+$"
@@ -30,7 +31,7 @@ _MOST_BELOW = 2
 
 
 def stack_at_end(
-    lines: Sequence[LastLine], ids: Sequence[Sequence[str]], goes_on: Callable[[int], bool]
+    lines: Sequence[LastLine], ids: Sequence[Ids], goes_on: Callable[[int], bool]
 ) -> LastLine | None:
     """Return what says the most of a stack behind which nothing goes on.
 
@@ -58,7 +59,7 @@ def stack_at_end(
     return lines[last if above < 0 or _survived(lines[above], ids[above]) else above]
 
 
-def _survived(line: LastLine, names: Sequence[str]) -> bool:
+def _survived(line: LastLine, names: Ids) -> bool:
     """Return whether a line tells of work, or is no error by its own word."""
     return bool(line.since) or survived(names) or calm(names)
 
@@ -76,5 +77,5 @@ def dumped(text: str) -> bool:
     return framed(text) or _DUMPED.search(text) is not None
 
 
-def _is_frame(line: LastLine, names: Sequence[str]) -> bool:
+def _is_frame(line: LastLine, names: Ids) -> bool:
     return is_frame(names) or framed(line.text)

@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
+from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
+
+Ids: TypeAlias = tuple[str, ...]
+"""The messages of one line."""
+_once = lru_cache(maxsize=4096)
+"""Lines are many, what they say together is not."""
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
@@ -25,7 +32,8 @@ _BUILD = "last-error-watch-build"
 _CARRIED = "last-error-quoted"
 _CUT = "last-error-cut"
 _THREAD = "last-thread"
-_OF_COMMAND = (_CODE, _BUILD)
+_ABOVE = "last-error-watch-above"
+_OF_COMMAND = (_CODE, _BUILD, _ABOVE)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
@@ -69,47 +77,54 @@ _ENDED = "last-alone-ended"
 _WORK = (*_MOVES, _END)
 
 
-def wrong(ids: Iterable[str]) -> list[str]:
+def read_like(texts: Iterable[str]) -> list[Ids]:
+    """Return what lines read like."""
+    return ids_of(Signatures.load("last line").matches(texts))
+
+
+def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
+    return [tuple(match.id for match in row) for row in rows]
+
+
+@_once
+def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    known = list(ids)
-    errors = [name for name in known if name.startswith("last-error-")]
-    if calm(known) or carries_on(known):
-        return [name for name in errors if not name.startswith((*_WEAK, *_MINDED))]
-    return errors
+    none = (*_WEAK, *_MINDED) if calm(ids) or carries_on(ids) else ()
+    return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 
-def carries_on(ids: Iterable[str]) -> bool:
+@_once
+def carries_on(ids: Ids) -> bool:
     """Return whether a line continues an error above it, or is written after any end."""
-    return any(name.startswith(_MORE) for name in ids)
+    return _has(ids, _MORE)
 
 
-def complete(errors: Iterable[str]) -> bool:
+def _has(ids: Ids, begin: str | tuple[str, ...]) -> bool:
+    return any(name.startswith(begin) for name in ids)
+
+
+def complete(errors: Ids) -> bool:
     """Return whether one of some errors is more than the head of a traceback that is cut."""
     return any(name != _CUT for name in errors)
 
 
-def strong(ids: Iterable[str]) -> list[str]:
+def strong(ids: Ids) -> Ids:
     """Return what errors a line reads like of the kinds that end something."""
-    known = list(ids)
-    weak = (*_WEAK, _BUILD, _CARRIED, *([_CODE] if calm(known) else []))
-    return [name for name in wrong(known) if not name.startswith(weak)]
+    weak = (*_WEAK, _BUILD, _CARRIED, *([_CODE] if calm(ids) else []))
+    return tuple(name for name in wrong(ids) if not name.startswith(weak))
 
 
-def sure(ids: Iterable[str]) -> bool:
+def sure(ids: Ids) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
 
 
-def place_of(ids: Iterable[str]) -> int:
+@_once
+def place_of(ids: Ids) -> int:
     """Return how much a line tells beside others, the most first: who watched says little."""
-    return _place(tuple(ids))
-
-
-@lru_cache(maxsize=4096)
-def _place(known: tuple[str, ...]) -> int:
     order = _order()
-    says_little = watched(known) or set(wrong(known)) == {_CUT}
-    return min(order[name] for name in telling(known) or known) + says_little * len(order)
+    says_little = watched(ids) or set(wrong(ids)) == {_CUT}
+    return min(order[name] for name in telling(ids) or ids) + says_little * len(order)
 
 
 @lru_cache(maxsize=1)
@@ -117,134 +132,145 @@ def _order() -> dict[str, int]:
     return {item.id: at for at, item in enumerate(Signatures.load("last line").signatures)}
 
 
-def telling(ids: Iterable[str]) -> list[str]:
+def telling(ids: Ids) -> Ids:
     """Return by which of its errors a line is ranked: who watched says less than anybody else."""
-    known = list(ids)
-    errors = wrong(known)
-    return says_why(known) or [name for name in errors if name.startswith(_WATCHED)] or errors
+    errors = wrong(ids)
+    return says_why(ids) or tuple(n for n in errors if n.startswith(_WATCHED)) or errors
 
 
-def says_why(ids: Iterable[str]) -> list[str]:
+def says_why(ids: Ids) -> Ids:
     """Return what errors a line reads like that end something, and tell more than that it did."""
-    known = list(ids)
-    errors = wrong(known)
+    errors = wrong(ids)
     no_reason = _WATCHED
-    if any(name.startswith(_WATCHED) for name in errors):
-        of_command = any(name.startswith(_OF_COMMAND) for name in errors)
-        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if of_command else []))
-    return [name for name in strong(known) if not name.startswith(no_reason)]
+    if _has(errors, _WATCHED):
+        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if _has(errors, _OF_COMMAND) else []))
+    return tuple(name for name in strong(ids) if not name.startswith(no_reason))
 
 
-def watched(ids: Iterable[str]) -> bool:
+@_once
+def watched(ids: Ids) -> bool:
     """Return whether a line is the word of who watched a program: its code, or that it failed."""
-    return _watched(tuple(ids))
+    return not says_why(ids) and _has(wrong(ids), _WATCHED)
 
 
-@lru_cache(maxsize=4096)
-def _watched(known: tuple[str, ...]) -> bool:
-    return not says_why(known) and any(name.startswith(_WATCHED) for name in wrong(known))
-
-
-def heads(numbers: Sequence[int], ids: Sequence[Sequence[str]]) -> bool:
+def heads(numbers: Sequence[int], ids: Sequence[Ids]) -> bool:
     """Return whether a text begins with the word of who watched, and a line left free below it.
 
     What it watched stands below such a heading, and came before it.
     """
     alone = len(numbers) > 1 and numbers[1] > numbers[0] + 1
-    denied = any(name.startswith(_NONE) for name in ids[0])
-    return alone and not denied and has_level(ids[0]) and watched(ids[0])
+    return alone and not _has(ids[0], _NONE) and has_level(ids[0]) and watched(ids[0])
 
 
-def without_repeated(texts: Sequence[str], ids: Sequence[list[str]]) -> list[list[str]]:
+def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
     """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
 
     That is one which it made twice, in the same words but for the last, and others wrote between.
-    Behind the word that all is done, when things are put away, a tool's own word is one.
+    Behind the word that all is done, when things are put away, a tool's own word is one, and who
+    is told to end did no wrong.
     """
     first: dict[str, int] = {}
     outlived: set[str] = set()
     said = [without_numbers(text).rpartition(" ")[0] for text in texts]
     others, over = 0, False
+    late: list[bool] = []
     for words, names in zip(said, ids, strict=True):
-        moves = any(name.startswith(_MOVES) for name in names)
-        over = (over or done(names, last=False)) and not moves
-        if any(name.startswith(_COMPLAINTS) or (over and name == _WORD) for name in names):
+        late.append(over and stopped(names))
+        over = (over or done(names, last=False)) and not _has(names, _MOVES)
+        if _has(names, _COMPLAINTS) or (over and _WORD in names):
             if first.setdefault(words, others) < others:
                 outlived.add(words)
         else:
             others += over or calm(names) or works(names)
-    none = [words in outlived or is_code(text) for text, words in zip(texts, said, strict=True)]
+    rows = zip(late, texts, said, ids, strict=True)
     return [
-        [name for name in names if not (over and name.startswith(_ERRORS))]
-        for over, names in zip(none, ids, strict=True)
+        tuple(
+            name
+            for name in names
+            if not (name.startswith(_ERRORS) and (stops or words in outlived or is_code(text)))
+        )
+        for stops, text, words, names in rows
     ]
 
 
-def told_alone(ids: Iterable[str], words: tuple[str, ...]) -> bool:
+@_once
+def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
-    known = list(ids)
-    moves = _PRINTED if _ENDED in known else _MOVES  # "aborted at step 300"
-    none = (*moves, _NONE, _SOURCE, _MORE, _THREAD)
-    denied = calm(known) or any(name.startswith(none) for name in known)
-    return not denied and any(name.startswith(words) for name in known)
+    moves = _PRINTED if _ENDED in ids else _MOVES  # "aborted at step 300"
+    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD))
+    return not denied and _has(ids, words)
 
 
-def form_of(ids: Iterable[str]) -> str:
+@_once
+def form_of(ids: Ids) -> str:
     """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
-    return _form_of(tuple(ids))
-
-
-@lru_cache(maxsize=4096)
-def _form_of(all_ids: tuple[str, ...]) -> str:
-    known = telling(all_ids)
+    known = telling(ids)
     if _USAGE in known:
         return "usage"
-    if watched(all_ids):
+    if watched(ids):
         return "code"
-    if any(name.startswith(_TESTS) for name in known):
+    if _has(known, _TESTS):
         return "count" if COUNT in known else "summary"
-    return "launcher" if _LAUNCHER in all_ids else ""
+    return "launcher" if _LAUNCHER in ids else ""
 
 
-def has_level(ids: Iterable[str]) -> bool:
+def has_level(ids: Ids) -> bool:
     """Return whether a logger calls a line an error."""
-    return any(name.startswith(_LEVEL) for name in wrong(ids))
+    return _has(wrong(ids), _LEVEL)
 
 
-def calm(ids: Iterable[str]) -> bool:
+@_once
+def calm(ids: Ids) -> bool:
     """Return whether a line's level says that it is no error."""
-    known = list(ids)
-    no_number = _FIELD in known  # a level that a field tells: what stands behind it is no quantity
-    return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in known)
+    no_number = _FIELD in ids  # a level that a field tells: what stands behind it is no quantity
+    return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in ids)
 
 
-def closes(ids: Iterable[str]) -> bool:
+@_once
+def closes(ids: Ids) -> bool:
     """Return whether a line only says that a program puts its things away: no work, no success."""
-    known = list(ids)
-    return any(name.startswith(_CLOSING) for name in known) and not _goes_well(known)
+    return _has(ids, _CLOSING) and not _has(ids, (*_WORK, _DONE, _START))
 
 
-def _goes_well(known: Sequence[str]) -> bool:
-    return any(name.startswith((*_WORK, _DONE, _START)) for name in known)
-
-
-def cut_in_thread(above: Iterable[str], ids: Iterable[str]) -> bool:
+def cut_in_thread(above: Ids, ids: Ids) -> bool:
     """Return whether a line is the head of a traceback of a thread, or the line above it."""
-    known = list(ids)
-    return _THREAD in known or (_THREAD in above and set(wrong(known)) == {_CUT})
+    return _THREAD in ids or (_THREAD in above and set(wrong(ids)) == {_CUT})
 
 
-def is_frame(ids: Iterable[str]) -> bool:
+@_once
+def is_frame(ids: Ids) -> bool:
     """Return whether a line is a frame of a stack, of any language."""
-    return any(name.startswith(_FRAMES) for name in ids)
+    return _has(ids, _FRAMES)
 
 
-def shown_only(ids: Iterable[str]) -> bool:
+def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
+    """Return whether an error says more than the one below it, which may stand in a row with it."""
+    return watched(below) > watched(ids) or (row and place_of(ids) < place_of(below))
+
+
+def warns(ids: Ids) -> bool:
+    """Return whether a line is none by its level, and has no other."""
+    return calm(ids) and not _has(ids, _LEVEL)
+
+
+def told_by(said: str, ids: Ids) -> str:
+    """Return what makes a line read like an error: see `LastLines.nearest_by`."""
+    if is_frame(ids) and said.lstrip().startswith('File "'):
+        return "frame"
+    return "form" if strong(ids) else "word" if wrong(ids) else "alone"
+
+
+def is_cut_head(ids: Ids) -> bool:
+    """Return whether a line is the head of a traceback."""
+    return _CUT in ids
+
+
+def shown_only(ids: Ids) -> bool:
     """Return whether a line begins a stack that is no error, or one whose end is known."""
-    return any(name.startswith(_SHOWN) for name in ids)
+    return _has(ids, _SHOWN)
 
 
-def below_calm(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> bool:
+def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line goes on with one that says it is no error: a warning's own source."""
     while at > 0 and texts[at][:1].isspace():
         at -= 1
@@ -253,7 +279,7 @@ def below_calm(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> b
     return False
 
 
-def goes_on_as_before(texts: Sequence[str], ids: Sequence[Sequence[str]], at: int) -> bool:
+def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line is no error by its level, and calm lines behind it stood above too."""
     above = {without_numbers(text) for text in texts[:at]}
     rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
@@ -276,7 +302,7 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     """
     shapes = [*map(without_numbers, texts)]
     since = shapes.index(shapes[at])
-    alone = since > 0 and len({*texts[since:]}) <= _ALONE
+    alone = since > 0 and len({*shapes[since:]}) <= _ALONE
     return shapes.count(shapes[at]) >= _AGAIN and not alone
 
 
@@ -290,43 +316,42 @@ def is_code(line: str) -> bool:
     return _IN_C.search(line) is not None
 
 
-def works(ids: Iterable[str]) -> bool:
+@_once
+def works(ids: Ids) -> bool:
     """Return whether a line tells of work, or of a good end."""
-    return any(name.startswith(_WORK) for name in ids)
+    return _has(ids, _WORK)
 
 
-def survived(ids: Iterable[str]) -> bool:
+@_once
+def survived(ids: Ids) -> bool:
     """Return whether a line says that its program went on, at its work or with its start."""
-    return any(name.startswith((*_WORK, _START)) for name in ids)
+    return _has(ids, (*_WORK, _START))
 
 
-def done(ids: Iterable[str], *, last: bool) -> bool:
+@_once
+def done(ids: Ids, *, last: bool) -> bool:
     """Return whether a line says that it came to its end, or that a run is done.
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    known = list(ids)
-    words = (_END, _DONE, _CLOSED)
-    over = any(name.startswith(words) or (last and name == _ONE_WORD) for name in known)
-    return over and not _ended_badly(known)
+    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _ONE_WORD in ids)
+    return over and not _ended_badly(ids)
 
 
-def _ended_badly(known: Sequence[str]) -> bool:
+def _ended_badly(ids: Ids) -> bool:
     """Return whether a line has a word for a bad end, and does not deny it."""
-    told = any(name.startswith(AT_END) for name in known)
-    return told and not any(name.startswith((_NONE, _NUMBER)) for name in known)
+    return _has(ids, AT_END) and not _has(ids, (_NONE, _NUMBER))
 
 
-def ends(ids: Iterable[str]) -> bool:
+@_once
+def ends(ids: Ids) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
-    known = list(ids)
-    return any(name.startswith((_END, _CLOSED)) for name in known) and not _ended_badly(known)
+    return _has(ids, (_END, _CLOSED)) and not _ended_badly(ids)
 
 
-def stopped(ids: Iterable[str]) -> bool:
+def stopped(ids: Ids) -> bool:
     """Return whether a line says that somebody tells a program to end."""
-    known = [name for name in ids if name.startswith((STOP, _CALM))]
-    return any(name.startswith(STOP) for name in known if name != _OF_CALL or not calm(known))
+    return any(name.startswith(STOP) and (name != _OF_CALL or not calm(ids)) for name in ids)
 
 
 def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
@@ -335,8 +360,7 @@ def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
     What a program says while it closes does not count: the error may be why it does. Where it was
     at that before the error, this may be an effect.
     """
-    known = Signatures.load("last line").matches([*before, *behind])
-    ids = [[match.id for match in row] for row in known]
+    ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
     if not above or not has_level(above[-1]):
         return None
@@ -345,13 +369,13 @@ def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
     return next((at for at, row in rows if calm(row) and (closing or not closes(row))), None)
 
 
-def closing_above(ids: Sequence[Sequence[str]], at: int) -> bool:
+def closing_above(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a program was putting its things away before it wrote a line."""
     above = ids[max(0, at - CLOSING) : at]
     return len(above) == CLOSING and all(closes(row) and not has_level(row) for row in above)
 
 
-def began_to_close(ids: Sequence[Sequence[str]]) -> bool:
+def began_to_close(ids: Sequence[Ids]) -> bool:
     """Return whether a program was putting its things away before its last error."""
     at = next((i for i in range(len(ids) - 1, -1, -1) if wrong(ids[i])), 0)
     while at and wrong(ids[at - 1]):

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, stopped, strong, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, read_like, stopped, strong, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
@@ -36,7 +36,6 @@ from postmortem.readers.ranklogs.run_ends import (
     error_above,
     later,
     lines_above,
-    read_like,
     same_bar,
     signs_of,
     text_of,
@@ -69,8 +68,8 @@ _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
 _FEWEST_LETTERS = 4
-_RANKED = b"[rank"
-"""Before each line of an exception that a process of PyTorch ends with: none of a head."""
+_OF_PROCESS = re.compile(rb"\[rank|\bpid=\d")
+"""In lines of one process, each line of PyTorch's last exception among them: none of a head."""
 _NEXT, _RESTARTS = "run-next", "run-restarts"
 _STEPS = "run-of-ci"
 _PEERS = "run-with-peers"
@@ -79,6 +78,10 @@ _CLOSED = "torchelastic-sigterm-send"
 _OVER = "run-launcher-over"
 _SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
 """What torchrun's summary of a failed job ends with."""
+
+
+_OUTPUT = b"\nThe output (if any) follows:"
+"""Of LSF, behind its word on how a job ended: what that job wrote, before it did."""
 
 
 @record
@@ -180,10 +183,10 @@ def _heads(data: bytes) -> list[bytes]:
     fit = [
         line
         for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not _INDENTED.match(line) and _RANKED not in line
+        if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]
+    return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:
@@ -278,7 +281,8 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
-        if place and (name == _NEXT or ended_above(data, place, strong)):
+        since = data.rfind(_OUTPUT, 0, place) + 1
+        if place and (name == _NEXT or ended_above(data[since:], place - since, strong)):
             return place
     return 0
 
@@ -297,12 +301,16 @@ def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
 def _behind_closing(data: bytes, closed: Sequence[int]) -> int:
     """Return where work goes on to an end behind torchrun's word that it ends its processes.
 
-    Work alone may be of one that was not gone yet, or what was written late.
+    Work alone may be of one that was not gone yet, or what was written late. What the launcher
+    raises for the signal that it got is its last word.
     """
     at = data.find(b"\n", closed[-1]) + 1 if 0 < len(closed) <= _MOST_STARTS else 0
-    lines = text_of(data[at:]).splitlines() if at and len(data) - at <= CLOCK else []
+    lines = text_of(data[at:]).split("\n") if at and len(data) - at <= CLOCK else []
     known = read_like(lines)
-    whole = lines and not any(map(strong, known)) and ends(known[-1])
+    over = max((place for place, ids in enumerate(known, 1) if stopped(ids)), default=0)
+    at += len("\n".join([*lines[:over], ""]))
+    known = [ids for ids, line in zip(known[over:], lines[over:], strict=True) if line.strip()]
+    whole = known and not any(map(strong, known)) and ends(known[-1])
     return at if whole and any(map(works, known)) else 0
 
 

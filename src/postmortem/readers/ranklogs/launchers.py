@@ -1,17 +1,15 @@
-"""What launchers say of how processes ended: torchrun, srun, mpirun, a shell, the kernel."""
+"""What launchers say of how processes ended: of ranks, of programs, of jobs."""
 
 import calendar
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.rank_logs import RUN, LogExit
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.pod_states import PodStates
-from postmortem.readers.ranklogs.slurm_accounts import SlurmAccounts
-from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
-from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
+from postmortem.readers.ranklogs.statuses import Status, ended, ended_in_shell, exit_of
 from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
 
@@ -24,39 +22,55 @@ _MOST_EXITS = 200_000
 """One line may tell of thousands: ``tasks 0-4095``."""
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
-_SHELLS = (
-    "shell-ended",
-    "shell-ended-alone",
-    "shell-ended-abroad",
-    "shell-ended-zsh",
-    "shell-ended-fish",
-    "shell-ended-behind",
-)
-_ABROAD = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT")
-"""Groups of its words in other languages."""
-_SIGNALS = {
-    "Killed": "SIGKILL",
-    "Segmentation fault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-    "Bus error": "SIGBUS",
-    "Terminated": "SIGTERM",
-    "Illegal instruction": "SIGILL",
-    "Floating point exception": "SIGFPE",
-    "Interrupt": "SIGINT",
-    # As zsh calls them.
-    "killed": "SIGKILL",
-    "segmentation fault": "SIGSEGV",
-    "abort": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal hardware instruction": "SIGILL",
-    "floating point exception": "SIGFPE",
-}
-
-
 _OF_HYDRA = ("SIGKILL", "SIGTERM")
 """With which it ends the others: that is no word on the process that it names before."""
-
-
+_TOLD: Mapping[str, tuple[str, Status]] = {
+    "torchrun-failed": ("torchrun", ended),
+    "run-ended": (RUN, ended),
+    "spawn-ended": ("spawn", ended),
+    "deepspeed-ended": ("deepspeed", ended),
+    "paddle-ended": ("paddle", ended),
+    "lightning-child-ended": ("lightning", ended),
+    "composer-crashed": ("composer", ended),
+    "composer-process-ended": ("composer", ended),
+    "horovod-ended": ("horovodrun", ended_in_shell),
+    "launch-command-failed": ("the launcher", ended),
+    "pals-ended": ("mpiexec", ended_in_shell),
+    "mpt-ended": ("mpiexec", ended),
+    "raylet-worker-died": ("ray", ended),
+    "raylet-memory-kills": ("raylet", ended),
+    "vllm-process-died": ("vLLM", ended),
+    "tgi-process-ended": ("TGI", ended),
+    "slurm-account": ("Slurm", ended_in_shell),
+    "hydra-code": ("mpiexec", ended_in_shell),
+    "mpirun-code": ("mpirun", ended_in_shell),
+    "slurm-job-code": ("Slurm", ended_in_shell),
+    "shell-ended": ("shell", ended),
+    "shell-ended-alone": ("shell", ended),
+    "shell-ended-abroad": ("shell", ended),
+    "shell-ended-zsh": ("shell", ended),
+    "shell-ended-fish": ("shell", ended),
+    "shell-ended-behind": ("shell", ended),
+}
+"""Messages that tell how a process ended: who says it, and how a code is meant (`exit_of`)."""
+_BEGUN = {
+    "hydra-code": "hydra-process",
+    "mpirun-code": "mpirun-process",
+    "slurm-job-code": "slurm-job-state",
+}
+"""Those that end what a line above has begun, which says of whom."""
+_ENDING = {"horovod-ends-others", "composer-crashed"}
+"""Messages behind which a launcher ends the others."""
+_KILLS = ("SIGTERM", "SIGKILL")
+_OF_COMMANDS = (
+    "distributed/launch.py",
+    "accelerate/commands/launch.py",
+    "'--local_rank=",
+    "'--local-rank=",
+)
+"""Only a launcher has such frames, or gives a command such an argument."""
+_MOST_NAMED = 256
+"""Processes and jobs without ranks that are told of: no job has more."""
 _BEGINS = " FAILED"
 """How the head of torchelastic's summary ends: with the name of the script before it."""
 
@@ -64,9 +78,8 @@ _BEGINS = " FAILED"
 class Launchers:
     """Takes the lines of one writer and keeps what launchers say in them."""
 
-    def __init__(self, file: str, writer: int, known: KnownLines) -> None:
+    def __init__(self, file: str, known: KnownLines) -> None:
         self._file = file
-        self._writer = writer
         self._known = known
         self.exits: list[LogExit] = []
         self.stopped: set[int] = set()
@@ -82,12 +95,11 @@ class Launchers:
         self._fields: dict[str, str] = {}
         self._quote: list[str] | None = None
         self._in_summary = False
-        self._hydra: tuple[int | None, int, str] | None = None
-        self._mpi: int | None = None
+        self._begun: dict[str, Match] = {}
         self._noticed: str | None = None
-        self._trainers = TrainerLaunchers(file)
         self._pods = PodStates(file)
-        self._accounts = SlurmAccounts(file)
+        self._named: set[str] = set()
+        self._ending = self._launches = False
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -150,28 +162,12 @@ class Launchers:
                 died=exitcode is None,
                 blamed=self._root,
                 host=None if host in ("", "localhost") else host,
-                writer=self._writer,
                 time=_wall_clock(self._fields.get("time", "")),
             )
         )
 
     def _line(self, number: int, text: str) -> None:
         found = self._known.of(text)
-        failed = found.get("torchrun-failed")
-        if failed:
-            code, name = ended(int(failed["code"]))
-            self.exits.append(
-                LogExit(
-                    self._file,
-                    number,
-                    local_rank=int(failed["local"]),
-                    pid=int(failed["pid"]) if failed["pid"] else None,
-                    code=code,
-                    signal=name,
-                    blamed=True,
-                    writer=self._writer,
-                )
-            )
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
@@ -182,39 +178,49 @@ class Launchers:
     def _others(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
         if self.aborting is None and "slurm-ending" in found:
             self.aborting = number
-        srun = found.get("srun-task-ended")
-        if srun:
-            yield from self._tasks(number, srun)
+        srun, nodes = found.get("srun-task-ended"), found.get("pdsh-ended")
+        if srun:  # a code is a shell's between, or Slurm's own sum
+            end = exit_of(self._file, number, "srun", srun, ended_in_shell)
+            for task in _numbers(srun["tasks"] or srun["died"]):
+                yield replace(end, rank=task)
+        if nodes:  # a shell between
+            launcher = nodes["who"].partition("@")[0]
+            end = exit_of(self._file, number, launcher, nodes, ended_in_shell)
+            for host in expanded(nodes["nodes"]):
+                yield replace(end, host=host)
         yield from self._mpirun(number, text)
-        yield from self._hydra_ends(number, found)
-        yield from self._pals(number, found)
-        yield from self._nodes(number, found)
-        yield from self._trainers.ends(number, text, found)
+        yield from self._told(number, text, found)
         yield from self._pods.ends(number, found)
-        yield from self._accounts.ends(number, found)
-        yield from self._mpi_code(number, found)
-        spawn = found.get("spawn-ended")
-        if spawn:
-            code = int(spawn["code"][:9]) if spawn["code"] else None
-            yield LogExit(
-                self._file,
-                number,
-                rank=int(spawn["rank"][:9]),
-                code=1 if not spawn["signal"] and code is None else code,
-                signal=spawn["signal"] or None,
-                launcher="spawn",
-            )
-        shell = next((found[name] for name in _SHELLS if name in found), None)
-        if shell:
-            yield LogExit(
-                self._file,
-                number,
-                pid=int(shell["pid"]) if shell["pid"] else None,
-                signal=_SIGNALS.get(shell["signal"], shell["signal"])
-                or next(name for name in _ABROAD if shell[name]),
-                launcher="shell",
+        self._hydra_string(found)
+
+    def _told(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
+        self._launches = self._launches or any(
+            file in text.replace("\\", "/") for file in _OF_COMMANDS
+        )
+        for name, said in found.items():
+            launcher, status = _TOLD.get(name, ("", ended))
+            begun = _BEGUN.get(name)
+            if begun is not None and (head := self._begun.pop(begun, None)) is not None:
+                said = Match(name, {**head.captures, **said.captures})
+            elif not launcher or begun is not None or not self._counts(said):
+                continue
+            end = exit_of(self._file, number, launcher, said, status)
+            yield replace(
+                end,
+                blamed=name == "torchrun-failed",
+                stopped=end.stopped or (self._ending and end.signal in _KILLS),
                 of_launcher="shell-ended-launcher" in found,
             )
+        self._begun |= {name: found[name] for name in _BEGUN.values() if name in found}
+        self._ending = self._ending or not _ENDING.isdisjoint(found)
+
+    def _counts(self, said: Match) -> bool:
+        """Return whether an end is told of: of a job's steps, or a name's, the first."""
+        name = said["job"] or said["process"]
+        if name and (name in self._named or len(self._named) == _MOST_NAMED):
+            return False
+        self._named |= {name} if name else set()
+        return self._launches or said.id != "launch-command-failed"
 
     def _mpirun(self, number: int, text: str) -> Iterator[LogExit]:
         """What mpirun says of a rank, in a sentence that may go on in the next lines."""
@@ -224,103 +230,16 @@ class Launchers:
         begins = said is not None and not said["signal"]
         self._noticed = text if begins and len(text) < _LONGEST_NOTICE else None
         if said is not None and not begins:
-            yield LogExit(
-                self._file,
-                number,
-                rank=int(said["rank"]),
-                pid=int(said["pid"]) or None,
-                host=said["host"],
-                signal=signal_name(int(said["signal"])),
-                launcher="mpirun",
-            )
+            yield exit_of(self._file, number, "mpirun", said)
 
-    def _hydra_ends(self, number: int, found: Found) -> Iterator[LogExit]:
-        process, code = found.get("hydra-process"), found.get("hydra-code")
-        if process:
-            rank = int(process["rank"]) if process["rank"] else None
-            self._hydra = rank, int(process["pid"]), process["host"]
-        if code and self._hydra is not None:
-            rank, pid, host = self._hydra
-            value = int(code["code"])
-            exit_code, name = ended_in_shell(value)
-            if code["signal"] or value in (6, 7, 9, 11):  # hydra prints the raw status
-                exit_code, name = None, signal_name(value)
-            self._hydra = None
-            yield LogExit(
-                self._file,
-                number,
-                rank=rank,
-                pid=pid,
-                host=host,
-                code=exit_code,
-                signal=name,
-                launcher="mpiexec",
-            )
-
-    def _pals(self, number: int, found: Found) -> Iterator[LogExit]:
-        said = found.get("pals-ended")
-        if said and (said["signal"] or int(said["code"])):
-            code, name = ended_in_shell(int(said["code"])) if said["code"] else (None, None)
-            name = signal_name(int(said["signal"])) if said["signal"] else name
-            rank, host = int(said["rank"]), said["host"]
-            yield LogExit(
-                self._file, number, rank=rank, host=host, code=code, signal=name, launcher="mpiexec"
-            )
-
-    def _nodes(self, number: int, found: Found) -> Iterator[LogExit]:
-        """What pdsh and clush say of the command that they ran on each host."""
-        said = found.get("pdsh-ended")
-        if not said:
-            return
-        if said["code"]:  # a shell between
-            code, name = ended_in_shell(int(said["code"][:9]))
-        else:
-            code, name = None, signal_name(int(said["signal"][:9]))
-        for host in expanded(said["nodes"]):
-            yield LogExit(
-                self._file,
-                number,
-                host=host,
-                code=code,
-                signal=name,
-                launcher=said["who"].partition("@")[0],
-            )
-
-    def _mpi_code(self, number: int, found: Found) -> Iterator[LogExit]:
-        name = found.get("mpirun-process")
-        code = found.get("mpirun-code") if self._mpi is not None else None
-        if name:
-            self._mpi = int(name["rank"][:9])
-        elif code:
-            value = int(code["code"][:9])
-            status, how = ended_in_shell(value)
-            yield LogExit(
-                self._file, number, rank=self._mpi, code=status, signal=how, launcher="mpirun"
-            )
-            self._mpi = None
+    def _hydra_string(self, found: Found) -> None:
+        """Take the signal of which hydra tells below the process that it names."""
         string = found.get("hydra-string")
         last = self.exits[-1] if self.exits and self.exits[-1].launcher == "mpiexec" else None
         if string and last is not None:
             signal = signal_name(int(string["signal"][:9]))
             if signal not in _OF_HYDRA or not (last.code or last.signal):
                 self.exits[-1] = replace(last, code=None, signal=signal)
-
-    def _tasks(self, number: int, said: Match) -> Iterator[LogExit]:
-        status, name = None, "SIGKILL" if said["memory"] else _SIGNALS.get(said["signal"])
-        if said["code"]:  # a shell between, or Slurm's own sum
-            status, name = ended_in_shell(int(said["code"]))
-        for task in _numbers(said["tasks"] or said["died"]):
-            yield LogExit(
-                self._file,
-                number,
-                rank=task,
-                host=said["host"],
-                code=status,
-                signal=name,
-                died=bool(said["died"]),
-                launcher="srun",
-                memory=bool(said["memory"]),
-            )
 
 
 def _wall_clock(text: str) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
+from postmortem import thresholds
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -174,7 +175,7 @@ def surely_exception(line: Line) -> bool:
 
 _LOG_LIKE = Pattern(
     r"^(?:\[?(?:[IWEDC] )?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
-    r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|wandb: "
+    r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|\[[IWEF] \w+\.cpp:\d+\] |wandb: "
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
     r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
     r"|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
@@ -191,6 +192,17 @@ _LOGGED = Pattern(
 def logs_error(text: str) -> bool:
     """Return whether a logger begins a line so that it calls an error: what it had caught."""
     return _LOGGED.match(text) is not None
+
+
+_DELTA = Pattern(r"\[ *\+\d+\.\d{6}\] ")
+
+
+def worked_since(text: str, since: int, times: int) -> int:
+    """Return from which line on the form of a line tells of work, 0 where it does not.
+
+    What dmesg wrote, with the time since the last line, is nobody's work.
+    """
+    return since if times >= thresholds.WORK_VALUES and not _DELTA.match(text) else 0
 
 
 def looks_like_log(text: str) -> bool:

@@ -1,15 +1,17 @@
 """Texts that are no logs: a stack of gdb, a recording of strace, a source file."""
 
+from collections.abc import Sequence
+
 from postmortem.facts.last_lines import LastLine
 from postmortem.knowledge.frames import frame_kind
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import is_code
+from postmortem.readers.ranklogs.last_words import Ids, is_code
 
 _FEWEST = 2
 _FUNCTION = Pattern(r"^#\d+ +(?:0x[0-9a-f]+ in )?(?P<name>[^\s(]+)")
 
 
-def kind_of(lines: list[LastLine], ids: list[list[str]]) -> str | None:
+def kind_of(lines: list[LastLine], ids: Sequence[Ids]) -> str | None:
     """Return what a text is whose lines are mostly those of something else than a log.
 
     Of a program that its user interrupted in gdb those below that count: where it stood.
@@ -27,7 +29,7 @@ def kind_of(lines: list[LastLine], ids: list[list[str]]) -> str | None:
     return None
 
 
-def stopped_in(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+def stopped_in(lines: list[LastLine], ids: Sequence[Ids]) -> LastLine | None:
     """Return the innermost frame that has a name and does more than end a process, or wait."""
     rows = zip(lines, ids, strict=True)
     frames = [(line, names) for line, names in rows if "last-foreign-stack" in names]

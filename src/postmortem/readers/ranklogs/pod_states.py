@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from postmortem.facts.rank_logs import LogExit
 from postmortem.facts.signature import Match
 from postmortem.readers.ranklogs.known_lines import Found
-from postmortem.readers.ranklogs.statuses import ended_in_shell
+from postmortem.readers.ranklogs.statuses import ended_in_shell, exit_of
+from postmortem.records import replace
 
 
 class PodStates:
@@ -51,23 +52,14 @@ class PodStates:
         if (pod or "") in self._told or int(code["code"]) == 0:
             return
         self._told.add(pod or "")
-        status, signal = ended_in_shell(int(code["code"]))
-        yield LogExit(
-            self._file,
-            number,
-            host=pod,
-            code=status,
-            signal=signal,
-            launcher="docker" if code.id == "container-row" else self._launcher,
-            memory=reason is not None and bool(reason["memory"]),
-        )
+        launcher = "docker" if code.id == "container-row" else self._launcher
+        end = exit_of(self._file, number, launcher, code, ended_in_shell)
+        yield replace(end, host=pod, memory=reason is not None and bool(reason["memory"]))
 
     def _event(self, number: int, said: Match) -> Iterator[LogExit]:
         """Yield it once: an operator tells it of the container and of the pod."""
         pod = (said["pod"] or said["name"]).rpartition(".")[2]
         if pod not in self._told:
             self._told.add(pod)
-            status, signal = ended_in_shell(int(said["code"]))
-            yield LogExit(
-                self._file, number, host=pod, code=status, signal=signal, launcher="kubernetes"
-            )
+            end = exit_of(self._file, number, "kubernetes", said, ended_in_shell)
+            yield replace(end, host=pod)

@@ -8,16 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, is_code, stopped, works, wrong
+from postmortem.readers.ranklogs.last_words import ends, is_code, read_like, stopped, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
-from postmortem.readers.ranklogs.run_ends import (
-    CLOCK,
-    LAST_LINES,
-    read_like,
-    same_bar,
-    signs_of,
-    text_of,
-)
+from postmortem.readers.ranklogs.run_ends import CLOCK, LAST_LINES, same_bar, signs_of, text_of
 
 Signs = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""

@@ -26,11 +26,14 @@ from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.around import lines_around
 from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
+from postmortem.readers.ranklogs.collected import entries_of, is_list
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
-from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.pauses import with_pauses
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
@@ -103,7 +106,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         and of[source] == 1  # a file of several ranks begins with anybody's lines
     }
     losses = tuple(losses_of_ranks(logs))
-    logs = replace(logs, odd_version=odd_version(own), losses=losses)
+    logs = replace(with_pauses(logs), odd_version=odd_version(own), losses=losses)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -194,11 +197,15 @@ def _read_one(
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
-    """Return what a notebook printed, in place of its text; None for other files."""
-    if not is_notebook(opened.head) or not isinstance(opened.source, int):
+    """Return what a notebook, or a list of entries, holds, in place of its text; else None."""
+    listed = is_list(opened.head)
+    if not (listed or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
+    if listed:
+        entries = entries_of(data)
+        return partial(next, iter((entries,)), b"") if entries else None
     printed = outputs_of(data)
     if printed is None:
         what = "is a notebook that is not whole, or too large: it was read as text"
@@ -216,8 +223,7 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
         it = "it" if count == 1 else "them"
         what = f"{errors} left out, other cells ran after {it}: {survived[-1][:_LONGEST_ERROR]}"
         problems.append(Problem(opened.name, what))
-    pieces = iter((text,))
-    return lambda: next(pieces, b"")
+    return partial(next, iter((text,)), b"")
 
 
 def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:
@@ -271,7 +277,7 @@ def _of_last_run(
         what = "holds the output of several programs: only that of the last one"
         one = "another program"
     if run.caught:
-        what = "holds an error that its program caught: only what stands behind it"
+        what = "holds an error that its program caught: only what follows it"
         one = "what came before"
     what = f"{what}, from line {above + 1:,} on, was judged"
     if run.earlier[0] is not None:
@@ -303,8 +309,8 @@ def _of_step(
         what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
         problems.append(Problem(name, what, "cut the file to see others"))
     if step.later:
-        what = f"the job went on behind line {step.line:,} with {counted(step.later, 'more step')}"
-        what += ": they run always, or a failure of that step was allowed (continue-on-error)"
+        what = f"the job went on after line {step.line:,} with {counted(step.later, 'more step')}"
+        what += ": they always run, or a failure of that step was allowed (continue-on-error)"
         problems.append(Problem(name, what, "the job's own conclusion tells which"))
     pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
@@ -312,18 +318,18 @@ def _of_step(
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
-        yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
+        yield Problem(path, f"{counted(raw['cut_lines'], 'line')} over 1 MiB read in part")
     if raw["zeros"]:
         what = f"{raw['zeros']:,} zero bytes in it were skipped"
         remedy = "a log that was cut while it was written, or in a power failure, has them"
         yield Problem(path, what, remedy if raw["zeros"] >= _HOLE else None)
     if raw["binary_lines"]:
-        yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")
+        yield Problem(path, f"{counted(raw['binary_lines'], 'line')} with binary data")
     if raw["left_out"]:
-        what = f"{raw['left_out']:,} remarks of the same kind were left out: there are too many"
+        what = f"{counted(raw['left_out'], 'remark')} of the same kind left out: there are too many"
         yield Problem(path, what)
     if raw["nameless"]:
-        yield Problem(path, f"{raw['nameless']:,} lines have more prefixes than can be told apart")
+        yield Problem(path, f"{counted(raw['nameless'], 'line')} with too many different prefixes")
 
 
 def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:

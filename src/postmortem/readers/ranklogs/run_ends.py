@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
+    Ids,
     complete,
     ends,
     form_of,
+    read_like,
     stopped,
     strong,
     works,
@@ -17,7 +19,7 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.ranklogs.lines import TRACEBACK
 from postmortem.readers.signatures import Signatures
 
-Errors: TypeAlias = Callable[[Iterable[str]], Sequence[str]]
+Errors: TypeAlias = Callable[[Ids], Ids]
 """Of the messages of a line, those that count as errors."""
 
 NEAR = 16 << 10
@@ -49,17 +51,13 @@ def lines_above(data: bytes, place: int) -> list[str]:
     return [line for line in above if line.strip()][-_LINES_OF_END:]
 
 
-def bad_ends(lines: Sequence[str], known: Sequence[list[str]]) -> list[bool]:
+def bad_ends(lines: Sequence[str], known: Sequence[Ids]) -> list[bool]:
     """Return which lines tell how a run failed, or that a person or a scheduler ended it."""
     rows = Signatures.load("line").matches(lines)
     return [
         bool(strong(ids)) or stopped(ids) or any(match.id in _ENDED for match in row)
         for ids, row in zip(known, rows, strict=True)
     ]
-
-
-def read_like(lines: Sequence[str]) -> list[list[str]]:
-    return [[match.id for match in row] for row in Signatures.load("last line").matches(lines)]
 
 
 def signs_of(lines: Iterable[str]) -> list[set[str]]:
@@ -88,12 +86,12 @@ def error_above(data: bytes, place: int, since: int) -> tuple[str, int] | None:
     return found
 
 
-def _watches(ids: list[str]) -> bool:
+def _watches(ids: Ids) -> bool:
     cut = bool(wrong(ids)) and not complete(wrong(ids))
     return cut or form_of(ids) not in ("", "usage")
 
 
-def rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, list[str]]]:
+def rows_above(data: bytes, place: int, since: int = 0) -> list[tuple[str, Ids]]:
     """Return the last lines above a place, and what they read like."""
     above = data[max(since, place - NEAR) : place].decode("utf-8", "replace")
     lines = above.splitlines()[-LAST_LINES:]

@@ -1,10 +1,9 @@
-"""Which files are meant, and what their names say of who wrote them."""
+"""Which files are meant: the logs of a job, and what lies beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
@@ -22,39 +21,28 @@ from postmortem.readers.ranklogs.hung import (
     is_crash,
     kind_of_file,
 )
+from postmortem.readers.ranklogs.log_names import (
+    PACKED,
+    LogFile,
+    has_name_of_log,
+    host_above,
+    named,
+    told_together,
+    with_true_hosts,
+)
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.stracefind import looks_like_log
-from postmortem.records import record, replace
+from postmortem.records import record
 from postmortem.underway import Refused
-
-if TYPE_CHECKING:
-    from re import Match
 
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _INSPECTED = ".json"
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
 ).split()
-# torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
-_ELASTIC = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/(?:stdout|stderr)\.log$")
 _ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/error\.json$")
-_RANK = Pattern(
-    r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc|worker|task)[._-]?(?P<rank>\d{1,6})(?=[._-]|$)"
-)
-_RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
-_NODE = Pattern(
-    r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
-    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
-)
-_RUN_FOLDER = Pattern(r"^postmortem-\d{8}-\d{6}-(?:(?P<host>.+)-)?\d+$")
-# What administrators call machines; gpt2.log and llama7b.log are named after models.
-_HOST_WORD = Pattern(
-    r"(?i)^(node|host|gpu|dgx|hgx|compute|nid|cn|worker|server|machine|vm|instance|algo)|^ip-\d"
-)
-_NUMBER = Pattern(r"\d+")
 # ray/_private/ray_constants.py, node.py: files in logs/ of a session.
 _RAYLET = Pattern(r"raylet[._]|python-core-(?:worker|driver)-")
 _RAYS_OWN = Pattern(
@@ -64,25 +52,8 @@ _RAYS_OWN = Pattern(
 _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
-_LOG_NAME = Pattern(r"(?i)\.(?:log|out|err|stdout|stderr|[oe]\d+)(?:\.|$)|std(?:out|err)")
-# sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
-_SLURM_TASK = Pattern(
-    r"^(?P<job>[A-Za-z][\w-]*?[-_.]\d+(?:\.\d+)?)(?:[-_.](?P<node>\w[\w-]*?))?[-_.](?P<task>\d{1,6})$"
-)
-_SLURM_JOB = Pattern(r"^[A-Za-z][\w-]*?-(?:\d{5,}|\d+\.\d+-)")
 _FIRST_LINES = 5
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
-
-
-@record
-class LogFile:
-    """One file, and what its name says."""
-
-    path: str
-    rank: int | None = None
-    local_rank: int | None = None
-    host: str | None = None
-    attempt: int | None = None
 
 
 @record
@@ -149,12 +120,11 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
-        logs = {path: _named(path, str(Path(path).parent)) for path in hung}
+        logs = {path: named(path, str(Path(path).parent)) for path in hung}
         hung = {}
-    hosts = _hosts_of_a_series([*logs.values(), *errors.values()])
     return Found(
-        tuple(_with_tasks([_without_host(file, hosts) for file in logs.values()])),
-        tuple(_without_host(file, hosts) for file in errors.values()),
+        told_together(logs.values()),
+        tuple(with_true_hosts(errors.values())),
         dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
@@ -202,16 +172,6 @@ def _matters(path: str) -> bool:
     return kind_of_file(path) is not None or (has_name_of_log(path) and may_be_log(path))
 
 
-def has_name_of_log(path: str) -> bool:
-    """Return whether a file is called as logs are; others of text may be, where they are few."""
-    return _LOG_NAME.search(Path(path).name) is not None or names_a_rank(path)
-
-
-def names_a_rank(path: str) -> bool:
-    """Return whether the name of a file says which rank wrote it."""
-    return _RANK.search(Path(path).name) is not None
-
-
 def _sort_in(
     path: str, root: str, logs: dict[str, LogFile], errors: dict[str, LogFile], *, chosen: bool
 ) -> str | None:
@@ -223,107 +183,14 @@ def _sort_in(
         errors[path] = LogFile(
             path,
             local_rank=int(found["local"]),
-            host=_host_above(path, root),
+            host=host_above(path, root),
             attempt=int(found["attempt"]),
         )
         return None
     why = None if chosen else _why_no_log(path)
     if why is None:
-        logs[path] = _named(path, root)
+        logs[path] = named(path, root)
     return why
-
-
-def _named(path: str, root: str) -> LogFile:
-    """Return what the name of a file says of who wrote it."""
-    elastic = _ELASTIC.search(path)
-    if elastic:
-        return LogFile(
-            path,
-            local_rank=int(elastic["local"]),
-            host=_host_above(path, root),
-            attempt=int(elastic["attempt"]),
-        )
-    stem = Path(path).name
-    for suffix in _PACKED:
-        stem = stem.removesuffix(suffix)
-    rank = _RANK.search(stem) or _rank_above(path, root)
-    node = _NODE.match(stem)
-    if node and _SLURM_JOB.match(stem):
-        node = None
-    host = node["host"] if node and not _RANK.search(node["host"]) else _host_above(path, root)
-    if host is not None and rank and rank[0].strip("._-") == host:
-        host = None
-    return LogFile(path, rank=int(rank["rank"]) if rank else None, host=host)
-
-
-def sections(file: LogFile, names: Iterable[str]) -> dict[str, LogFile]:
-    """Return what the names of the files say whose parts ``tail`` shows in one output."""
-    named = {name: _named(name, "") for name in names}
-    hosts = _hosts_of_a_series(named.values())
-    return {name: replace(_without_host(one, hosts), path=file.path) for name, one in named.items()}
-
-
-def _hosts_of_a_series(files: Iterable[LogFile]) -> set[str]:
-    """Return the names that differ from another's in their numbers only: node1 and node2."""
-    series: dict[str, set[str]] = {}
-    for host in {file.host for file in files if file.host is not None}:
-        series.setdefault(_NUMBER.sub("#", host), set()).add(host)
-    return {host for hosts in series.values() if len(hosts) > 1 for host in hosts}
-
-
-def _without_host(file: LogFile, series: set[str]) -> LogFile:
-    """Return the file without a host that only its name suggests, one of no series of hosts."""
-    if file.host is None or file.host in series or _HOST_WORD.match(file.host):
-        return file
-    return replace(file, host=None)
-
-
-def _with_tasks(files: list[LogFile]) -> list[LogFile]:
-    """Return the files, those of a step's tasks, 0 to n-1, with the task as the rank."""
-    groups: dict[tuple[str, str], dict[int, tuple[int, str | None]]] = {}
-    for index, file in enumerate(files):
-        path = Path(file.path)
-        found = _SLURM_TASK.match(path.name.partition(".out")[0].partition(".log")[0])
-        if found and file.rank is None and file.local_rank is None:
-            tasks = groups.setdefault((str(path.parent), found["job"]), {})
-            tasks[int(found["task"])] = (index, found["node"])
-    for (_, job), tasks in groups.items():
-        # slurm-7_0.out and slurm-7_1.out are the jobs of an array
-        array = job.startswith("slurm") and all(
-            files[index].path.rpartition(job)[2].startswith("_") for index, _ in tasks.values()
-        )
-        if len(tasks) < 2 or set(tasks) != set(range(len(tasks))) or array:
-            continue
-        for task, (index, node) in tasks.items():
-            host = node if node is not None and _NODE.match(node + ".") else None
-            files[index] = replace(files[index], rank=task, host=host)
-    return files
-
-
-def _between(path: str, root: str) -> tuple[str, ...]:
-    """Return the folders between `root` and a file."""
-    try:
-        return Path(path).parent.relative_to(root).parts
-    except ValueError:
-        return ()
-
-
-def _host_above(path: str, root: str) -> str | None:
-    """Return the host that a folder between `root` and the file is named after, if one is."""
-    for part in _between(path, root):
-        found = _RUN_FOLDER.match(part) or _NODE.match(part)
-        if found and not _RANK_FOLDER.match(part):
-            return found["host"]
-    return None
-
-
-def _rank_above(path: str, root: str) -> Match[str] | None:
-    """Return the rank that a folder is named after: ``OUT/1/rank.3/stderr`` of Open MPI."""
-    for part in reversed(_between(path, root)):
-        found = _RANK_FOLDER.match(part)
-        if found:
-            return found
-    return None
 
 
 def may_be_log(path: str) -> bool:
@@ -343,7 +210,7 @@ def _why_no_log(path: str) -> str | None:
     """Return why a file that nobody named is none of the logs; None where it may be one."""
     name = Path(path).name
     plain = name
-    for suffix in _PACKED:
+    for suffix in PACKED:
         plain = plain.removesuffix(suffix)
     if name.startswith("."):
         return HIDDEN

@@ -9,8 +9,9 @@ from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.present import words_in
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.read import RankFacts, split_rank_log
-from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.sources import Found
 from postmortem.records import replace
 from postmortem.report.log_text import LogMasker
 from postmortem.text import counted

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
-from postmortem.readers.ranklogs.last_words import form_of
-from postmortem.readers.signatures import Signatures
+from postmortem.readers.ranklogs.last_words import form_of, read_like
 from postmortem.records import replace
 
 
@@ -48,6 +47,7 @@ def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> L
     """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
-    ids = [match.id for match in Signatures.load("last line").matches([earlier.text])[0]]
     idle = idle and found.last.line <= earlier.line + thresholds.END_LINES
-    return replace(found, nearest=earlier, nearest_counts=idle, form=form_of(ids))
+    return replace(
+        found, nearest=earlier, nearest_counts=idle, form=form_of(read_like([earlier.text])[0])
+    )

@@ -11,21 +11,28 @@ from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 from postmortem.readers.formats import HEAD_BYTES
-from postmortem.readers.ranklogs.last_words import is_frame
+from postmortem.readers.ranklogs.last_words import is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK
-from postmortem.readers.signatures import Signatures
 
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
 
-_TEXTS = ("log", "textPayload")
+_TEXTS = ("log", "textPayload", "line", "MESSAGE")
 """Fields that hold what a program wrote, as it wrote it."""
-_BESIDE = ("stream", "time", "timestamp", "kubernetes", "resource", "date")
+_BESIDE = (
+    *("stream", "time", "timestamp", "kubernetes", "resource", "date"),
+    *("labels", "__REALTIME_TIMESTAMP"),
+)
 """Fields of who took it down."""
 _MESSAGES = ("message", "msg", "event")
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
+_SURVIVED = ("debug", "info", "notice", "warning", "warn")
+"""Levels of what a program went on from."""
+_REASONS = ("error", "err", "reason", "signal_name")
+"""Fields that say why, beside a message that says what."""
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_FIELD = re.compile(r'"([\w.@]{1,64})" ?: ?"((?:[^"\\]|\\.)*)"')
 _HEAD = TRACEBACK.decode()
 _MOST_LAYERS = 4
 _LONGEST = 16 << 20
@@ -36,6 +43,8 @@ _MARK = b"\xef\xbb\xbf"
 _QUOTE = re.compile(rb"> ?")
 _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 """As docker compose names who wrote a line."""
+_STAMP = re.compile(rb"^@4[0-9a-f]{23} ")
+_TAG, _NO_NAME = re.compile(rb"^([^\t ]{1,64})\t"), re.compile(rb"[^\w.-]")
 _NUMBERED = re.compile(rb" *(\d{1,12})(?:[:|]|\t| {2}) ?")
 _OF_RANKS = (b"[", b"(")
 """What names a rank begins with these, and is kept."""
@@ -108,12 +117,15 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     found = [_fields(line) for line in lines]
     known = [fields for fields in found if fields is not None]
     if len(known) == len(lines) and all(
-        _first(fields, _TEXTS) is not None and any(key in fields for key in _BESIDE)
+        _first(fields, _TEXTS) is not None
+        and _first(fields, _MESSAGES) is None
+        and any(key in fields for key in _BESIDE)
         for fields in known
     ):
         return lambda line: _held(line, _TEXTS, levels=False)
     records = [fields for fields in known if _is_record(fields)]
-    if found[0] is None or len(records) * 10 < len(lines) * 8:
+    objects = sum(line.startswith(b"{") for line in lines)  # others may be of who quotes a few
+    if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
         return None
     # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
     several = len({_first(fields, _LEVELS) for fields in records}) > 1
@@ -134,6 +146,8 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     level = _first(fields, _LEVELS) if levels else None
     rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
+    why = _first(fields, _REASONS) if names is _MESSAGES else None
+    told = f"{told.rstrip()}: {why}" if why and why not in text else told
     told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
     trace = _trace(fields, text) if names is _MESSAGES else None
     whole = f"{told.rstrip()}\n{trace}" if trace else told
@@ -143,7 +157,23 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
 def _trace(fields: dict[str, Any], said: str) -> str | None:
     """Return a stack beside the message, by the name of its field or by how Python's begin."""
     texts = (value for value in fields.values() if isinstance(value, str) and value != said)
-    return _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
+    whole = _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
+    if whole or str(_first(fields, _LEVELS)).lower() in _SURVIVED:
+        return whole
+    return next(filter(None, map(_joined, fields.values())), None)
+
+
+def _joined(parts: object) -> str | None:
+    """Return the traceback that structlog's `dict_tracebacks` has taken apart."""
+    raised = parts[0] if isinstance(parts, list) and parts else None
+    if not isinstance(raised, dict) or not isinstance(raised.get("exc_type"), str):
+        return None
+    frames = [frame for frame in raised.get("frames") or () if isinstance(frame, dict)]
+    places = [
+        f'  File "{one.get("filename")}", line {one.get("lineno")}, in {one.get("name")}'
+        for one in frames
+    ]
+    return "\n".join((_HEAD, *places, f"{raised['exc_type']}: {raised.get('exc_value')}"))
 
 
 def _fields(line: bytes) -> dict[str, Any] | None:
@@ -151,9 +181,19 @@ def _fields(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return None
+    except ValueError:  # cut off: what is whole of it
+        text = line.decode("utf-8", "replace")
+        found = {name: _unescaped(said) for name, said in _FIELD.findall(text)}
     return found if isinstance(found, dict) else None
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
 
 
 def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
@@ -162,7 +202,8 @@ def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
 
 def _quotes(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes off the marks of a quotation."""
-    if not all(line.startswith(b">") and not line.startswith(b">>>") for line in lines):
+    quoted = sum(line.startswith(b">") and not line.startswith(b">>>") for line in lines)
+    if quoted * 10 < len(lines) * 9:  # above it may stand who wrote it
         return None
     return lambda line: _QUOTE.sub(b"", line, count=1)
 
@@ -176,8 +217,7 @@ def _margin(lines: Sequence[bytes]) -> Peel | None:
     ):
         return None
     edge = [line for line in lines if not line[wide : wide + 1].isspace()]
-    known = Signatures.load("last line").matches(line.decode("utf-8", "replace") for line in edge)
-    if all(is_frame(match.id for match in row) for row in known):
+    if all(map(is_frame, read_like(line.decode("utf-8", "replace") for line in edge))):
         return None
     return lambda line: line[wide:] if line.startswith(margin) else line.lstrip(b" \t")
 
@@ -197,6 +237,18 @@ def _names(lines: Sequence[bytes]) -> Peel | None:
     if not name or not all(line.startswith(name) for line in lines):
         return None
     return lambda line: line.removeprefix(name).removeprefix(b" ")
+
+
+def _stamps(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the times of daemontools' multilog."""
+    return (lambda line: _STAMP.sub(b"", line)) if all(map(_STAMP.match, lines)) else None
+
+
+def _tags(lines: Sequence[bytes]) -> Peel | None:
+    """Return what names who wrote a line as a service is named, where GNU parallel did by a tag."""
+    if not all(map(_TAG.match, lines)) or not any(b"\t" + TRACEBACK in line for line in lines):
+        return None
+    return lambda line: _TAG.sub(lambda tag: _NO_NAME.sub(b"-", tag[1]) + b"  | ", line)
 
 
 def _numbers(lines: Sequence[bytes]) -> Peel | None:
@@ -235,8 +287,9 @@ def _fenced(lines: Sequence[bytes]) -> Peel | None:
     if len(fences) != 2 or fences[0] > _NEAR or len(lines) - fences[1] > _NEAR:
         return None
     around = frozenset(chain(lines[: fences[0] + 1], lines[fences[1] :]))
-    if around.intersection(lines[fences[0] + 1 : fences[1]]) or fences[1] - fences[0] < 2:
-        return None
+    inside = lines[fences[0] + 1 : fences[1]]
+    if around.intersection(inside) or not inside or inside[-1].endswith(b":"):
+        return None  # what announces something stands between two blocks
     return lambda line: b"" if line.rstrip(b"\r") in around else line
 
 
@@ -244,6 +297,8 @@ _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
     _quotes,
     _cells,
+    _stamps,
+    _tags,
     _numbers,
     _margin,
     _names,

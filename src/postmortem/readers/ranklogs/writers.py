@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogExit, Writer
-from postmortem.readers.ranklogs.sources import LogFile
+from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.records import record
 
 if TYPE_CHECKING:
@@ -195,10 +195,9 @@ class Writers:
         """Hosts of ranks, from any label that has both."""
         known: dict[int, str] = {}
         for label in self._labels:
-            rank = self.rank_of(label)
-            if rank is not None and label.host not in (None, "default"):
-                assert label.host is not None
-                known.setdefault(rank, label.host)
+            host = label.host
+            if host not in (None, "default") and (rank := self.rank_of(label)) is not None:
+                known.setdefault(rank, host)
         return known if self.tasks_are_nodes else {**self._of_tasks, **known}
 
     def _key(self, label: Label) -> object:

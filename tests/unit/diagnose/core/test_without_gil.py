@@ -32,3 +32,18 @@ def test_a_host_program_that_let_go_of_the_gil() -> None:
     assert api_without_gil(threads) is None
     assert object_fault(FaultKind.NULL_DEREFERENCE, signal, threads) is None
     assert api_without_gil(replace(threads, python_states=1)) == 1
+    # A function that is given no object cannot have failed on an argument.
+    assert api_without_gil(threads, FaultKind.NULL_DEREFERENCE) == 1
+    given = replace(frames[1], function="PyList_Append")
+    other = Threads((Thread(1, crashed=True, frames=(given, frames[2])),), 1)
+    assert api_without_gil(other, FaultKind.NULL_DEREFERENCE) is None
+
+
+def test_ctypes_is_not_the_api_that_it_called() -> None:
+    frames = (
+        Frame("PyErr_Occurred", module="/usr/lib/libpython3.11.so.1.0"),
+        Frame("_call_function_pointer", module="/usr/lib/python3.11/lib-dynload/_ctypes.so"),
+        Frame("_PyObject_MakeTpCall", module="/usr/lib/libpython3.11.so.1.0"),
+    )
+    threads = Threads((Thread(1, crashed=True, frames=frames),), 1)
+    assert api_without_gil(threads, FaultKind.NULL_DEREFERENCE) == 0

@@ -48,6 +48,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",)),
+        event(T.EXITED, "strace", pid=7),
+        Confidence.CERTAIN,
+    ),
+    (
         "child-lost",
         event(T.CRASHED, "core", pid=71, role="DataLoader worker", ranks=(2,)),
         event(T.RAISED, pid=7, ranks=(2,), children=(70, 71)),
@@ -165,6 +171,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
 ]
 
 APART: list[tuple[str, Event, Event]] = [
+    # a call of another process in the same recording
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=8, errnos=("ENOSPC",)),
+        event(T.EXITED, "strace", pid=7),
+    ),
     # the disk got worse, and the error is of a label
     (
         "hardware",

@@ -262,6 +262,9 @@ def test_a_sign_of_a_hang(written: float, sign: Sign) -> None:
     jam = find_jam(dumps)
     assert jam is not None
     assert jam.sign is sign
+    over = find_jam(dumps, went_on=True)
+    assert over is not None
+    assert over.sign is Sign.AGAINST
     told = find_jam(dumps, timed_out="rank0.log:7 reports a time-out")
     assert told is not None
     assert told.sign is Sign.SEEN

@@ -69,7 +69,8 @@ def fatal_log_message(
         by = short(frame.function) if frame.function != "??" else file_name(frame.module)
     what = "a fatal error was logged" if log else "Rust code panicked"
     if not log and not any(_PANICKED.search(names[i]) for i in panic):
-        what = "Rust code called std::process::abort"
+        is_oom = any("rust_oom" in name for name in names)
+        what = "Rust code got no memory" if is_oom else "Rust code called std::process::abort"
     title = f"{what}{' in ' + by if by else ''} and stopped the process"
     cause = "a check in native code failed; the library printed the reason and aborted"
     if panic and not log and panic_text is not None and panic_text.language == "Rust":

@@ -17,7 +17,8 @@ What to do
 from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain, site
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
@@ -63,7 +64,8 @@ def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
         return
     if not crashed.frames or not _died_in_malloc(crash.kind, crashed):
         return
-    where = short(crashed.frames[_malloc_index(crashed)].function)
+    frame = crashed.frames[_malloc_index(crashed)]
+    where = short(frame.function) if frame.function != "??" else file_name(frame.module)
     if _GIVES_BACK.match(plain(crashed.frames[0].function)) and crash.kind.is_memory_fault:
         yield _foreign_pointer(crash)
         return
@@ -114,9 +116,12 @@ def _died_in_malloc(kind: FaultKind, thread: Thread) -> bool:
         return in_allocator(thread)
     if kind is not FaultKind.ABORT:
         return False
-    # No message can be read (cut core, musl): malloc_printerr on the stack says as much.
+    # No message can be read (cut core, musl, another allocator): the stack says as much.
     names = [plain(frame.function) for frame in thread.frames[:8]]
-    return "malloc_printerr" in names
+    at = site(thread)
+    return "malloc_printerr" in names or (
+        at is not None and owner(thread.frames[at]) is Owner.ALLOCATOR
+    )
 
 
 def _malloc_index(thread: Thread) -> int:

@@ -83,7 +83,7 @@ def ctypes_call(crash: Crash) -> Findings:
         ),
         evidence=(crash.cited, cite_frame(crashed, index), *cite_python(crashed)),
         # gil_not_held says what is wrong with the call, and it is not what it was given.
-        role=Role.CONTRIBUTING if api_without_gil(crash.threads) is not None else None,
+        role=Role.CONTRIBUTING if api_without_gil(crash.threads, crash.kind) is not None else None,
     )
 
 

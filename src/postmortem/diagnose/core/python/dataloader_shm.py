@@ -19,7 +19,6 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.shared_memory import is_torch_segment
-from postmortem.diagnose.core.stacks import handler_index
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Thread
@@ -41,7 +40,7 @@ def dataloader_shm(crash: Crash) -> Findings:
     evidence = [crash.cited]
     if handler is not None:
         evidence.append(cite_frame(crashed, handler))
-    index = handler_index(crashed)
+    index = crashed.handler_index
     evidence += crash.frame(0 if index is None else index + 1)
     size = ""
     if file is not None and file.filesystem_size:

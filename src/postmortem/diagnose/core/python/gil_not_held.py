@@ -15,7 +15,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.gil_use import api_without_gil
+from postmortem.diagnose.core.gil_use import api_without_gil, is_interpreter_known
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
@@ -28,25 +28,33 @@ from postmortem.facts.threads import Threads
 def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
     if not kind.is_memory_fault:
         return
-    index = api_without_gil(threads)
+    index = api_without_gil(threads, kind)
     if index is None or threads.crashed is None:
         return
     crashed = threads.crashed
     name = short(crashed.frames[index].function, 40)
     holder = next((thread for thread in threads if thread.holds_gil), None)
-    held = f"thread {holder.tid} holds it" if holder is not None else "no thread holds it"
-    evidence = [
-        cite_frame(crashed, index),
-        Evidence("interpreter state", f"the crashed thread does not hold the GIL: {held}"),
-    ]
+    without = "a thread state"
+    if not is_interpreter_known(threads):
+        held = (
+            "no thread has a state: the interpreter had not begun, or the state was deleted "
+            "(Py_Finalize, PyGILState_Release)"
+        )
+    elif holder is crashed:
+        held = "the thread took the GIL, and its state was swapped out or deleted since"
+    else:
+        without = "the GIL"
+        by = f"thread {holder.tid} holds it" if holder is not None else "no thread holds it"
+        held = f"the crashed thread does not hold the GIL: {by}"
+    evidence = [cite_frame(crashed, index), Evidence("interpreter state", held)]
     evidence.extend(cite_python(crashed))
     outside = index + 1
     if outside < len(crashed.frames):
         evidence.append(cite_frame(crashed, outside))
     yield Finding(
-        title=f"the Python C API ({name}) was called without the GIL",
-        cause=f"{name} needs the GIL, and the crashed thread did not hold it: {held}. Without it "
-        "the function has no thread state to work on, or works beside the thread that has",
+        title=f"the Python C API ({name}) was called without {without}",
+        cause=f"{name} needs an interpreter and the GIL: {held}. Without them the function has no "
+        "thread state to work on, or works beside the thread that has",
         confidence=Confidence.LIKELY,
         next_steps=(
             f"look at the code that called {name}: it must take the GIL first "

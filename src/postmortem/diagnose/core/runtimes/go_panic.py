@@ -2,7 +2,7 @@
 
 What it means
     Go's run-time found a nil pointer, an index beyond the end or the like, or the program
-    called panic(). The run-time printed the reason and the goroutine's stack, and, with
+    called panic(). The runtime printed the reason and the goroutine's stack, and, with
     GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
 How to be sure
     runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
@@ -21,9 +21,8 @@ from postmortem.patterns import Pattern
 
 _INNERMOST = 40
 _PANIC = Pattern(
-    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
+    r"^runtime\.(gopanic|fatalpanic|fatalthrow(\.func\d)?|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$"
 )
-_RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("runtime.panicmem", "nil pointer dereference"),
     ("runtime.goPanicIndex", "index out of range"),
@@ -49,7 +48,7 @@ def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
     if crashed is None or found is None:
         return
     outer = next(
-        (i for i in range(found, len(crashed.frames)) if not _is_run_time(crashed.frames[i])), None
+        (i for i in range(found, len(crashed.frames)) if not _of_run_time(crashed.frames[i])), None
     )
     names = [frame.function for frame in crashed.frames[:outer]]
     words_of = _MEANINGS
@@ -90,5 +89,5 @@ def _panic(thread: Thread) -> int | None:
     return found[-1] if found else None
 
 
-def _is_run_time(frame: Frame) -> bool:
-    return _RUN_TIME.match(frame.function) is not None
+def _of_run_time(frame: Frame) -> bool:
+    return frame.is_signal or frame.function.startswith("runtime.")

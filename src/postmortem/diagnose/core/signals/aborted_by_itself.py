@@ -15,8 +15,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
-from postmortem.diagnose.core.stacks import handler_index, is_malloc, plain, site
-from postmortem.diagnose.names import short
+from postmortem.diagnose.core.stacks import frame_name, is_malloc, plain, site
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Trust
@@ -37,11 +36,12 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         said = python_call(crashed, index)
         if said is not None:
             title += f": {said}"
-        elif handler_index(crashed) in range(index):
-            title += ": abort() ran as a signal handler" + crash.named(", over", index)
+        elif crashed.handler_index in range(index):
+            ran = "abort() ran as" if _has_abort(crashed) else "SIGABRT was raised by"
+            title += f": {ran} a signal handler" + crash.named(", over", index)
         elif frame.function != "??":
             how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
-            title += f": {short(frame.function, 60)} {how}"
+            title += f": {frame_name(frame, 60)} {how}"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
             if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter

@@ -20,7 +20,7 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.recursion import recursion
-from postmortem.diagnose.core.stacks import handler_index, place, site
+from postmortem.diagnose.core.stacks import place, site
 from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Signal
@@ -42,7 +42,8 @@ def reraised_signal(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.RERAISED:
         return
     crashed = crash.crashed
-    index = handler_index(crashed)
+    index = crashed.handler_index
+    is_left = not crash.threads.others() and crashed.register("orig_rax") == _NO_CALL
     evidence = [crash.cited]
     if index is not None and index + 1 < len(crashed.frames):
         evidence += crash.frame(index + 1)
@@ -58,7 +59,7 @@ def reraised_signal(crash: Crash) -> Findings:
             "messenger"
         )
     else:
-        title, cause, seen = _without_handler(signal, crashed)
+        title, cause, seen = _without_handler(signal, crashed, is_left)
         evidence.extend(seen)
         if _is_on_purpose(crashed) or _is_hit(crashed):
             yield Finding(
@@ -78,7 +79,7 @@ def reraised_signal(crash: Crash) -> Findings:
     yield Finding(
         title=title,
         cause=cause,
-        confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if is_left or index is not None else Confidence.POSSIBLE,
         next_steps=_steps(crashed),
         evidence=tuple(evidence),
         role=_role(overflow, object_fault(crash.kind, signal, crash.threads) is not None),
@@ -91,7 +92,13 @@ def _role(is_overflow: bool, is_object: bool) -> Role | None:
     return Role.CONTRIBUTING if is_object else None
 
 
-def _without_handler(signal: Signal, crashed: Thread) -> tuple[str, str, list[Evidence]]:
+_NO_CALL = (1 << 64) - 1
+"""What x86-64 keeps as the number of the system call of a thread that is in none."""
+
+
+def _without_handler(
+    signal: Signal, crashed: Thread, is_left: bool
+) -> tuple[str, str, list[Evidence]]:
     """Return title, cause and evidence where no signal frame shows on the stack."""
     if crashed.stopped is not None:
         cause = (
@@ -123,9 +130,17 @@ def _without_handler(signal: Signal, crashed: Thread) -> tuple[str, str, list[Ev
         )
         seen = [cite_frame(crashed, 0), *cite_python(crashed)]
         return f"another thread of the process sent {signal.name}", cause, seen
+    if is_left:
+        cause = (
+            f"the only thread sent itself {signal.name} and was in no system call when it came: a "
+            "handler of that signal had raised it again, and it came as the handler returned to "
+            "the instruction that failed"
+        )
+        title = f"{_WORDS.get(signal.name, 'a fault')}{place(crashed)}"
+        return title, cause, [cite_frame(crashed, 0), *cite_python(crashed)]
     cause = (
-        f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
-        "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
+        f"no frame of a handler shows on the stack: {signal.name} was raised on purpose (a test, "
+        "os.kill, raise()), or by a handler whose frames cannot be read"
     )
     title = f"the process sent itself {signal.name}"
     if at is None:
@@ -159,7 +174,7 @@ def _is_on_purpose(thread: Thread) -> bool:
     """
     whole = bool(thread.frames) and _START.search(bare(thread.frames[-1].function)) is not None
     guessed = any(frame.trust in ("scan", "frame_pointer") for frame in thread.frames)
-    return _is_raising(thread) and whole and not guessed and handler_index(thread) is None
+    return _is_raising(thread) and whole and not guessed and thread.handler_index is None
 
 
 def _is_hit(thread: Thread) -> bool:

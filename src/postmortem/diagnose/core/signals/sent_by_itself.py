@@ -16,9 +16,9 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.core.python_calls import python_call
-from postmortem.diagnose.core.stacks import caller, plain
-from postmortem.diagnose.names import short
+from postmortem.diagnose.core.stacks import caller, frame_name, plain
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread
 
@@ -80,4 +80,6 @@ def _caller(thread: Thread, index: int) -> str:
         return said
     names = [plain(frame.function) for frame in thread.frames[:index]]
     called = next((name for name in reversed(names) if name in _SENDING), "kill")
-    return f"{short(thread.frames[index].function, 40)} called {called}"
+    frame = thread.frames[index]
+    name = frame_name(frame, 40) if frame.function != "??" else module_name(frame.module)
+    return f"{name} called {called}"

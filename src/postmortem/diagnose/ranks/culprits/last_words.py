@@ -14,7 +14,7 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.knowledge.messages import explained
+from postmortem.knowledge.messages import explained, told
 
 
 @rule("https://docs.python.org/3/library/traceback.html", yields_to=("one_bad_peer",))
@@ -30,6 +30,8 @@ def last_words(blame: Attribution) -> Findings:
     if blame.cause.behind:
         cause = "A line near the end reads like an error; what follows it shows no work. "
     means, step = _ADVICE.get(blame.cause.form, _ADVICE[""])
+    if blame.cause.ended and not blame.cause.form:
+        means = f"{blame.cause.ended[:1].upper()}{blame.cause.ended[1:]}."
     if blame.cause.word:
         cause = "What ran it only says that it failed. "
         means, step = "This is the error above that word.", "read what stands around it"
@@ -37,7 +39,7 @@ def last_words(blame: Attribution) -> Findings:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
     steps: tuple[str, ...] = (step,)
     if blame.cause.known:
-        known = explained(blame.cause.known)
+        known = told(blame.cause.known, blame.cause.said) or explained(blame.cause.known)
         means, steps = known.cause, known.next_steps
     if blame.cause.memory:
         means = f"A kill for memory is told of beside it: {clip(blame.cause.memory, 160)}"
@@ -45,7 +47,7 @@ def last_words(blame: Attribution) -> Findings:
     plain = blame.cause.plain or bool(blame.cause.known)
     yield Finding(
         title=said,
-        verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
+        verdict=f"{blame.cause.ended or _UNTOLD}; nearest to an error is: {clip(said, 200)}"
         if blame.cause.behind
         else clip(said, 200),
         cause=cause + means,
@@ -55,6 +57,7 @@ def last_words(blame: Attribution) -> Findings:
     )
 
 
+_UNTOLD = "nothing here says how it ended"
 _ADVICE = {
     "": (
         "No traceback and no launcher says how it ended.",

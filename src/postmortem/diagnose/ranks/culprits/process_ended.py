@@ -18,7 +18,9 @@ from postmortem.diagnose.ranks.culprits.rank_crashed import LIMITS
 from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS, just_above
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.facts.rank_logs import RUN
 
+_KEPT = "read the last lines of its output (postmortem run --keep-output keeps them)"
 _LAST_LINES = "read the last lines of its output: it wrote no error that is known"
 
 
@@ -33,7 +35,8 @@ def process_ended(blame: Attribution) -> Findings:
     )
     means = "What it wrote last may be why." if end.above else "It wrote no error of its own."
     if end.signal is None:  # no core, and no stack of faulthandler
-        steps = (_LAST_LINES, EXITS)
+        steps = (_KEPT if end.launcher == RUN else _LAST_LINES, EXITS)
+        means = "What it left has no error message." if end.launcher == RUN else means
     if end.launcher == "raylet":
         means = (
             "Ray ends the workers that were started last once the memory of their node is used up "

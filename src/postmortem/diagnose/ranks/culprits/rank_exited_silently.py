@@ -73,6 +73,11 @@ def rank_exited_silently(blame: Attribution) -> Findings:
     if heard and blame.cause.said:
         told = f"; all it wrote ends with: {clip(blame.cause.said, 160)}"
     no_error, elsewhere = "and no line that names it is an error", "may be in another file"
+    if blame.cause.error:
+        last = "its last line" if one else "a last line of theirs"
+        told = f"; {last}: {clip(blame.cause.said, 160)}"
+        no_error, elsewhere = f"and {last} reads like the reason", "may have more"
+        steps = steps[:1]
     if not heard:
         elsewhere = "may stand among lines that name no rank, or in another file"
         if end is not None:

@@ -42,10 +42,13 @@ class Case:
         if not self.logs.recorders:
             return None
         from postmortem.diagnose.jam.decide import find_jam
+        from postmortem.diagnose.ranks.deciding.last_words import ended_well
 
         waited = next((f for s in self.all for f in s.about_peers), None)
         said = f"{waited.file}:{waited.line} reports a time-out or a lost peer" if waited else None
-        return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
+        over = all(one.outlived for one in self.logs.recorders) and ended_well(self.logs)
+        size = self.logs.world_size
+        return find_jam(self.logs.recorders, world=size, timed_out=said, went_on=over)
 
     @functools.cached_property
     def several(self) -> bool:

@@ -8,6 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import (
+    Cause,
     Crashed,
     NothingFailed,
     Raised,
@@ -27,11 +28,11 @@ from postmortem.diagnose.ranks.deciding.hung import (
     stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.last_words import cut_off, left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
-    cut_off,
     left_early,
     named_by_others,
     only_peers,
@@ -68,12 +69,15 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.THREAD_DIED, Kind.EXITED),
     jam_undecided,
     could_not_start,
+    came_late,
     left_early,
+    left_unlisted,
     silent_ones,
     stopped_alone,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     named_by_peers,
+    ended_at_work,
     only_peers,
     cut_off,
     (Kind.ENDED,),
@@ -105,10 +109,16 @@ def decide(logs: RankLogs) -> Attribution:
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
             continue
+        if open_ is not None and _is_mere_stop(blame.cause):
+            break  # who ended it had looked at it: for what, the stacks tell, if anything does
         return _finished(case, _of_its_thread(incident, blame))
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
+
+
+def _is_mere_stop(cause: Cause) -> bool:
+    return isinstance(cause, StoppedFromOutside) and cause.why is None and not cause.then
 
 
 def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution | None:

@@ -24,7 +24,8 @@ from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark
+from postmortem.facts.last_lines import LastLine
+from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark, Writer
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 
@@ -168,8 +169,19 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    said = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
-    return Attribution(ExitedSilently(heard, *said), parties, evidence=cited(parties))
+    said = _last_error(case, [one.writer for one in found])
+    if said is not None:
+        evidence = ((said.where, clip(said.text, 300)), *cited(parties))
+        return Attribution(ExitedSilently(heard, said.text, error=True), parties, evidence=evidence)
+    few = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
+    return Attribution(ExitedSilently(heard, "".join(few)), parties, evidence=cited(parties))
+
+
+def _last_error(case: Case, writers: Sequence[Writer]) -> LastLine | None:
+    """Return the first line with which one of some ranks ends and that reads like an error."""
+    theirs = set(map(id, writers))
+    ends = (one for one in case.logs.last_lines if id(case.logs.writers[one.writer]) in theirs)
+    return next((one.errors[0] for one in ends if one.errors), None)
 
 
 def _said_little(standing: RankState) -> bool:
@@ -301,13 +313,7 @@ def _of_collectives(frame: LogFrame) -> bool:
 
 def unnamed_end(case: Case) -> Attribution | None:
     """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
-    ends = [
-        e
-        for e in case.logs.exits
-        if e.rank is None and e.is_bad and not (e.stopped or e.pid in case.logs.stopped_pids)
-    ]
-    if any(s.about_peers for s in case.all):  # who misses a peer may abort; its end is no cause
-        ends = [e for e in ends if (e.launcher, e.signal) != ("shell", "SIGABRT")]
+    ends = _nameless(case)
     if not ends:
         return None
     end = ends[0]
@@ -335,9 +341,23 @@ def unnamed_end(case: Case) -> Attribution | None:
     )
 
 
+def _nameless(case: Case) -> list[LogExit]:
+    """Return the bad ends that launchers tell of who has no rank, and that nobody wanted."""
+    # Who misses a peer may abort; its end is no cause.
+    effects = [("shell", "SIGABRT")] if any(s.about_peers for s in case.all) else []
+    return [
+        e
+        for e in case.logs.exits
+        if e.rank is None
+        and e.is_bad
+        and not (e.stopped or e.pid in case.logs.stopped_pids)
+        and (e.launcher, e.signal) not in effects
+    ]
+
+
 def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
     """Return that the only rank without an error is the one process of which a signal is told."""
-    ends = [e for e in case.logs.exits if e.rank is None and e.is_bad and not e.stopped]
+    ends = _nameless(case)
     if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
         return None
     party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])

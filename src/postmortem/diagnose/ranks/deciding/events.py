@@ -10,7 +10,7 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.batch_jobs import last_run
-from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, ThreadDied
+from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, SaidLast, ThreadDied
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
@@ -28,7 +28,7 @@ from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_we
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.facts.rank_logs import RUN, LogFailure, Remark
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -119,13 +119,24 @@ def _said_above(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.SAID_ABOVE, said_above(one), last=one.word)
 
 
-def _said_last(case: Case) -> Iterator[LogEvent]:
-    """Yield what reads like an error at the end; with its line, where that is a watcher's word."""
-    blame = said_last(case)
+def _ended_saying(case: Case) -> Iterator[LogEvent]:
+    """Yield how a process ended, and what reads like an error at the end of the logs.
+
+    A run of ours tells the end of its program beside what that wrote: the two are one.
+    """
+    ended, blame = unnamed_end(case), said_last(case)
+    if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
+        end, said = ended.cause.end, blame.cause
+        if end.launcher == RUN and end.signal is None and isinstance(said, SaidLast):
+            blame = replace(blame, cause=replace(said, ended=end.words))
+            ended = None
+    if ended is not None:
+        alone = isinstance(ended.cause, ProcessEnded) or any(e.memory for e in case.logs.exits)
+        yield LogEvent(Kind.PROGRAM_ENDED if alone else Kind.ENDED, ended)
     if blame is not None:
         places = {where for where, _ in blame.evidence[:1]}
         word = next((one.word for one in case.logs.watched if one.word.where in places), None)
-        yield LogEvent(Kind.SAID_LAST, blame, last=word)
+        yield LogEvent(Kind.SAID_LAST, blame, last=word)  # where it is a watcher's word
 
 
 def _told(
@@ -147,17 +158,25 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
         who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
-        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own)
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or _caught(case, who)
         yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
-    if found:
+    # What a logger wrote, a program went on from until it was told to end.
+    outlived = any(one.stopped for one in case.logs.last_lines) and all(f.logged for _, f in found)
+    if found and not outlived:
         state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
         blame = somebody_raised(case, state, first, alike)
         codes = (s for s in case.failed_ends if s.exit is not None and (s.exit.code or s.exit.died))
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
+
+
+def _caught(case: Case, raised: Sequence[RankState]) -> bool:
+    """Return whether workers may have caught what they raised, and the job was told to stop."""
+    workers = all(s.writer.rank is None and s.exit is None for s in raised)
+    return workers and any(s.stopped for s in case.all if s not in raised)
 
 
 def _cancelled(case: Case) -> Iterator[LogEvent]:
@@ -253,14 +272,6 @@ def _stopped(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.STOPPED, blame, last=last)
 
 
-def _ended(case: Case) -> Iterator[LogEvent]:
-    """Yield a launcher's or a shell's word on a process whose rank nothing tells."""
-    blame = unnamed_end(case)
-    if blame is not None:
-        alone = isinstance(blame.cause, ProcessEnded) or any(e.memory for e in case.logs.exits)
-        yield LogEvent(Kind.PROGRAM_ENDED if alone else Kind.ENDED, blame)
-
-
 _FINDERS = (
     _told(Kind.NAMED_BY_KERNEL, named_by_kernel),
     _told(Kind.NUMBERS, numbers_went_bad),
@@ -272,4 +283,4 @@ _FINDERS = (
     _exited,
     _said_above,
 )
-_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended, _said_last)
+_LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended_saying)

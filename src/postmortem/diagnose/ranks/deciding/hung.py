@@ -12,11 +12,10 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import HoldsUp, SilentAlone, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.phrases import is_users
 from postmortem.diagnose.stacks.classes import waits_for_loader
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass, StackClasses
-from postmortem.facts.threads import Frame, program_frames
+from postmortem.facts.threads import Frame, is_own, program_frames
 from postmortem.records import replace
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
@@ -230,4 +229,4 @@ def _is_library(file: str) -> bool:
     # py-spy shortens the names of files in packages, and of Python's own modules
     module = file.partition("/")[0].removesuffix(".py")
     of_python = module in sys.stdlib_module_names
-    return of_python or file.startswith(("<", "torch/")) or not is_users(file)
+    return of_python or file.startswith(("<", "torch/")) or not is_own(file)

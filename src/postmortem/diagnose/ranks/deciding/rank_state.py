@@ -25,8 +25,6 @@ _SILENT_SIGNALS = _OWN_SIGNALS | set(_KILLS)
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
-_OF_ACTORS = ("ray", "vLLM")
-"""Whose processes have names and no ranks."""
 KILLERS = ("srun", "mpirun", "mpiexec")
 """Launchers that kill the other ranks when one has failed, and tell of them as of that one."""
 
@@ -79,8 +77,7 @@ class RankState:
     def is_known(self) -> bool:
         """Its rank is known, or how all that its host, or its actor, wrote ended."""
         return self.rank is not None or (
-            self.exit is not None
-            and (self.writer.host is not None or self.exit.launcher in _OF_ACTORS)
+            self.exit is not None and (self.writer.host is not None or self.exit.died)
         )
 
     @property
@@ -108,7 +105,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
     """Return all processes that are known, also those that only a launcher names."""
     exits = {e.rank: e for e in logs.exits if e.rank is not None}
     of_hosts = _of_hosts(logs)
-    of_workers = {e.writer: e for e in logs.exits if e.launcher in _OF_ACTORS}
+    of_workers = {e.writer: e for e in logs.exits if e.died and e.rank is None}
     found: list[RankState] = []
     seen: set[int] = set()
     by_writer: dict[int, list[LogFailure]] = {}
@@ -237,6 +234,9 @@ def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
+    by_launcher = ended and end is not None and end.code is None
+    if not mine:  # of many ranks, nearly all
+        return RankState(writer, writer.rank, exit=end, ended_by_launcher=by_launcher)
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
@@ -247,13 +247,15 @@ def _standing(
         writer,
         writer.rank,
         own=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind != "thread"),
-        about_peers=tuple(f for part, f in parts if part in ABOUT_PEERS),
+        about_peers=tuple(
+            f for part, f in parts if part in ABOUT_PEERS and (f.kind != "thread" or f.work is None)
+        ),
         startup=tuple(f for part, f in parts if part is ErrorRole.STARTUP),
         threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
         survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
-        ended_by_launcher=ended and end is not None and end.code is None,
+        ended_by_launcher=by_launcher,
     )
 
 

@@ -39,6 +39,8 @@ _ORDER = (
     KernelKind.BLOCKED,
     KernelKind.NOTE,
 )
+_FOLLOWS = {Fault.AFTERMATH: 1, Fault.NONE: 2}
+"""What is told behind all else: it follows from a fault, or is none."""
 
 
 @rule("https://man7.org/linux/man-pages/man1/dmesg.1.html", role=Role.CONTEXT)
@@ -53,7 +55,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     left.sort(
         key=lambda tie: (
             tie.event.pid is None or tie.event.pid not in seen,
-            tie.event.fault is Fault.NONE,
+            _FOLLOWS.get(tie.event.fault, 0),
             _ORDER.index(tie.event.kind),
         )
     )

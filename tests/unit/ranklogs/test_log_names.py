@@ -1,0 +1,53 @@
+"""The rank that the names of several logs tell together, and names that only look so."""
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.readers.ranklogs.sources import find_rank_logs
+
+LOST = (
+    '  File "/venv/torch/distributed/distributed_c10d.py", line 3252, in all_reduce\n'
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:51432\n"
+)
+
+
+def ranks(folder: Path, name: str, text: str, numbers: tuple[int, ...]) -> list[int | None]:
+    for number in numbers:
+        path = folder / name.format(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"step {number}\n{text}")
+    return [file.rank for file in sorted(find_rank_logs([str(folder)]).logs, key=lambda f: f.path)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log_{:02d}",
+        "logs/{}/stdout.txt",
+        "job.4711.out.{}",
+        "mpi.1.{:04d}",
+        "std_log_process_{}.txt",
+        "global_rank={0}.local_rank={0}.log",
+    ],
+)
+def test_a_number_that_alone_differs_is_the_rank(tmp_path: Path, name: str) -> None:
+    assert ranks(tmp_path, name, LOST, (0, 1, 2)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "numbers"),
+    [
+        ("log_{}", "loss 0.25\n", (0, 1, 2)),  # a program that ran three times
+        ("attempt_{}.log", LOST, (0, 1, 2)),
+        ("slurm-4711_{}.out", LOST, (0, 1, 2)),  # jobs of an array
+        ("log_{}", LOST, (1, 2)),
+        ("host{}/train.log", LOST, (0, 1, 2)),
+        ("log_{}", f"[rank3]: a\n[rank4]: b\n{LOST}", (0, 1)),  # logs of nodes
+        ("log_{}", f"{LOST}torch.distributed.elastic.multiprocessing.api: failed\n", (0, 1)),
+    ],
+)
+def test_a_number_that_may_be_another_is_none(
+    tmp_path: Path, name: str, text: str, numbers: tuple[int, ...]
+) -> None:
+    assert set(ranks(tmp_path, name, text, numbers)) == {None}
