@@ -67,7 +67,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
         (STEPS + "shard 3 is lost\nclosing readers\nfreeing buffers\n", Outcome.UNKNOWN, True),
         (STEPS + "shard 3 is lost\nclosing readers\nDone.\n", Outcome.UNKNOWN, False),
-        (STEPS + "shard 3 is lost\nshard 4 is lost\nshard 5 is lost\n", Outcome.UNKNOWN, True),
+        (STEPS + "shard 3 is lost\nshard 4 is lost\nshard 5 is lost\n", Outcome.UNKNOWN, False),
+        (STEPS + "rank 3 is lost\nrank 0 is lost\nrank 1 is lost\n", Outcome.UNKNOWN, True),
         (
             STEPS + "".join(f"shard {n} is lost\nreads on\nhas read\n" for n in range(3)),
             Outcome.UNKNOWN,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TypeAlias
 
 from postmortem.facts.signature import Match
@@ -48,6 +49,7 @@ _IN_C = Pattern(
     r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
 )
 _MOST_WORDS = 40
+_COUNT = Pattern(r"\d{1,18}")
 _AGAIN, _ALONE = 3, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
 _QUOTES = frozenset("[({'\"")
@@ -298,12 +300,15 @@ def stands_still(texts: Sequence[str], at: int) -> bool:
 def is_habit(texts: Sequence[str], at: int) -> bool:
     """Return whether a line comes again and again, but for its numbers: its program survives it.
 
-    It need not where hardly another line has come since its first time.
+    It need not where hardly another line has come since its first time, unless a number rises.
     """
     shapes = [*map(without_numbers, texts)]
     since = shapes.index(shapes[at])
-    alone = since > 0 and len({*shapes[since:]}) <= _ALONE
-    return shapes.count(shapes[at]) >= _AGAIN and not alone
+    same = [text for text, shape in zip(texts, shapes, strict=True) if shape == shapes[at]]
+    numbers = [[*map(int, _COUNT.findall(text))] for text in same]
+    rises = any(all(a < b for a, b in pairwise(column)) for column in zip(*numbers, strict=False))
+    alone = since > 0 and not rises and len({*shapes[since:]}) <= _ALONE
+    return len(same) >= _AGAIN and not alone
 
 
 def is_text(line: str) -> bool:
