@@ -158,3 +158,15 @@ def test_a_file_has_the_rank_of_its_number_where_those_beside_it_have(
     found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
     assert isinstance(found, dict)
     assert found["rank"] == rank
+
+
+@pytest.mark.parametrize(
+    ("error", "meant"),
+    [("RuntimeError: basic_ios::clear: iostream error", True), ("KeyError: 'lr'", False)],
+)
+def test_what_an_error_means_is_told_where_it_does_not_say_it(
+    tmp_path: Path, error: str, *, meant: bool
+) -> None:
+    found = _report(tmp_path, _raised(0, error)).body["first_failure"]
+    assert isinstance(found, dict)
+    assert (found["means"] is not None) is meant
