@@ -214,3 +214,27 @@ def test_processes_that_a_launcher_kills_are_those_that_raised(tmp_path: Path) -
     assert report.diagnoses[0].id == "every_rank_raised"
     assert report.body["world_size"] == 2
     assert "4" not in report.diagnoses[0].title
+
+
+ACCOUNT = """JobID           JobName      State ExitCode   MaxRSS    Elapsed
+------------ ---------- ---------- -------- -------- ----------
+551               train OUT_OF_ME+    0:125              03:12:44
+551.batch         batch OUT_OF_ME+    0:125 5033160K   03:12:44
+551.0            python OUT_OF_ME+    0:125 4980000K   03:10:02
+"""
+EVICTED = """Name:             trainer-worker-3
+Status:           Failed
+Reason:           Evicted
+Message:          The node was low on resource: ephemeral-storage.
+"""
+
+
+@pytest.mark.parametrize(("text", "line"), [(ACCOUNT, 3), (EVICTED, 4)])
+def test_an_end_for_a_limit_is_told_where_no_ranks_are(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    (tmp_path / "end.txt").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    best = report.diagnoses[0]
+    assert (best.id, best.role.value, best.confidence.value) == ("process_ended", "root", "likely")
+    assert best.evidence[0].where == f"end.txt:{line}"
