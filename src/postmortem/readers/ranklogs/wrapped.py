@@ -29,6 +29,7 @@ _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime"
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _SURVIVED = ("debug", "info", "notice", "warning", "warn")
 """Levels of what a program went on from."""
+_RANKS = ("rank", "global_rank", "process_index")
 _REASONS = ("error", "err", "reason", "signal_name")
 """Fields that say why, beside a message that says what."""
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
@@ -144,14 +145,15 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     if fields is None or text is None:
         return line
     level = _first(fields, _LEVELS) if levels else None
-    rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
     why = _first(fields, _REASONS) if names is _MESSAGES else None
     told = f"{told.rstrip()}: {why}" if why and why not in text else told
-    told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
     trace = _trace(fields, text) if names is _MESSAGES else None
-    whole = f"{told.rstrip()}\n{trace}" if trace else told
-    return whole.rstrip("\r\n").encode("utf-8", "replace")
+    whole = (f"{told.rstrip()}\n{trace}" if trace else told).rstrip("\r\n")
+    rank = next((str(fields[name]) for name in _RANKS if name in fields), "")
+    if names is _MESSAGES and rank.isdecimal():
+        whole = "\n".join(f"[rank{rank}]: {line}" for line in whole.split("\n"))
+    return whole.encode("utf-8", "replace")
 
 
 def _trace(fields: dict[str, Any], said: str) -> str | None:
