@@ -287,3 +287,9 @@ def test_no_decision_reads_a_conclusion() -> None:
         if _CONCLUSIONS.search(line)
     ]
     assert found == []
+
+
+def test_a_shells_word_is_not_looked_for_by_a_word_of_all_logs() -> None:
+    """Lines that are kept begin a log's work anew: "line " stands in too many."""
+    texts = next(texts for one, texts in LITERALS.items() if one.id == "shell-ended")
+    assert "line " not in texts
