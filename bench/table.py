@@ -150,6 +150,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="cases with it in their name")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
+    if args.against and any("editable" in finder.__module__ for finder in sys.meta_path):
+        parser.error("--against: an editable install is found before any wheel: pip install .")
     here = machine()
     core.compile_bytecode()
     print(f"{here['cpu']} {here['family']}, {here['cpus']} processors, Python {here['python']}")

@@ -89,7 +89,7 @@ def neutral(folder: Path) -> None:
         os.uname().nodename: "node1",
     }
     for path in folder.rglob("*"):
-        if path.suffix in (".pt", ".gz") or not path.is_file():
+        if path.suffix in (".pt", ".gz", ".pickle") or not path.is_file():
             continue
         changed = path.stat().st_mtime_ns
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -312,6 +312,7 @@ def main() -> None:
         outlived,  # noqa: F401
         peers,  # noqa: F401
         silent,  # noqa: F401
+        slow,  # noqa: F401
         strangers,  # noqa: F401
     )
 

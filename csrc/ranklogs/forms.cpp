@@ -20,9 +20,10 @@ bool is_file_name(std::string_view name) noexcept {
   return false;
 }
 
-bool only_digits_and_colons(std::string_view name) noexcept {
-  return name.find(':') != std::string_view::npos &&
-         std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c) || c == ':'; });
+// "05/27/2026-21:12:", which its seconds follow.
+bool is_time(std::string_view name) noexcept {
+  return std::count(name.begin(), name.end(), ':') > 1 &&
+         std::none_of(name.begin(), name.end(), is_letter);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ bool split_role(std::string_view inner, Prefix& to) noexcept {
   for (const char c : role) {
     if (!is_name(c) && c != ':' && c != '@' && c != '/') return false;
   }
-  if (only_digits_and_colons(role) && std::count(role.begin(), role.end(), ':') > 1) return false;
+  if (is_time(role)) return false;
   if (role.back() != ':' && !is_letter(role[0])) return false;
   const bool colon = role.back() == ':';
   while (!role.empty() && (role.back() == ':' || role.back() == '-' || role.back() == '_')) {

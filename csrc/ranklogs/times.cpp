@@ -17,7 +17,8 @@ std::size_t columns_at(std::string_view text) noexcept {
 }
 
 // "2026-11-21T02:03:32.767Z ", "2026-11-21 02:03:32,767 ", "02:03:32.767 ", each also in brackets
-// or with a "stdout F " of containerd's files behind. 0 where there is none.
+// or with a "stdout F " of containerd's files, or a "01O " of GitLab's, behind. 0 where there is
+// none.
 std::size_t time_at(std::string_view text) noexcept {
   std::size_t at = text.empty() || is_digit(text[0]) || text[0] == '[' ? 0 : columns_at(text);
   const auto digits = [&](std::size_t count) {
@@ -47,6 +48,9 @@ std::size_t time_at(std::string_view text) noexcept {
   if (!one(' ') && at < text.size()) return 0;
   for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "}) {
     if (text.substr(at).starts_with(stream)) at += stream.size();
+  }
+  for (const std::string_view stream : {"ddO ", "ddE ", "ddO+", "ddE+"}) {
+    if (has_form(text.substr(at), stream)) return at + stream.size();
   }
   return at;
 }

@@ -72,7 +72,9 @@ struct Frames {
     const std::string_view before = text.substr(0, at);
     if (before.find_last_not_of(" |+") == std::string_view::npos || before.size() > kLongest)
       return;
-    if (before.find_last_not_of(' ') + 1 < kShortest || has_level(before)) return;
+    const bool quoted = before.find_first_not_of("> ") == std::string_view::npos;
+    if (!quoted && before.find_last_not_of(' ') + 1 < kShortest) return;
+    if (has_level(before)) return;
     if (shapes.size() < kMostShapes) ++shapes[masked(before)];
   }
 

@@ -48,6 +48,9 @@ def test_one_case_against_a_wheel_that_does_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, "--only=--help", "--out", out], capture_output=True, text=True, timeout=100
     )
+    if any("editable" in finder.__module__ for finder in sys.meta_path):
+        assert done.returncode == 2  # it would compare ours with ours
+        pytest.skip("an editable install is found before any wheel")
     assert done.returncode == 1, done.stderr  # to do nothing is faster
     assert "SLOWER" in done.stdout
     (machine,) = json.loads(out.read_text()).values()

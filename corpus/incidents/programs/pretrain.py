@@ -1,7 +1,7 @@
 """A training as others write them, whose lines name no process: ``pretrain.py RANK=FAULT``.
 
 Every fault is real and comes at step 5; how it is logged, and how long it runs, is as in
-``STEPS``, ``SAVE`` (a folder for checkpoints) and ``PAUSE``.
+``STEPS``, ``SAVE`` (a folder for checkpoints), ``TIMEOUT`` and ``PAUSE``.
 """
 
 import faulthandler
@@ -68,6 +68,9 @@ def fail(fault):
     if fault == "spin":
         while True:
             pass
+    if fault == "busy":
+        time.sleep(float(os.environ["BUSY"]))
+        LOG.info("wrote samples")
     if fault == "lock":
         threading.Thread(target=refresh, name="refresh", daemon=True).start()
         time.sleep(0.5)
@@ -96,7 +99,9 @@ def main():
     logging.basicConfig(level=logging.INFO, format=form)
     faulthandler.register(signal.SIGUSR1)
     if WORLD > 1:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=1800))
+        dist.init_process_group(
+            "gloo", timeout=timedelta(seconds=int(os.environ.get("TIMEOUT", "1800")))
+        )
     if "HANDLER" in os.environ:
         signal.signal(signal.SIGTERM, stopped)
     if "FLIGHT" in os.environ:

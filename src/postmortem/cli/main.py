@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from postmortem import underway
-from postmortem.cli.commands import COMMANDS, LIVE, command_of, in_full
+from postmortem.cli.commands import COMMANDS, CONTAINED, LIVE, command_of, in_full
 from postmortem.cli.output import check_target
 from postmortem.cli.parser import USAGE_ERROR, HelpFormatter, Parser, Version
 from postmortem.entry import is_alone
@@ -136,6 +136,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     if unknown:
         args.parser.unknown(unknown)
     refusal = check_target(args)
+    if "" in words and args.command in CONTAINED:  # a path of it would be this folder
+        refusal = "an argument is empty: is a variable of the shell unset?"
     if refusal is not None:
         parser.error(refusal)
     prepare = getattr(commands[args.command], "prepare", None)

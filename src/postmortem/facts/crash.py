@@ -141,7 +141,7 @@ class CppException(Known):
     what: str | None
     """Its message; None when the type's layout is not known."""
     found_by: str
-    """``"tls"`` (the run-time library's own record) or ``"stack"`` (a pointer found on it)."""
+    """``"tls"`` (the runtime library's own record) or ``"stack"`` (a pointer found on it)."""
     base_types: tuple[str, ...] = ()
     state: str = "uncaught"
     """``"uncaught"`` (std::terminate() ran because of it), ``"unwinding"`` (destructors were

@@ -41,7 +41,7 @@ class ExceptionText(Known):
 
         What a process of PyTorch's DataLoader raised stands behind it, and before it here. Where
         the first line ends with a place in a source, or one in a text stands below it, the last
-        one that is not indented says why.
+        one that is not indented, or that has such a place, says why.
         """
         first, _, rest = (part.strip() for part in self.message.partition("\n"))
         below = rest.splitlines()
@@ -53,12 +53,13 @@ class ExceptionText(Known):
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
-        why = max((i for i, one in enumerate(below) if not one[:1].isspace()), default=0)
-        if why and below[0].startswith('in "'):
-            first = f"{first} … {' '.join(below[why:])}"
+        places = [i for i, one in enumerate(below) if one.lstrip().startswith('in "')]
+        if len(places) > 1 and not places[0]:
+            at = places[-1]
+            first = f"{first} … {below[at - 1]} {below[at].strip()}"
         place, _, number = first.rpartition(":")
         if rest and number.isdigit() and "." in place.rpartition("/")[2]:
-            first = f"{first} {below[why]}"
+            first = f"{first} {[one for one in below if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 

@@ -97,7 +97,7 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
         problems.append(Problem(path, f"cannot be unpacked whole: {error}"))
     room.bytes += kept_back
     if unnamed:
-        what = f"{unnamed:,} of its files are left out: by name they are there twice, or cannot be"
+        what = f"{unnamed:,} of its files left out: their names occur twice, or cannot be used"
         problems.append(Problem(path, what))
     return problems
 

@@ -115,7 +115,7 @@ def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:
         remarks.append(Problem("slim core", what))
     if row["lost_bytes"]:
         what = (
-            f"{row['lost_bytes']:,} bytes of memory found no room while the core streamed by; "
+            f"{row['lost_bytes']:,} bytes of memory did not fit while the core was streamed; "
             "Python frames and values may be missing"
         )
         remedy = "give --slim the process: --pid %P in core_pattern"
@@ -146,7 +146,7 @@ def _process(raw: RawCore, origin: Origin) -> tuple[Process, tuple[Problem, ...]
         problems = (
             Problem(
                 "command line",
-                "taken from the kernel's summary: the first 79 bytes, arguments with blanks torn",
+                "taken from the kernel's summary: the first 79 bytes, arguments with spaces split",
             ),
         )
     process = of_row(

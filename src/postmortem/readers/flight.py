@@ -26,6 +26,7 @@ from postmortem.facts.frames import (
 )
 from postmortem.facts.source import Problem
 from postmortem.readers.regular import open_regular
+from postmortem.text import counted
 
 _MOST_BYTES = 1 << 30
 _MOST_NAMES = 1 << 20
@@ -138,7 +139,7 @@ class _Reader:
             else:
                 wrong += 1
         if wrong:
-            self._problem("the ring", f"{wrong:,} records are not whole and were left out")
+            self._problem("the ring", f"{counted(wrong, 'damaged record')} left out")
         return sorted(rows, key=lambda row: (row[0], row[1])), wrong
 
     def _problem(self, where: str, what: str) -> None:

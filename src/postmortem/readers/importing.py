@@ -57,7 +57,7 @@ def import_in_child(name: str, *, python: str | None = None, seconds: float) -> 
         return _importing(name, executable, rows, text, code, taken, seconds, late=late)
     except (LookupError, TypeError, ValueError) as error:
         # The module has its descriptor, too, and may have told anything.
-        raise EvidenceError(executable, f"told nonsense of the import: {error}"[:300]) from error
+        raise EvidenceError(executable, f"gave an unreadable answer: {error}"[:300]) from error
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float, outputs: Sequence[int]) -> bool:
@@ -116,7 +116,7 @@ def _importing(
     timed_out = limit if late or (not ended and code == 1 and taken >= limit) else None
     if not ended and not rows and code > 0 and timed_out is None:
         said = [line for line in text.splitlines() if line and not line.startswith("import time:")]
-        words = said[-1] if said else f"it ends with status {code} and tells nothing"
+        words = said[-1] if said else f"it ends with status {code} and says nothing"
         raise EvidenceError(executable, f"cannot run the import: {words[:300]}")
     raised = _raised(known.get("raised"))
     number = -code if code < 0 and timed_out is None else 0

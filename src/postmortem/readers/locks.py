@@ -154,7 +154,7 @@ def _read_write_lock(row: RawFutexWait, threads: Mapping[int, RawThread]) -> Wai
     if writer > 1 and writer in threads:  # 1 may be the word for sharing
         how = "the lock names the thread that writes"
         return Wait(what, address, writer, kind="rwlock", how=how)
-    unnamed = "it names no writer: readers have it, whom it does not name"
+    unnamed = "it names no writer: readers hold it, and it does not name those"
     return Wait(what, address, kind="rwlock", certain=False, how=unnamed if writer == 0 else None)
 
 

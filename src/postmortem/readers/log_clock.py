@@ -92,7 +92,7 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
         if document["kind"] == "hang" and worked_behind(span, one.paths[0]):
-            told[index] = "the job went on behind it"
+            told[index] = "the job went on after it"
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None
         if one.kind in ("core", "strace") and where and ended is not None:

@@ -100,7 +100,7 @@ class _Reader:
         for row in _rows(value):
             self._room -= 1
             if self._room < 0:
-                raise PickleError("holds the same lists so often that nobody can have written it")
+                raise PickleError("repeats the same lists more often than any program would write")
             yield row
 
     def _device(

@@ -105,7 +105,7 @@ def _core_of_report(stream: BinaryIO, path: Path) -> CoreOfReport:
     if not found.find():
         what = "a crash report of apport without a core in it"
         hint = (
-            "apport leaves cores out that are too big for the memory that is free; a second copy "
+            "apport leaves out cores that are too big for the free memory; a second copy "
             "may lie in /var/lib/apport/coredump or in the working directory of the process"
         )
         raise EvidenceError(str(path), f"not a core file: {what}", hint=hint)

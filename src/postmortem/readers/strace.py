@@ -167,28 +167,29 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
     counts = raw["counts"]
     if counts["unparsed"]:
         where = f"{group.files[raw['first_unparsed_file']][0]}:{raw['first_unparsed_line']}"
-        what = f"{counts['unparsed']:,} of {counts['lines']:,} lines were not understood"
+        what = f"{counts['unparsed']:,} of {counts['lines']:,} lines not understood"
         text = (raw["first_unparsed"] or "")[:80]
         shown = _NO_CHARACTER.sub(r"\\x\1", repr(text))
         yield Problem(where, f"{what}; the first: {shown}" if text else what)
     if raw["cut_lines"]:
         count = counted(raw["cut_lines"], "line")
-        yield Problem(group.name, f"{count} over 32 MiB read in part: what is behind is not known")
+        yield Problem(group.name, f"{count} over 32 MiB read in part: the rest is not known")
     if raw["forgotten"]:
         what = (
-            f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"
+            f"{counted(raw['forgotten'], 'process', 'processes')} that ended with 0 left out: "
+            "there are too many"
         )
         yield Problem(group.name, what)
     if raw["unlisted"]:
-        what = f"{raw['unlisted']:,} of its processes are not listed: there are too many"
+        what = f"{raw['unlisted']:,} of its processes left out: there are too many"
         yield Problem(group.name, what)
     if raw["match_count"] > len(raw["matches"]) and not raw["syscalls"]:
         what = f"{raw['match_count']:,} hits; the first {len(raw['matches']):,} are listed"
         yield Problem(group.name, what)
     if raw["check"]["wrong"]:
         what = (
-            f"{raw['check']['wrong']} descriptors are annotated (-y) as something else than the "
-            f"calls before say: {raw['check']['examples'][0]}; the annotation is used"
+            f"{raw['check']['wrong']} descriptors are annotated (-y) otherwise than earlier calls "
+            f"say: {raw['check']['examples'][0]}; the annotation is used"
         )
         yield Problem(group.name, what)
     if len(group.files) > 1 and not raw["by_time"]:

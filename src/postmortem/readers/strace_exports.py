@@ -252,9 +252,9 @@ def _timeline_words(closed: RawClosed, *, all_calls: bool) -> str:
         words += "; most have no duration and are points: record with -T"
     clocks = closed["clocks"]
     if "epoch" in clocks and "day" in clocks:
-        words += "; logs without dates are put to begin with the first log: record with -ttt"
+        words += "; logs without dates are taken to begin with the first one: record with -ttt"
     elif clocks.count("day") > 1:
-        words += "; the logs tell the time of day only, taken as of one day: record with -ttt"
+        words += "; the logs have no dates and are taken to be of one day: record with -ttt"
     return words
 
 

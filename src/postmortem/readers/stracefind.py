@@ -167,7 +167,7 @@ def _head(path: Path) -> bytes:
 def likeness(head: bytes) -> str:
     """Return in words what a file is that is not an strace log, by its beginning."""
     if not head.strip():
-        return "empty" if not head else "blank"
+        return "empty" if not head else "nothing but blank lines"
     elf = elf_head(head)
     if elf is not None:
         if elf.is_core:

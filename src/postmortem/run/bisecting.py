@@ -55,7 +55,7 @@ def bisect(options: RunOptions, *, good: str | None, bad: str | None, signature:
     if under_way and good is None and bad is None:
         signature = signature or (text_or_none(str(state)) or "").strip() or None
         if signature is None:
-            raise EvidenceError("--signature", "git's bisection under way has none of ours")
+            raise EvidenceError("--signature", "name it: postmortem did not start this git bisect")
     else:
         if under_way:
             raise EvidenceError(
@@ -115,7 +115,7 @@ def _seen(options: RunOptions, bad: str, wanted: str | None) -> str:
     other = None
     for one in _failures(options, bad):
         if wanted in (None, one.signature) and one.signature is not None:
-            complain(f"bisect: looks for {one.signature}: {one.verdict}")
+            complain(f"bisect: looking for {one.signature}: {one.verdict}")
             return one.signature
         other = one
     if other is not None:

@@ -225,7 +225,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
         subject = (
             "a thread died of it"
             if raised.where == "thread"
-            else ("the last exception that it kept")
+            else ("the last exception that it saw")
         )
         verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
         cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."

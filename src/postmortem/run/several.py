@@ -198,7 +198,7 @@ def _tell(one: Finished) -> None:
     if one.folder is not None:
         complain(f"evidence: {one.folder}" + ("/" if one.folder.is_dir() else ""))
     else:
-        complain("no place to keep the evidence: the folder is not writable, and /tmp neither")
+        complain("no place to keep the evidence: neither this folder nor /tmp is writable")
 
 
 def _write(line: str) -> None:

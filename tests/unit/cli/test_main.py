@@ -329,3 +329,13 @@ def test_an_output_that_cannot_be_is_told_before_the_work(target: str, tmp_path:
 def test_output_to_what_is_no_file() -> None:
     assert call(SAMPLE, "sample", "report", "-o", "/dev/null").returncode == 1
     assert call(SAMPLE, "sample", "report", "-o", "-").stdout.startswith("SIGABRT")
+
+
+@pytest.mark.parametrize("words", [["core", ""], ["strace", ""], ["logs", "", "x"], ["triage", ""]])
+def test_an_empty_path_is_no_folder(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that is unset must not have the newest core of this folder explained."""
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run([sys.executable, "-m", "postmortem", *words], check=False)
+    assert done.returncode == 2

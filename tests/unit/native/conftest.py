@@ -19,6 +19,7 @@ def read(tmp_path: Path) -> Read:
 
     def run(core: bytes | CoreBuilder, **options: str) -> dict[str, Any]:
         path = tmp_path / "core.under-test"
+        path.unlink(missing_ok=True)  # what is written over goes to the disk at once
         path.write_bytes(core if isinstance(core, bytes) else core.build())
         return native.read_core(str(path), **options)
 

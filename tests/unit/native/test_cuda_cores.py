@@ -55,6 +55,7 @@ def _core(driver: int = 615, **more: bool) -> tuple[CudaCore, int]:
 
 def _read(tmp_path: Path, data: bytes, **more: int) -> dict[str, object]:
     path = tmp_path / "core.nvcudmp"
+    path.unlink(missing_ok=True)  # what is written over goes to the disk at once
     path.write_bytes(data)
     return _native.read_cuda_core(str(path), **more)  # type: ignore[return-value]
 

@@ -127,14 +127,19 @@ def test_ctrl_c_tells_where_the_one_rank_was_that_did_not_wait(
     assert [what.startswith(named) for what in places] == ([True] if named else [])
 
 
-@pytest.mark.parametrize("ended", [(2, 3), ()], ids=["two were ended", "nobody else"])
+@pytest.mark.parametrize(
+    ("ended", "listed"),
+    [((2, 3), (2, 3)), ((), ()), ((1,), ())],
+    ids=["two were ended", "nobody else", "who raised was ended too"],
+)
 def test_how_many_of_how_many_raised_is_said(
-    tmp_path: Path, ended: tuple[int, ...], prose: Prose
+    tmp_path: Path, ended: tuple[int, ...], listed: tuple[int, ...], prose: Prose
 ) -> None:
-    rows = "".join(_ROW.format(n=n, rank=n, code=-15, pid=70 + n) for n in ended)
+    rows = "".join(_ROW.format(n=n, rank=n, code=-15, pid=70 + n) for n in listed)
     first = _ROW.format(n=0, rank=0, code=1, pid=70)
     table = f"t.py FAILED\nFailures:\n{rows}Root Cause (first observed failure):\n{first}"
-    said = "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
+    said = "" if listed == ended else "world_size: 2\n"
+    said += "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
     stop = "W1121 02:03:00.9 60 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
     said += "".join(f"{stop}process {70 + n} closing signal SIGTERM\n" for n in ended)
     report = _report(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
@@ -153,3 +158,15 @@ def test_a_file_has_the_rank_of_its_number_where_those_beside_it_have(
     found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
     assert isinstance(found, dict)
     assert found["rank"] == rank
+
+
+@pytest.mark.parametrize(
+    ("error", "meant"),
+    [("RuntimeError: basic_ios::clear: iostream error", True), ("KeyError: 'lr'", False)],
+)
+def test_what_an_error_means_is_told_where_it_does_not_say_it(
+    tmp_path: Path, error: str, *, meant: bool
+) -> None:
+    found = _report(tmp_path, _raised(0, error)).body["first_failure"]
+    assert isinstance(found, dict)
+    assert (found["means"] is not None) is meant

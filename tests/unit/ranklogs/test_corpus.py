@@ -41,7 +41,9 @@ def test_without_it_no_answer_is_wrong(name: str, tmp_path: Path) -> None:
     truth = TRUTH[name]
     body: Any = analyse([str(unpack(name, tmp_path))], RankLogOptions()).body
     first = body["first_failure"]
-    assert first is None or first["ranks"] == truth["ranks"], first["label"]
+    left = truth["fault"] == "leaves" and body["decided_by"] == "left early"  # nothing numbers it
+    ranks = ([], truth["ranks"]) if left else (truth["ranks"],)
+    assert first is None or first["ranks"] in ranks, first["label"]
 
 
 VICTIM = [

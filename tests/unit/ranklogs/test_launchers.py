@@ -248,3 +248,27 @@ def test_how_a_line_says_that_a_process_ended(
     ends = body_of(tmp_path, f"step 1\n{line}\n")["exits"]
     told = [(one["launcher"], one["rank"], one["code"], one["signal"]) for one in ends]
     assert told == ([(launcher, rank, code, signal)] if launcher else [])
+
+
+ACCOUNT = """JobID           JobName      State ExitCode   MaxRSS    Elapsed
+------------ ---------- ---------- -------- -------- ----------
+551               train OUT_OF_ME+    0:125              03:12:44
+551.batch         batch OUT_OF_ME+    0:125 5033160K   03:12:44
+551.0            python OUT_OF_ME+    0:125 4980000K   03:10:02
+"""
+EVICTED = """Name:             trainer-worker-3
+Status:           Failed
+Reason:           Evicted
+Message:          The node was low on resource: ephemeral-storage.
+"""
+
+
+@pytest.mark.parametrize(("text", "line"), [(ACCOUNT, 3), (EVICTED, 4)])
+def test_an_end_for_a_limit_is_told_where_no_ranks_are(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    (tmp_path / "end.txt").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    best = report.diagnoses[0]
+    assert (best.id, best.role.value, best.confidence.value) == ("process_ended", "root", "likely")
+    assert best.evidence[0].where == f"end.txt:{line}"

@@ -224,3 +224,11 @@ def test_a_number_of_steps_threads_and_times_is_no_rank(head: str) -> None:
 
 def test_a_number_that_only_rises_is_no_rank() -> None:
     assert headed("(pass {}) ", [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5) == {None}
+
+
+def test_the_streams_of_gitlab_are_no_ranks() -> None:
+    said = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "KeyError: 1"]
+    lines = [f"2026-01-02T03:04:05.123456Z 0{n % 2}{'EO'[n % 2]} {said[n % 3]}" for n in range(24)]
+    raw, texts = read("\n".join(lines) + "\n")
+    assert [label["rank"] for label in raw["labels"]] == [None]
+    assert texts[0][:3] == said

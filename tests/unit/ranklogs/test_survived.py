@@ -149,6 +149,18 @@ def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(("times", "decided"), [(30, "stopped"), (1, "own exception")])
+def test_a_server_that_was_told_to_end_had_gone_on_from_what_it_logged(
+    tmp_path: Path, times: int, decided: str
+) -> None:
+    traceback = "".join(f"    {line}\n" for line in TRACEBACK.splitlines())
+    one = f"[W {AT} lumen] wrote error: 'no'\n{traceback}[W {AT} lumen] 403 GET /shards/{{}}\n"
+    text = f"[I {AT} lumen] it listens\n" + "".join(map(one.format, range(times)))
+    (tmp_path / "serve.log").write_text(f"{text}[C {AT} lumen] received signal 15, stopping\n")
+    found: Any = analyse([str(tmp_path)], RankLogOptions()).body
+    assert found["decided_by"] == decided
+
+
 def test_a_program_that_says_that_all_epochs_are_done_caught_what_it_logged(tmp_path: Path) -> None:
     said = "\n".join(f"{AT} [INFO] epoch {n} loss 0.{9 - n}" for n in range(5))
     logged = f"{AT} [ERROR] cannot save here\n{TRACEBACK}"

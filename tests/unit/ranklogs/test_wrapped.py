@@ -117,7 +117,9 @@ def test_levels_of_a_logger_stay() -> None:
     ]
     data = "".join(f"{line}\n" for line in lines).encode()
     told = b"".join(unwrapped([data], layers(data))).decode()
-    assert told == "INFO: step 1\nWARNING: no shard 3\n[rank3]: INFO: lost\nA\nB\n"
+    assert (
+        told == "INFO: step 1\nWARNING: no shard 3\n[rank3]: INFO: lost\n[rank3]: A\n[rank3]: B\n"
+    )
 
 
 def test_the_reason_beside_a_message_is_read() -> None:
@@ -239,3 +241,25 @@ def test_a_list_of_entries_is_read_as_it_was_written(
 )
 def test_another_list_is_no_log(data: bytes) -> None:
     assert entries_of(data) is None
+
+
+def test_a_field_with_a_rank_names_who_wrote_a_message_and_its_traceback(tmp_path: Path) -> None:
+    def line(rank: object, message: str, **fields: object) -> str:
+        return json.dumps({"ts": "2026-11-20T03:11:02Z", "rank": rank, "msg": message, **fields})
+
+    def raised(source: str, said: str) -> str:
+        head = 'Traceback (most recent call last):\n  File "/a/t.py", line 5, in f\n'
+        return f"{head}    {source}\n{said}"
+
+    lost = "RuntimeError: Connection closed by peer [10.0.0.2]:4411"
+    rows = [line(rank, "step done", level="info") for rank in (0, "1")]
+    rows += [
+        line(
+            "1", "failed", level="error", exc=raised("x[7]", "IndexError: list index out of range")
+        )
+    ]
+    rows += [line(0, "failed", level="error", exc=raised("dist.barrier()", lost))]
+    (tmp_path / "job.jsonl").write_text("\n".join(rows) + "\n")
+    first = analyse([str(tmp_path / "job.jsonl")], RankLogOptions()).body["first_failure"]
+    assert (first["rank"], first["confidence"]) == (1, "certain")
+    assert first["what"].startswith("IndexError")

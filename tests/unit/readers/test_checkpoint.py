@@ -434,6 +434,7 @@ def test_damaged_files_are_told_or_read(tmp_path: Path, seed: int) -> None:
                     content[at:at] = content[at : at + rng.randrange(40)]
                 case _:
                     content[at] ^= 1 << rng.randrange(8)
+        path.unlink(missing_ok=True)  # what is written over goes to the disk at once
         path.write_bytes(content)
         try:
             facts = scanned(path)

@@ -1,4 +1,4 @@
-"""Rules of one shape: a language's run-time ended the process; what they say is a table's."""
+"""Rules of one shape: a language's runtime ended the process; what they say is a table's."""
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash

@@ -77,6 +77,8 @@ class Event(Known):
     """Of tensors or modules."""
     wrote: tuple[str, ...] = ()
     """The last lines that its process wrote to standard error, cut where the recording cut them."""
+    means: str = ""
+    """What its error means, where that does not say it."""
     says: str = ""
     """What the process hears of it, where that is known: CUDA's words for an exception of a GPU."""
     breaks: str = ""

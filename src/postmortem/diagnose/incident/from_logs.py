@@ -122,6 +122,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         ),
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
+        means=found.get("means") or "",
         belongs=True,
     )
 

@@ -38,6 +38,7 @@ def shared_memory(machine: Machine) -> Check:
     if machine.container:
         fix = "docker run --shm-size=16g … (or --ipc=host); Kubernetes: an emptyDir of Memory there"
     if space is None:
+        fix = fix if machine.container else "sudo mount -t tmpfs tmpfs /dev/shm"
         return Check("/dev/shm", "missing", "there is none", why, fix)
     found = f"{size(space.free)} of {size(space.size)} free"
     if space.size <= _DOCKER_SHM:

@@ -40,7 +40,22 @@ def part_of(failure: LogFailure) -> ErrorRole:
         return ErrorRole.OWN
     if part in (ErrorRole.CLOSED, ErrorRole.WAITED) and _of_a_server(failure):
         return ErrorRole.OWN
+    if part is ErrorRole.OWN and _while_handed_over(failure):
+        return ErrorRole.CLOSED
     return part
+
+
+def _while_handed_over(failure: LogFailure) -> bool:
+    """Return whether a spawned process did not get from its parent what it was to run.
+
+    The parent failed while it wrote that, or is gone. What cannot be found there is its own error.
+    """
+    frames = failure.frames
+    return (
+        failure.first_said.exception in _OF_PIPES
+        and any(frame.function == "spawn_main" for frame in frames)
+        and _MULTIPROCESSING in frames[-1].file.replace("\\", "/")
+    )
 
 
 def _of_a_server(failure: LogFailure) -> bool:
@@ -74,6 +89,14 @@ _OF_CLIENTS = (
     "httpx.",
     "httpcore.",
     "aiohttp.",
+)
+_MULTIPROCESSING = "/multiprocessing/"
+_OF_PIPES = (
+    "EOFError",
+    "OSError",
+    "PermissionError",
+    "FileNotFoundError",
+    "_pickle.UnpicklingError",
 )
 _STORES = ("torch/distributed/", "torch\\distributed\\", "jax/_src/distributed", "deepspeed/comm")
 """Where the store of a job is made."""

@@ -179,7 +179,7 @@ def _calls(frames: Sequence[Frame], executable: str | None, *, faulted: bool) ->
 
 
 def _more_telling(leading: _Call | None, frame: Frame, library: str) -> _Call:
-    """Return the call for the innermost run-time library, with CPython's function for an API."""
+    """Return the call for the innermost runtime library, with CPython's function for an API."""
     words = _IN_WORDS.get(library, library)
     if leading is None:
         leading = _Call(library, words, "run time")
@@ -191,7 +191,7 @@ def _more_telling(leading: _Call | None, frame: Frame, library: str) -> _Call:
 
 
 def _run_time(frame: Frame, executable: str | None) -> str | None:
-    """Return the run-time library that a frame is in, None for a frame that tells by its name."""
+    """Return the runtime library that a frame is in, None for a frame that tells by its name."""
     if frame.kind == "python":
         return None
     name = area(frame, executable)

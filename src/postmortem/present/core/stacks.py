@@ -24,7 +24,7 @@ _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
 _OF_INTERPRETER = frozenset({"damaged_object", "gil_not_held", "py_fatal_error", "gil_at_exit"})
 """Diagnoses that CPython's own frames matter to: the line of Python is where it happened to run."""
-_RUN_TIME_AREAS = frozenset({"C library", "C++ runtime", "sanitizer", "language run-time"})
+_RUN_TIME_AREAS = frozenset({"C library", "C++ runtime", "sanitizer", "language runtime"})
 _OF_LANGUAGE = Pattern(
     r"<?(core|alloc|std::(panicking|sys|sys_common|rt|process|thread|option|result))::|"
     r"_*(rust_|rustc::)|_*(asan|ubsan|tsan|msan|lsan|hwasan|sanitizer|interceptor)_|runtime\.\w|"
@@ -175,7 +175,7 @@ def _lines(
 
 
 def _gap(thread: Thread) -> BacktraceLine:
-    text = f"{counted(thread.skipped_frames, 'frame')} left out: the stack is that deep"
+    text = f"{counted(thread.skipped_frames, 'frame')} left out: the stack is too deep"
     return BacktraceLine(function=text, tone=Tone.WARNING)
 
 

@@ -3,6 +3,8 @@
 ``RuntimeError: basic_ios::clear: iostream error`` is a checkpoint that could not be written.
 """
 
+from postmortem.diagnose.ranks.phrases import known_match
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.report.model import Diagnosis
 
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".tar")
@@ -33,6 +35,13 @@ MEANINGS = {
     "loss-nonfinite": "the loss is NaN or Inf",
 }
 """Ids of known messages to what they mean, in words that need no manual; names are groups."""
+
+
+def meaning_of(failure: LogFailure | None) -> str | None:
+    """Return what the error of a rank means; None where its own words are plain enough."""
+    match = known_match(failure)
+    words = MEANINGS.get(match.id) if match is not None else None
+    return words.format_map(match.captures) if words and match is not None else None
 
 
 def not_written(best: Diagnosis) -> str | None:

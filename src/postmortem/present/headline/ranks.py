@@ -8,11 +8,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import CauseKind
 from postmortem.diagnose.ranks.causes import Raised
-from postmortem.diagnose.ranks.phrases import at_frame, known_match, ranks_words
+from postmortem.diagnose.ranks.phrases import at_frame, ranks_words
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogFailure
-from postmortem.present.headline.by_cause import MEANINGS
+from postmortem.present.headline.by_cause import meaning_of
 from postmortem.present.headline.grammar import doubt
 from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.ended import how_it_ended, survived
@@ -83,7 +82,9 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:
-        return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
+        known = meaning_of(blame.first[0].failure)
+        said = f"{known}: {best.title}" if known else best.title
+        return f"{said}{at_frame(blame.first[0].failure)}; none of them failed first"
     of_ranks = blame.how not in (CauseKind.NODE, CauseKind.MISSING)
     if blame.first and best.role is Role.ROOT and of_ranks:
         unsure = doubt(best)
@@ -91,7 +92,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
-            known = _meaning(failure)
+            known = meaning_of(failure)
             words = clip(failure.words, 200)
             words = f"{known}: {words}" if known else words
             if isinstance(blame.cause, Raised) and (child := blame.cause.child) is not None:
@@ -107,7 +108,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         nameless = _nameless(view, blame.first[0])
         if nameless and rest:
             said = f"the program{rest}"
-        meaning = _meaning(blame.first[0].failure)
+        meaning = meaning_of(blame.first[0].failure)
         said += f" ({meaning})" if meaning else ""
         if blame.how is CauseKind.NUMBERS:
             of = "" if blame.first[0].rank is None else f" are of {who}"
@@ -126,12 +127,6 @@ def _nameless(view: RankLogsView, party: Suspect) -> bool:
     writers, alone = view.logs.writers, len(view.logs.files) == 1
     mine = [one for one in writers if one.label == party.label and party.rank is None]
     return any(len(writers) == 1 or (alone and one.shared and one.host is None) for one in mine)
-
-
-def _meaning(failure: LogFailure | None) -> str | None:
-    match = known_match(failure)
-    words = MEANINGS.get(match.id) if match is not None else None
-    return words.format_map(match.captures) if words and match is not None else None
 
 
 def _jam_verdict(blame: Attribution, jam: Jam) -> str:

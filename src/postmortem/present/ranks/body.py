@@ -6,6 +6,7 @@ from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.confidence import weakest
 from postmortem.facts.last_lines import LogExcerpt
 from postmortem.facts.rank_logs import GroupPart
+from postmortem.present.headline.by_cause import meaning_of
 from postmortem.present.ranks.attempts import attempts_body
 from postmortem.present.ranks.ended import came_to_its_end
 from postmortem.present.ranks.jam import jam_body
@@ -94,6 +95,7 @@ def _first(view: RankLogsView, confidence: Confidence | None) -> dict[str, objec
         shapes.FirstFailure,
         party,
         what=party.why,
+        means=meaning_of(party.failure),
         file=file,
         line=line,
         confidence=_confidence(blame, confidence),

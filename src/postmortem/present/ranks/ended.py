@@ -78,7 +78,7 @@ def how_it_ended(logs: RankLogs) -> str:
     words = f"{last.line}: {clip(last.text.strip(), 120)}" if last is not None else ""
     if logs.files and all(name.endswith(".ipynb") for name in logs.files):
         more = f"; the last of them is line {words}" if words else ""
-        return f"no error stands in the last outputs of the notebook{more}"
+        return f"the last outputs of the notebook have no error{more}"
     return f"{said}; the last line is {words}" if words else said
 
 

@@ -163,7 +163,9 @@ def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
     bad = [task for task in bad if task not in minor]
     rows = [(who(task.pid), _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
     if len(bad) > len(rows):
-        rows.append(("more", f"{counted(len(bad) - len(rows), 'other')} ended so: -v shows them"))
+        rows.append(
+            ("more", f"{counted(len(bad) - len(rows), 'other')} ended badly: -v shows them")
+        )
     if minor:
         names = Counter((t.argv[0].rpartition("/")[2] if t.argv else "?") for t in minor)
         words = ", ".join(f"{name} {count}" for name, count in names.most_common(4))

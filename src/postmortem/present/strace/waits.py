@@ -98,7 +98,7 @@ def interruption_words(task: Task) -> str | None:
     words = f"{one.signal} from {sender} (line {one.line:,})"
     if one.syscall is None:
         return words
-    words += f" got it out of {one.syscall}"
+    words += f" interrupted its {one.syscall}"
     if one.target is not None:
         words += f" on {one.target}"
     return words + (f" after {one.seconds:.1f} s" if one.seconds >= 0.05 else "")

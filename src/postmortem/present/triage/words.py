@@ -49,6 +49,8 @@ def step_words(event: Event) -> str:
     if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
+    if event.means:
+        return f"{event.actor}: {event.means}: {what}"
     return f"{event.actor} {verb(event)} {what}"
 
 

@@ -24,6 +24,7 @@ from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
 from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
+from postmortem.text import shell_word
 
 _SUFFIXES = (
     ".safetensors",
@@ -152,7 +153,9 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
         raise EvidenceError(path, what, hint="go back to the checkpoint before it")
     words = foreign.text(head)
     if words is not None:
-        raise EvidenceError(path, words, hint=foreign.FETCH_HINT)
+        log = path.endswith((".log", ".txt", ".out", ".err"))
+        hint = f"of a log: postmortem logs {shell_word(path)}" if log else foreign.FETCH_HINT
+        raise EvidenceError(path, words, hint=hint)
     if path.endswith(".safetensors") or safetensors.looks_like_safetensors(head):
         return safetensors.read_places(stream, size, path)
     packing = compression_of(head)

@@ -118,7 +118,7 @@ def _version_output(path: str, start: tuple[str, ...]) -> tuple[str, str, str]:
     except OSError as error:
         raise DebuggerError(f"{path} cannot be started: {error.strerror or error}") from error
     if heard.flooded:
-        return heard.said, heard.complaint, "it would not stop talking"
+        return heard.said, heard.complaint, "its output had no end"
     if heard.ending is None:
         raise DebuggerError(
             f"{path} does not work: --version gave no answer in {_PROBE_SECONDS:.0f} s"

@@ -233,7 +233,7 @@ class _Reading:
             talk.ask("-gdb-version")
             self._version = self._version or _version_line(talk.said)
             if not self._version:
-                raise GdbDied(f"{self._gdb.path} does not say that it is a gdb")
+                raise GdbDied(f"{self._gdb.path} does not identify itself as gdb")
             talk.wait_until(deadline)
             yield talk
 

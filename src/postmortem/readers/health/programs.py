@@ -60,7 +60,7 @@ def disk_readings(root: Path, problems: list[Problem]) -> Iterator[Reading]:
             return
         found = smart_readings(said, disk)
         if not found:
-            why = "tells nothing of the disk's health"
+            why = "says nothing of the disk's health"
             problems.append(Problem(" ".join(command), why, "run this as root"))
         yield from found
 

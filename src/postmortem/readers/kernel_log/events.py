@@ -27,6 +27,7 @@ XID = Signature(
 _PID = Pattern(r"\bpid=\x27?(?P<pid>\d{1,10})\b")
 _NAME = Pattern(r"\bname=\x27?(?P<name>[^,\x27<]{1,64})")
 _AFTER = Pattern(r"(?:,? ?\b(?:pid|name)=(?:\x27[^\x27]*\x27|[^,]*),? ?)+")
+_BEFORE = Pattern(r"\bcaused by previous Xid (?P<number>\d{1,6})$")
 _SIGNALS = {
     "dmesg-segfault": "SIGSEGV",
     "dmesg-arm64-fault": "SIGSEGV",
@@ -89,8 +90,9 @@ def _first_sentence(text: str) -> str:
 
 
 def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
-    known = xid(min(int(groups["number"][:6]), 999_999))
     rest = groups.get("rest", "")
+    before = _BEFORE.search(rest)  # of the same GPU: its own line may be cut off
+    known = xid(min(int((before or groups)["number"][:6]), 999_999))
     process = _NAME.search(rest)
     pid = _PID.search(rest)
     said = _AFTER.sub("", rest).strip(" ,.") or known.name

@@ -23,9 +23,14 @@ _JSON = Pattern(
     r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)'
 )
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
-_KILL = Pattern(r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)")
+_PASTED = Pattern(
+    r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)|^NVRM: Xid \("
+)
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
-_HEADING = Pattern(r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)")
+_HEADING = Pattern(
+    r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)|```\w*\s*$"
+    r"|Message from syslogd@"
+)
 _MORE = Pattern(r"\s{15,}NVRM: ")
 """The driver's message over several lines, of which the first alone has a stamp."""
 _ENOUGH_LINES = 200
@@ -47,7 +52,7 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
     named = bool(_NAMED.search(base))
     if named and (_BARE.search(text) or refused(text) is not None):
         return True
-    if _KILL.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
+    if _PASTED.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
         return True  # pasted without its stamps
     stamps = [stamped(line) for line in lines]
     kernel = sum(one.known and one.tag in (None, "kernel") for one in stamps)

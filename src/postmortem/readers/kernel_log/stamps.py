@@ -18,6 +18,8 @@ _WALL = Pattern(
     r"\[(?:[A-Z][a-z]{2} )?(?P<month>[A-Z][a-z]{2}) *(?P<day>\d{1,2}) "
     r"(?P<hms>\d\d:\d\d(?::\d\d)?)(?: (?P<year>\d{4}))?(?: <[ +\d.]+>)?\] ?"
 )
+_KERNEL = Pattern(r" ?kernel: ?(?=\[|[A-Z]\w+: )")
+"""Before what syslog's daemon writes to all terminals, or what was cut out behind a time."""
 _DELTA = Pattern(r"\[ *[<+][ +]*\d+\.\d+>?\] ?")
 _ISO_DMESG = Pattern(
     r"(?P<date>\d{4}-\d\d-\d\d)T(?P<hms>\d\d:\d\d:\d\d),\d{3,9}(?:Z|[+-]\d\d:?\d\d)? "
@@ -80,6 +82,8 @@ def _one(line: str) -> Stamped:
             time = _seconds(syslog["date"], None, None, syslog["time"])
         elif syslog["hms"]:
             time = _seconds(None, syslog["month"], syslog["day"], syslog["hms"])
+    elif named := _KERNEL.match(line, at):
+        tag, at = "kernel", named.end()
     elif monotonic := _MONOTONIC.match(line, at):
         host, tag, at = monotonic["host"], "kernel", monotonic.end()
         uptime = float(monotonic["up"])

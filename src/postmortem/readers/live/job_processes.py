@@ -60,7 +60,7 @@ class Members:
         return tuple(
             Problem(
                 f"pid {dead.pid}",
-                f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how",
+                f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not reaped it",
             )
             for dead in self.zombies[:16]
         )
@@ -77,7 +77,7 @@ def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int])
         raise EvidenceError("hang", "no other process is left to read")
     dead = members.zombies[0]
     what = (
-        f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how; nothing "
+        f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not reaped it; nothing "
         "of it is left to read"
     )
     hint = "its logs tell why it ended: postmortem logs LOG..."

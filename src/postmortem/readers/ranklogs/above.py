@@ -211,7 +211,7 @@ def _plain(line: bytes) -> str:
     return _CARRIED.sub("", text).rstrip()
 
 
-def _whole(texts: list[str], known: list[Ids], at: int) -> str:
+def _whole(texts: list[str], known: Sequence[Ids], at: int) -> str:
     """Return a line, with those below it where its message only begins there."""
     text, *more = texts[at : at + 1 + _MOST_LINES]
     below = [one.strip() for one in more if one[:1].isspace()]

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, is_frame
+from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -37,7 +37,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
             broken = full and _RAISED.search(text) and not looks_like_log(more)
-            if is_frame(names) or dumped(more) or not (named or broken):
+            if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break
             text, last = f"{text} {more.strip()}", more
         yield text

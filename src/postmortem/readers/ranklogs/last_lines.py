@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
 
-from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
@@ -43,6 +42,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_habit,
     is_text,
     place_of,
+    says_more,
     says_why,
     stands_still,
     stopped,
@@ -50,11 +50,14 @@ from postmortem.readers.ranklogs.last_words import (
     sure,
     survived,
     told_alone,
+    told_by,
+    warns,
     watched,
     without_repeated,
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.lines import worked_since
 from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -131,7 +134,7 @@ def _read(
         end, over = _ended(rows, names), _done(names)
         return LastLines(
             writer,
-            LastLine(text, file, number, _counts(since, times)),
+            LastLine(text, file, number, worked_since(text, since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
             worked=any(map(works, names)),
@@ -139,7 +142,7 @@ def _read(
         )
     whole = all_rows[0][0] <= _FEWEST
     lines = [
-        LastLine(text, file, number, _counts(since, times))
+        LastLine(text, file, number, worked_since(text, since, times))
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
@@ -183,10 +186,10 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by="form" if strong(about) else "word" if wrong(about) else "alone",
+        nearest_by=told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, ids) if kind is None else None,
+        stopped=_stopped(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         earlier=bad[2] and not whole,
@@ -195,10 +198,6 @@ def _read(
         kind=kind,
         stopped_in=stopped_in(lines, ids) if kind == "stack" else None,
     )
-
-
-def _counts(since: int, times: int) -> int:
-    return since if times >= thresholds.WORK_VALUES else 0
 
 
 def _begins_epilogue(row: tuple[Match, ...]) -> bool:
@@ -228,7 +227,7 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
         if wrong(names) and not carries_on(names):
-            less = line.text.rstrip().endswith(":") or calm(names)  # it announces, or warns
+            less = line.text.rstrip().endswith(":") or warns(names)  # it announces
             mute = not any(name.startswith(IN_FEW) for name in names)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
@@ -283,6 +282,8 @@ def _nearest(
 ) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
+    Of those that stand in a row right above it, the telling one.
+
     Also whether it may be the end: no work follows, and it says more than a word, or it is near the
     end or in a `short` text, and no line of another level follows, or behind a level no word that
     all is done. What a program says while it closes counts for neither, unless it was at that
@@ -292,7 +293,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = given_up = False
+    counts = went_on = over = given_up = row = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
@@ -312,7 +313,7 @@ def _nearest(
                 below = nearest and nearest.text[:1].isspace() and watched(names)
                 ending = given_up or (not calmly and not (closing and sure(names)))
                 return nearest if below else line, ending
-            if nearest is None or watched(ids[lines.index(nearest)]) > watched(names):
+            if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
@@ -323,7 +324,7 @@ def _nearest(
             short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
         ):
             break
-        went_on = went_on or calm(names)
+        went_on, row = went_on or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
@@ -380,11 +381,12 @@ def _done(ids: list[Ids]) -> int | None:
     return None
 
 
-def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
-    """Return the line that tells a program to end, where nothing failed before it."""
+def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before but by habit."""
     told: LastLine | None = None
     keys = over = False
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
         typed = not over and _KEYS.search(line.text) is not None
         if typed or stopped(names):
             told, keys = line, typed
@@ -392,7 +394,7 @@ def _stopped(lines: list[LastLine], ids: list[Ids]) -> LastLine | None:
             return None
         elif survived(names):
             break
-        elif told is not None and complete(says_why(names)):
+        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None
         over = over or ends(names)
     return told

@@ -32,7 +32,8 @@ _BUILD = "last-error-watch-build"
 _CARRIED = "last-error-quoted"
 _CUT = "last-error-cut"
 _THREAD = "last-thread"
-_OF_COMMAND = (_CODE, _BUILD)
+_ABOVE = "last-error-watch-above"
+_OF_COMMAND = (_CODE, _BUILD, _ABOVE)
 """Those that are no reason in an exception either."""
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
@@ -242,6 +243,28 @@ def is_frame(ids: Ids) -> bool:
     return _has(ids, _FRAMES)
 
 
+def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
+    """Return whether an error says more than the one below it, which may stand in a row with it."""
+    return watched(below) > watched(ids) or (row and place_of(ids) < place_of(below))
+
+
+def warns(ids: Ids) -> bool:
+    """Return whether a line is none by its level, and has no other."""
+    return calm(ids) and not _has(ids, _LEVEL)
+
+
+def told_by(said: str, ids: Ids) -> str:
+    """Return what makes a line read like an error: see `LastLines.nearest_by`."""
+    if is_frame(ids) and said.lstrip().startswith('File "'):
+        return "frame"
+    return "form" if strong(ids) else "word" if wrong(ids) else "alone"
+
+
+def is_cut_head(ids: Ids) -> bool:
+    """Return whether a line is the head of a traceback."""
+    return _CUT in ids
+
+
 def shown_only(ids: Ids) -> bool:
     """Return whether a line begins a stack that is no error, or one whose end is known."""
     return _has(ids, _SHOWN)
@@ -279,7 +302,7 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     """
     shapes = [*map(without_numbers, texts)]
     since = shapes.index(shapes[at])
-    alone = since > 0 and len({*texts[since:]}) <= _ALONE
+    alone = since > 0 and len({*shapes[since:]}) <= _ALONE
     return shapes.count(shapes[at]) >= _AGAIN and not alone
 
 

@@ -80,6 +80,10 @@ _SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
 """What torchrun's summary of a failed job ends with."""
 
 
+_OUTPUT = b"\nThe output (if any) follows:"
+"""Of LSF, behind its word on how a job ended: what that job wrote, before it did."""
+
+
 @record
 class LaterRun:
     """The last run of a file, and how those before it ended."""
@@ -182,7 +186,7 @@ def _heads(data: bytes) -> list[bytes]:
         if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not strong(ids)][:_MOST_HEADS]
+    return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:
@@ -277,7 +281,8 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
-        if place and (name == _NEXT or ended_above(data, place, strong)):
+        since = data.rfind(_OUTPUT, 0, place) + 1
+        if place and (name == _NEXT or ended_above(data[since:], place - since, strong)):
             return place
     return 0
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
+from postmortem import thresholds
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -191,6 +192,17 @@ _LOGGED = Pattern(
 def logs_error(text: str) -> bool:
     """Return whether a logger begins a line so that it calls an error: what it had caught."""
     return _LOGGED.match(text) is not None
+
+
+_DELTA = Pattern(r"\[ *\+\d+\.\d{6}\] ")
+
+
+def worked_since(text: str, since: int, times: int) -> int:
+    """Return from which line on the form of a line tells of work, 0 where it does not.
+
+    What dmesg wrote, with the time since the last line, is nobody's work.
+    """
+    return since if times >= thresholds.WORK_VALUES and not _DELTA.match(text) else 0
 
 
 def looks_like_log(text: str) -> bool:

@@ -277,7 +277,7 @@ def _of_last_run(
         what = "holds the output of several programs: only that of the last one"
         one = "another program"
     if run.caught:
-        what = "holds an error that its program caught: only what stands behind it"
+        what = "holds an error that its program caught: only what follows it"
         one = "what came before"
     what = f"{what}, from line {above + 1:,} on, was judged"
     if run.earlier[0] is not None:
@@ -309,8 +309,8 @@ def _of_step(
         what += f"; others that failed: {', '.join(step.others)}" if step.others else ""
         problems.append(Problem(name, what, "cut the file to see others"))
     if step.later:
-        what = f"the job went on behind line {step.line:,} with {counted(step.later, 'more step')}"
-        what += ": they run always, or a failure of that step was allowed (continue-on-error)"
+        what = f"the job went on after line {step.line:,} with {counted(step.later, 'more step')}"
+        what += ": they always run, or a failure of that step was allowed (continue-on-error)"
         problems.append(Problem(name, what, "the job's own conclusion tells which"))
     pieces = iter((b"\n" * above + data[step.begin : step.end],))
     return lambda: next(pieces, b"")
@@ -318,18 +318,18 @@ def _of_step(
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
-        yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
+        yield Problem(path, f"{counted(raw['cut_lines'], 'line')} over 1 MiB read in part")
     if raw["zeros"]:
         what = f"{raw['zeros']:,} zero bytes in it were skipped"
         remedy = "a log that was cut while it was written, or in a power failure, has them"
         yield Problem(path, what, remedy if raw["zeros"] >= _HOLE else None)
     if raw["binary_lines"]:
-        yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")
+        yield Problem(path, f"{counted(raw['binary_lines'], 'line')} with binary data")
     if raw["left_out"]:
-        what = f"{raw['left_out']:,} remarks of the same kind were left out: there are too many"
+        what = f"{counted(raw['left_out'], 'remark')} of the same kind left out: there are too many"
         yield Problem(path, what)
     if raw["nameless"]:
-        yield Problem(path, f"{raw['nameless']:,} lines have more prefixes than can be told apart")
+        yield Problem(path, f"{counted(raw['nameless'], 'line')} with too many different prefixes")
 
 
 def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:

@@ -14,6 +14,8 @@ _SIGNALS: Mapping[str, str] = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
     "Aborted": "SIGABRT",
+    "Abort trap": "SIGABRT",
+    "Trace/BPT trap": "SIGTRAP",
     "Bus error": "SIGBUS",
     "Terminated": "SIGTERM",
     "Illegal instruction": "SIGILL",
@@ -33,6 +35,7 @@ _SIGNALS: Mapping[str, str] = {
     "segmentation fault": "SIGSEGV",
     "abort": "SIGABRT",
     "bus error": "SIGBUS",
+    "trace trap": "SIGTRAP",
     "illegal hardware instruction": "SIGILL",
     "floating point exception": "SIGFPE",
 }

@@ -59,7 +59,7 @@ class UserLog:
         """What was not kept."""
         if not self._left:
             return ()
-        what = f"events of jobs behind the first {_MOST_JOBS:,} were left out: {self._left:,}"
+        what = f"events of jobs after the first {_MOST_JOBS:,} were left out: {self._left:,}"
         return (Problem(self._file, what, "cut the file to see them"),)
 
     def without_events(self, pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -29,9 +29,11 @@ _TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime"
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _SURVIVED = ("debug", "info", "notice", "warning", "warn")
 """Levels of what a program went on from."""
+_RANKS = ("rank", "global_rank", "process_index")
 _REASONS = ("error", "err", "reason", "signal_name")
 """Fields that say why, beside a message that says what."""
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
+_FIELD = re.compile(r'"([\w.@]{1,64})" ?: ?"((?:[^"\\]|\\.)*)"')
 _HEAD = TRACEBACK.decode()
 _MOST_LAYERS = 4
 _LONGEST = 16 << 20
@@ -123,7 +125,8 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     ):
         return lambda line: _held(line, _TEXTS, levels=False)
     records = [fields for fields in known if _is_record(fields)]
-    if found[0] is None or len(records) * 10 < len(lines) * 8:
+    objects = sum(line.startswith(b"{") for line in lines)  # others may be of who quotes a few
+    if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
         return None
     # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
     several = len({_first(fields, _LEVELS) for fields in records}) > 1
@@ -142,14 +145,15 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     if fields is None or text is None:
         return line
     level = _first(fields, _LEVELS) if levels else None
-    rank = fields.get("rank")
     told = f"{level.upper()}: {text}" if level else text
     why = _first(fields, _REASONS) if names is _MESSAGES else None
     told = f"{told.rstrip()}: {why}" if why and why not in text else told
-    told = f"[rank{rank}]: {told}" if names is _MESSAGES and type(rank) is int else told
     trace = _trace(fields, text) if names is _MESSAGES else None
-    whole = f"{told.rstrip()}\n{trace}" if trace else told
-    return whole.rstrip("\r\n").encode("utf-8", "replace")
+    whole = (f"{told.rstrip()}\n{trace}" if trace else told).rstrip("\r\n")
+    rank = next((str(fields[name]) for name in _RANKS if name in fields), "")
+    if names is _MESSAGES and rank.isdecimal():
+        whole = "\n".join(f"[rank{rank}]: {line}" for line in whole.split("\n"))
+    return whole.encode("utf-8", "replace")
 
 
 def _trace(fields: dict[str, Any], said: str) -> str | None:
@@ -179,9 +183,19 @@ def _fields(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return None
+    except ValueError:  # cut off: what is whole of it
+        text = line.decode("utf-8", "replace")
+        found = {name: _unescaped(said) for name, said in _FIELD.findall(text)}
     return found if isinstance(found, dict) else None
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
 
 
 def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
@@ -275,8 +289,9 @@ def _fenced(lines: Sequence[bytes]) -> Peel | None:
     if len(fences) != 2 or fences[0] > _NEAR or len(lines) - fences[1] > _NEAR:
         return None
     around = frozenset(chain(lines[: fences[0] + 1], lines[fences[1] :]))
-    if around.intersection(lines[fences[0] + 1 : fences[1]]) or fences[1] - fences[0] < 2:
-        return None
+    inside = lines[fences[0] + 1 : fences[1]]
+    if around.intersection(inside) or not inside or inside[-1].endswith(b":"):
+        return None  # what announces something stands between two blocks
     return lambda line: b"" if line.rstrip(b"\r") in around else line
 
 

@@ -47,13 +47,11 @@ def read_stack_dumps(text: str, path: str, frames: Interned | None = None) -> li
 
 def _parts(text: str) -> list[tuple[int, str, str]]:
     """Return rank, host and text of each part that torch.distributed.debug wrote."""
-    if "=== Rank " not in text:
-        return []
-    heads = list(_RANK.finditer(text))
+    heads = list(_RANK.finditer(text)) if "=== Rank " in text else []
     ends = [*(head.start() for head in heads[1:]), len(text)]
     return [
         (int(head["rank"]), head["host"], text[head.end() : end].lstrip("\n"))
-        for head, end in zip(heads, ends, strict=True)
+        for head, end in zip(heads, ends, strict=False)  # without a head there is still an end
     ]
 
 

@@ -58,6 +58,8 @@ class FirstFailure(Shape):
     rank: int | None
     host: str | None
     what: str
+    means: str | None
+    """what the error means, where its own words do not say it"""
     file: str
     line: int
     confidence: Confidence

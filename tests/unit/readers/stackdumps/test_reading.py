@@ -253,6 +253,7 @@ def test_stacks_of_all_ranks_that_pytorchs_debug_server_wrote() -> None:
 def test_the_heading_alone_is_no_dump_of_stacks() -> None:
     """A log that says so, and the same server's other files."""
     assert not looks_like_stacks("=== Rank 0: http://node7:45999/handler/x? ===\nstep 1 loss 2.3\n")
+    assert not looks_like_stacks("step 1\n=== Rank 0 ===\nstep 2\n")
 
 
 @pytest.mark.parametrize(

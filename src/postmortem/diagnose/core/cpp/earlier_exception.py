@@ -6,7 +6,7 @@ What it means
     handler had it and threw the next one (std::throw_with_nested, or a new error in a catch
     block). What happened first is often what to mend; what came last ended the process.
 How to be sure
-    The run-time library counts exceptions on their way and lists those that handlers have.
+    The runtime library counts exceptions on their way and lists those that handlers have.
     One on its way is on no list: it was found by a pointer on the stack of the thread.
 What to do
     Read the first message. Destructors must neither throw nor rely on what the failed step

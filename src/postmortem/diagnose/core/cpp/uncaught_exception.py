@@ -6,7 +6,7 @@ What it means
     exception, std::terminate comes from the destructor of a std::thread that was still
     joinable, often at exit after a Python error whose traceback stands above in the log.
 How to be sure
-    The run-time library's own record of the exception gives its type and message. The frames
+    The runtime library's own record of the exception gives its type and message. The frames
     show who threw: the first function outside the C++ runtime.
 What to do
     Read the message first. Catch the exception at the top of the thread; join threads before

@@ -2,7 +2,7 @@
 
 What it means
     The program was built with -fsanitize=… (or runs with its library preloaded), and the
-    sanitizer's run-time library found what it looks for, printed a report and aborted.
+    sanitizer's runtime library found what it looks for, printed a report and aborted.
 How to be sure
     The sanitizer's own functions stand between abort and the program's code; for leaks, which
     are looked for at exit, no code of the program is on the stack.

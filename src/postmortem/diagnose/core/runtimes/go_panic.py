@@ -2,7 +2,7 @@
 
 What it means
     Go's run-time found a nil pointer, an index beyond the end or the like, or the program
-    called panic(). The run-time printed the reason and the goroutine's stack, and, with
+    called panic(). The runtime printed the reason and the goroutine's stack, and, with
     GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
 How to be sure
     runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards

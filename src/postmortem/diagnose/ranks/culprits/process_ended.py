@@ -46,6 +46,16 @@ def process_ended(blame: Attribution) -> Findings:
             f"ray logs raylet.out -ip {end.host or 'IP'}  names the workers and what they used",
             "fewer of them at a time (num_cpus, memory= of a task or an actor), or a larger node",
         )
+    elif end.evicted:
+        means = (
+            "Its node ran short of it, and the kubelet evicts first the pods that use more than "
+            "they asked for."
+        )
+        steps = (
+            "ask for what it uses (resources.requests), or use less: what it writes outside of "
+            "volumes counts as ephemeral-storage",
+            "kubectl get events --field-selector reason=Evicted  tells whom else it hit",
+        )
     elif end.memory and end.launcher in LIMITS:
         said, steps = LIMITS[end.launcher]
         means += said

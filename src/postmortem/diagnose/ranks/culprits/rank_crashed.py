@@ -34,14 +34,19 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
+_MORE_OF_SLURM = (
+    "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
+    "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
+)
 LIMITS = {
     "srun": (
         " Slurm says Out Of Memory: the tasks of its step used up the memory that the job was "
         "given on that host, and the kernel chose this one.",
-        (
-            "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
-            "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
-        ),
+        _MORE_OF_SLURM,
+    ),
+    "Slurm": (
+        " Slurm accounts it as out of memory: it used up what the job was given on that host.",
+        _MORE_OF_SLURM,
     ),
     "postmortem run": (
         " The kernel chose it: the memory limit of its control group was used up.",

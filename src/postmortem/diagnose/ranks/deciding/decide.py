@@ -28,12 +28,11 @@ from postmortem.diagnose.ranks.deciding.hung import (
     stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import left_open, only_a_stack, outlived
-from postmortem.diagnose.ranks.deciding.late import came_late
+from postmortem.diagnose.ranks.deciding.last_words import cut_off, left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
-    cut_off,
     left_early,
     named_by_others,
     only_peers,
@@ -72,11 +71,13 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     could_not_start,
     came_late,
     left_early,
+    left_unlisted,
     silent_ones,
     stopped_alone,
     waits_elsewhere,
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     named_by_peers,
+    ended_at_work,
     only_peers,
     cut_off,
     (Kind.ENDED,),

@@ -162,7 +162,9 @@ def _raised(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
-    if found:
+    # What a logger wrote, a program went on from until it was told to end.
+    outlived = any(one.stopped for one in case.logs.last_lines) and all(f.logged for _, f in found)
+    if found and not outlived:
         state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
         blame = somebody_raised(case, state, first, alike)

@@ -8,7 +8,8 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
-from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
@@ -75,6 +76,9 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
             return named_by_peers(case) or peers
+        parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
+        if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
+            return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
@@ -111,16 +115,69 @@ def _memory(logs: RankLogs) -> str:
     return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 
-def whole_above(logs: RankLogs, cut: LogFailure) -> Attribution | None:
-    """Return the error that stands whole above a traceback which is cut off."""
+def cut_off(case: Case) -> Attribution | None:
+    """Return whose log ends within a traceback."""
+    states = {id(s.writer): s for s in case.all}
+    cut = [
+        (s, f)
+        for f in case.logs.failures
+        if not f.said.exception
+        and not f.causes
+        and f.lines_after <= thresholds.CAUGHT_LINES
+        and f.work is None
+        and (s := states.get(id(case.logs.who(f.writer)))) is not None
+    ]
+    of_threads = all(f.kind == "thread" for _, f in cut)
+    over = of_threads and any(one.done or one.ended for one in case.logs.last_lines)
+    if not cut or _told_last(case) or over:
+        return None
+    some = tuple(s.party("its traceback is cut off", f) for s, f in cut[:MOST_CANDIDATES])
+    quoted = [(s, f) for s in case.ranks if s.exit for _, f in cut if quotes(s.exit, f)]
+    if quoted:
+        whose = tuple(s.party("its traceback is cut off", f) for s, f in quoted)
+        return Attribution(Undecided(Doubt.CUT), candidates=whose, evidence=cited(whose))
+    above = _peer_above(case, cut[0][1])
+    if above:
+        return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)
+    whole = whole_above(case.logs, cut[0][1])
+    if whole is not None:
+        return replace(whole, evidence=(*whole.evidence, *cited(some)[:2]))
+    return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
+
+
+def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
+    """Return where a whole error above a cut one says that a peer is gone: that says more."""
+    return tuple(
+        (one.nearest.where, clip(one.nearest.text.strip(), 300))
+        for one in case.logs.last_lines
+        if one.nearest is not None and one.about_peer and one.nearest.file == cut.file
+    )[:1]
+
+
+def _told_last(case: Case) -> bool:
+    """Whether the last line of anybody is an error of its own: that says more than half a stack."""
+    return any(one.plain and not one.about_peer for one in case.logs.last_lines)
+
+
+def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attribution | None:
+    """Return the error that stands whole above a traceback that is cut off, or of a lost peer.
+
+    A level or a word makes a line one right above it, and nothing else counts where that is asked.
+    """
     for one in logs.last_lines:
-        near = one.nearest
-        if near is None or one.nearest_by != "form" or one.form or near.file != cut.file:
+        said = one.nearest
+        if (
+            said is None
+            or one.nearest_by not in ("form", "word")
+            or one.form
+            or said.file != cut.file
+        ):
             continue
-        if near.line < cut.begin_line:
-            right_above = cut.begin_line - near.line <= _MOST_BETWEEN
-            cause = SaidLast(near.text, right_above, behind=not right_above, known=one.known)
-            return Attribution(cause, evidence=(_cited(near),))
+        right_above = cut.begin_line - said.line <= _MOST_BETWEEN
+        far = not near and one.nearest_by == "form"
+        if said.line < cut.begin_line and not one.about_peer and (right_above or far):
+            cause = SaidLast(said.text, right_above, behind=not right_above, known=one.known)
+            return Attribution(cause, evidence=(_cited(said),))
     return None
 
 
@@ -193,7 +250,8 @@ def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
 
 def _party(case: Case, one: LastLines) -> Suspect:
     writer = case.logs.who(one.writer)
-    return Suspect(writer.label, writer.rank, writer.host, clip(one.errors[0].text, 200))
+    said = one.errors[0] if one.errors else one.nearest or one.last
+    return Suspect(writer.label, writer.rank, writer.host, clip(said.text, 200))
 
 
 def _cited(line: LastLine) -> tuple[str, str]:

@@ -1,11 +1,13 @@
-"""Who came to a collective when the others had given up, by the clock of its own lines."""
+"""Who came to a collective when the others had given up, or left before, and is named by nobody."""
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.cause_kinds import NamedBy
-from postmortem.diagnose.ranks.causes import NamedMissing
-from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
+from postmortem.diagnose.ranks.causes import LeftEarly, NamedMissing, Undecided
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.facts.last_lines import LastLines
+from postmortem.facts.rank_logs import LogFailure
 
 
 def came_late(case: Case) -> Attribution | None:
@@ -26,3 +28,45 @@ def came_late(case: Case) -> Attribution | None:
     shown = pause.line.where, said + clip(pause.line.text, 200)
     cause = NamedMissing(NamedBy.PAUSE)
     return Attribution(cause, (party,), evidence=(shown, *cited((party,))))
+
+
+def left_unlisted(case: Case) -> Attribution | None:
+    """Return a rank without a number: torchrun lists who failed, and each lost a peer of its host.
+
+    The first of them lost one that did not fail, else it would be in the list.
+    """
+    waiting = case.about_peers()
+    listed = {e.rank for e in case.logs.exits if e.launcher == "torchrun" and e.rank is not None}
+    here = {s.rank for s in waiting if all(map(_lost_here, s.about_peers))}
+    if not (case.summarised and listed == here == {s.rank for s in waiting}) or _at_work(case):
+        return None
+    one = Suspect("one more rank of this host", None, None, "it ended with 0")
+    return Attribution(LeftEarly(), (one,), evidence=cited(s.party("") for s in waiting[:4]))
+
+
+def ended_at_work(case: Case) -> Attribution | None:
+    """Return whose log ends in the middle of its work, where others lost a peer."""
+    waiting, found = case.about_peers(), _at_work(case)
+    if not waiting or not found:
+        return None
+    evidence = tuple((one.last.where, clip(one.last.text.strip(), 300)) for one in found)
+    who = (case.logs.who(one.writer).label for one in found)
+    why = "its lines end in the middle of its work"
+    return Attribution(
+        Undecided(Doubt.SILENT),
+        candidates=tuple(Suspect(label, None, None, why) for label in who),
+        evidence=(*evidence, *cited(s.party("") for s in waiting[:4])),
+    )
+
+
+def _at_work(case: Case) -> list[LastLines]:
+    """Return how logs end of which nobody's rank, end or error is known, if they end at work."""
+    told = {*(one.file for one in case.logs.failures), *(one.file for one in case.logs.exits)}
+    shared = (one for one in case.logs.last_lines if case.logs.who(one.writer).shared)
+    open_ = (one for one in shared if one.worked and not (one.ended or one.done or one.stopped))
+    return [one for one in open_ if one.last.file not in told][:MOST_CANDIDATES]
+
+
+def _lost_here(failure: LogFailure) -> bool:
+    found = failure.first_said.match("peer-address")
+    return found is not None and found["peer"].startswith("127.")

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
@@ -17,7 +16,7 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
-from postmortem.diagnose.ranks.deciding.ends import killed_alone, quotes
+from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.last_words import whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
@@ -31,7 +30,6 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
-from postmortem.records import replace
 
 
 def called_differently(case: Case) -> Attribution | None:
@@ -110,7 +108,9 @@ def named_by_others(case: Case) -> Attribution | None:
             said += [(int(name), remark.where, clip(remark.text, 300)) for name in names]
     by = NamedBy.BARRIER
     if not said:
-        said = list(_without_heartbeat(case))
+        said = [*_not_ready(case), *_named_below(case, "jax-barrier-late")]
+    if not said:
+        said = list(_named_below(case, "jax-tasks-silent"))
         by = NamedBy.HEARTBEAT
     if not said:
         return _behind(case)
@@ -122,18 +122,35 @@ def named_by_others(case: Case) -> Attribution | None:
     return Attribution(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
 
-def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
-    """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
+def _not_ready(case: Case) -> Iterator[tuple[int, str, str]]:
+    """Yield the ranks below the last one that old Horovod does not list as ready, and where."""
+    for remark in case.logs.remarks:
+        ready = remark.match("horovod-ready")
+        if ready:
+            came = {int(name) for name in ready["ranks"].split(",")}
+            for rank in {*range(max(came))} - came:
+                yield rank, remark.where, clip(remark.text, 300)
+
+
+def _named_below(case: Case, head: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the tasks that JAX's coordinator names on the lines below a `head`, and where.
+
+    Also those that it says by themselves to be silent, where that is asked.
+    """
+    alone = ["jax-task-silent"] if head == "jax-tasks-silent" else []
     below: dict[str, int] = {}
     for remark in case.logs.remarks:
-        named = ["jax-task-silent"]
-        if below.get(remark.file) == remark.line:
-            named.append("jax-task-absent")
-        found = remark.match(*named)
+        named = [*alone, "jax-task-absent"] if below.get(remark.file) == remark.line else alone
+        found = remark.match(*named) if named else None
         if found:
             yield int(found["rank"]), remark.where, clip(remark.text, 300)
-        if found or remark.match("jax-tasks-silent"):
+        heads = remark.match(head)
+        if found or (heads and heads["barrier"] != _START):
             below[remark.file] = remark.line + 1
+
+
+_START = "PjRT_Client_Connect"
+"""JAX's barrier at the start of a job: who does not come to it has never joined."""
 
 
 def _behind(case: Case) -> Attribution | None:
@@ -338,38 +355,9 @@ def only_peers(case: Case) -> Attribution | None:
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
-        return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
+        unsure = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
+        return whole_above(case.logs, shared[0][1], near=True) or unsure
     return None
-
-
-def cut_off(case: Case) -> Attribution | None:
-    """Return whose log ends within a traceback."""
-    states = {id(s.writer): s for s in case.all}
-    cut = [
-        (s, f)
-        for f in case.logs.failures
-        if not f.said.exception
-        and not f.causes
-        and f.lines_after <= thresholds.CAUGHT_LINES
-        and f.work is None
-        and (s := states.get(id(case.logs.who(f.writer)))) is not None
-    ]
-    of_threads = all(f.kind == "thread" for _, f in cut)
-    over = of_threads and any(one.done or one.ended for one in case.logs.last_lines)
-    if not cut or _told_last(case) or over:
-        return None
-    some = tuple(s.party("its traceback is cut off", f) for s, f in cut[:MOST_CANDIDATES])
-    quoted = [(s, f) for s in case.ranks if s.exit for _, f in cut if quotes(s.exit, f)]
-    if quoted:
-        whose = tuple(s.party("its traceback is cut off", f) for s, f in quoted)
-        return Attribution(Undecided(Doubt.CUT), candidates=whose, evidence=cited(whose))
-    above = _peer_above(case, cut[0][1])
-    if above:
-        return Attribution(Undecided(Doubt.PEERS), candidates=some[:1], evidence=above)
-    whole = whole_above(case.logs, cut[0][1])
-    if whole is not None:
-        return replace(whole, evidence=(*whole.evidence, *cited(some)[:2]))
-    return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
 
 
 def bad_ends(case: Case) -> Attribution | None:
@@ -379,20 +367,6 @@ def bad_ends(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party("it ended badly", None) for s in ends[:MOST_CANDIDATES])
     return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
-
-
-def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
-    """Return where a whole error above a cut one says that a peer is gone: that says more."""
-    return tuple(
-        (one.nearest.where, clip(one.nearest.text.strip(), 300))
-        for one in case.logs.last_lines
-        if one.nearest is not None and one.about_peer and one.nearest.file == cut.file
-    )[:1]
-
-
-def _told_last(case: Case) -> bool:
-    """Whether the last line of anybody is an error of its own: that says more than half a stack."""
-    return any(one.plain and not one.about_peer for one in case.logs.last_lines)
 
 
 def _chorus(waiting: tuple[RankState, ...]) -> tuple[tuple[str, str], ...]:

@@ -20,13 +20,16 @@ _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout"
 def could_not_start(case: Case) -> Attribution | None:
     """Return what the job lacked at its start, and the rank that never came if it is known."""
     failures = [f for s in case.all for f in s.startup]
-    if not failures and not _still_looks_up(case):
+    still = _still_tries(case)
+    if not failures and not still and not any(r.match(_NO_START) for r in case.logs.remarks):
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_matches(f))) is not None]
-    counts = [count for f in failures if (count := _joined(f)) is not None]
+    waits = [m for r in case.logs.remarks if still and (m := r.match("store-waits"))]
+    told = [*(m for f in failures for m in _matches(f) if m.id in _COUNTS), *waits[-1:]]
+    counts = [(int(m["joined"]), int(m["wanted"])) for m in told]
     if any(came > world for came, world in counts):  # of two jobs, or of a start anew
         faults = [(_TOO_MANY.get(fault, fault), f) for fault, f in faults]
-    named = _remarked(case)
+    named = _remarked(case, (*_OF_LINES, "store-waits") if still else _OF_LINES)
     if not faults and named is None:
         return None
     if any(s.about_peers for s in case.ranks) and not faults:
@@ -43,7 +46,8 @@ def could_not_start(case: Case) -> Attribution | None:
     assert fault is not None
     said = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
     if fault is StartupFault.MISSING:
-        missing = _absent(case, counts) or _named_absent(case)
+        here = {*case.known, *(int(match["rank"]) for match in waits)}
+        missing = _absent(here, counts) or _named_absent(case)
         if missing:
             return Attribution(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
     matches = [m for _, f in faults for m in _matches(f)] + (list(named[2]) if named else [])
@@ -58,9 +62,9 @@ def could_not_start(case: Case) -> Attribution | None:
     return Attribution(cause, evidence=tuple(evidence[:6]))
 
 
-def _still_looks_up(case: Case) -> bool:
-    """Whether the last that all wrote is that a name has no address: it is tried on and on."""
-    told = {r.where for r in case.logs.remarks if r.match(*_LOOK_UPS) is not None}
+def _still_tries(case: Case) -> bool:
+    """Whether the last that all wrote is what is tried, or waited for, on and on."""
+    told = {r.where for r in case.logs.remarks if r.match(*_TRIES) is not None}
     ends = {one.last.where for one in case.logs.last_lines}
     return bool(ends) and ends <= told
 
@@ -87,34 +91,31 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
     return list(seen.values())
 
 
-def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
+def _remarked(
+    case: Case, ids: tuple[str, ...]
+) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
     for remark in case.logs.remarks:
-        fault = startup_fault(match for match in remark.matches if match.id in _OF_LINES)
+        fault = startup_fault(match for match in remark.matches if match.id in ids)
         if fault is not None:
             return fault, (remark.where, clip(remark.text, 300)), remark.matches
     return None
 
 
-_LOOK_UPS = ("gai-error", "store-dns")
-_OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface")
+_TRIES = ("gai-error", "store-dns", "store-waits")
+_NO_START = "jax-never-came"
+_OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface", _NO_START)
 """What launchers say when a job does not start; what else calls itself so is no error."""
-
-
-def _joined(failure: LogFailure) -> tuple[int, int] | None:
-    """Return how many came, and of how many, where a failure tells."""
-    found = next((m for m in _matches(failure) if m.id in _COUNTS), None)
-    return (int(found["joined"]), int(found["wanted"])) if found else None
 
 
 _COUNTS = ("store-clients-joined", "store-counted")
 
 
-def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Suspect, ...]:
+def _absent(known: set[int], counts: list[tuple[int, int]]) -> tuple[Suspect, ...]:
     """Return the ranks that never came, where the others are all there and say how many came."""
     if not counts:
         return ()
     came, world = counts[0]
-    here = {rank for rank in case.known if rank < world}
+    here = {rank for rank in known if rank < world}
     if len(here) != came or not 0 < world - came <= 64:
         return ()
     absent = [rank for rank in range(world) if rank not in here]

@@ -39,6 +39,9 @@ def works_of(case: Case) -> dict[str, dict[int, Match]]:
                 name = group["group"] if group else ""
                 groups.setdefault(name, {}).setdefault(standing.rank, work)
     plain = {rank: work_words(work) for rank, work in groups.get("", {}).items()}
+    named = [(rank, work_words(w)) for name in groups if name for rank, w in groups[name].items()]
+    if len(groups) > 2 and plain.items() <= set(named):  # once more, and of which group each is
+        del groups[""]
     return {
         name: found
         for name, found in groups.items()
