@@ -154,7 +154,7 @@ std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
   const Number number = number_at(inner.substr(pid + 4));
   if (!number.size) return 0;
   std::string_view worker = inner.substr(0, pid);
-  while (worker.ends_with(' ')) worker.remove_suffix(1);
+  while (worker.ends_with(' ') || worker.ends_with(',')) worker.remove_suffix(1);
   const std::string_view after = inner.substr(pid + 4 + number.size);
   if (after.starts_with(", ip=")) {
     to.host = after.substr(5);

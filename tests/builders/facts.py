@@ -243,12 +243,11 @@ def _thread(entry: dict[str, Any], bt: str) -> Thread:
     frames = parse_bt(bt)
     if repeat:
         frames = frames * repeat
-    registers = tuple(entry.pop("registers", {}).items())
     if "waits_for" in entry:
         entry["waits_for"] = Wait(**entry["waits_for"])
     if "handles" in entry:
         entry["handles"] = Signal(**entry["handles"])
-    return Thread(frames=frames, registers=registers, **entry)
+    return Thread(frames=frames, **entry)
 
 
 def _fault(raw: dict[str, Any]) -> Fault:

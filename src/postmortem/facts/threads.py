@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -158,7 +158,7 @@ class Thread:
     name: str | None = None
     python_name: str | None = None
     holds_gil: bool = False
-    registers: tuple[tuple[str, int], ...] = ()
+    registers: Mapping[str, int] | None = None
     frames: tuple[Frame, ...] = ()
     left_out: int = 0
     """Inner frames that are not in `frames`: those of the signal handler that was called."""
@@ -190,7 +190,7 @@ class Thread:
 
     def register(self, name: str) -> int | None:
         """Return the value of a register by its name in ptrace's `user_regs_struct`."""
-        return next((value for key, value in self.registers if key == name), None)
+        return self.registers.get(name) if self.registers is not None else None
 
     def index_of(self, pattern: str, *, within: int | None = None) -> int | None:
         """Return the index of the innermost frame whose function matches the regular expression.

@@ -19,6 +19,12 @@ def load_table(file_name: str) -> dict[str, list[dict[str, Any]]]:
         return _parse(file_name, file.read().split("\n"))
 
 
+def ending_signal(name: str | None) -> dict[str, Any] | None:
+    """Return who sends a signal that ends a process from outside, and what to look at next."""
+    rows = load_table("ending_signals.toml")["signal"] if name else []
+    return next((row for row in rows if row["name"] == name), None)
+
+
 def lines_of(text: str) -> tuple[str, ...]:
     """Return the lines of a block that say something."""
     return tuple(filter(None, text.split("\n")))

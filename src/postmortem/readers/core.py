@@ -321,7 +321,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             python_name=python[row["tid"]]["name"] if row["tid"] in python else None,
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
-            registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
+            registers=dict(zip(raw["register_names"], row["registers"], strict=True)),
             handles=None if row["handles"] is None else _siginfo(row["handles"]),
             frames=frames.stack(row["frames"]),
             stopped=row["stopped"],

@@ -15,6 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.phrases import known_cause
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.signature import Signature
+from postmortem.knowledge.lookup import ending_signal, lines_of
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.report.blocks import KeyValues
@@ -270,7 +271,10 @@ def _lost_before(raised: Raise, facts: RunFacts) -> Process | None:
     children = [
         one
         for one in facts.processes
-        if one.ppid == raised.pid and one.signal and (one.ended or raised.time) < raised.time
+        if one.ppid == raised.pid
+        and one.signal
+        # A parent may raise before we hear of the end; then it ends the others by SIGTERM.
+        and (one.ended or raised.time) < raised.time + (one.signal != "SIGTERM")
     ]
     return min(children, key=lambda one: one.ended or 0.0, default=None)
 
@@ -359,6 +363,9 @@ def _of_ending(facts: RunFacts) -> Explanation:
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
     next_step = "read what it wrote, above; with run --keep-output that is explained, too"
+    sender = ending_signal(first.signal) if first is not None and not facts.stopped else None
+    if sender is not None:
+        next_step = "; ".join(lines_of(sender["next"]))
     killed = [one for one in facts.processes if one.memory_killed]
     if killed:
         next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"

@@ -1,6 +1,8 @@
 """The processes of a command: who they are, how much memory they held, how each ended."""
 
+import contextlib
 import fcntl
+import json
 import os
 import select
 import struct
@@ -250,3 +252,22 @@ def drop_box(folder: Path, pid: int) -> None:
     """Remove the box of a process that ended well."""
     for path in (folder / "box").glob(f"{pid}-*.box"):
         path.unlink(missing_ok=True)
+
+
+def write_error_file(path: Path, folder: Path, words: str, when: float) -> None:
+    """Say in torchelastic's file how a process died that could say nothing any more, and when.
+
+    Its agent reads the file when it sees the end, and prints it in its summary, whose root cause is
+    the earliest: peers may have failed before a core was written. Of files below `folder`, which
+    are ours, nobody reads that.
+    """
+    if path.is_relative_to(folder) or path == Path(os.devnull):
+        return
+    document = {
+        "message": {
+            "message": words.partition("\n")[0],
+            "extraInfo": {"py_callstack": words + "\n", "timestamp": str(int(when))},
+        }
+    }
+    with contextlib.suppress(OSError), path.open("x") as stream:
+        json.dump(document, stream)

@@ -4,7 +4,6 @@ Text is written without secrets: those of the environment and of all command lin
 wherever they stand. Cores, which hold the memory of the program, are never packed.
 """
 
-import contextlib
 import errno
 import json
 import os
@@ -335,22 +334,3 @@ def pack(folder: Path) -> Path:
     with new_file(target, mode=0o600) as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
         tar.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
     return target
-
-
-def write_error_file(path: Path, folder: Path, words: str, when: float) -> None:
-    """Say in torchelastic's file how a process died that could say nothing any more, and when.
-
-    Its agent reads the file when it sees the end, and prints it in its summary, whose root cause is
-    the earliest: peers may have failed before a core was written. Of files below `folder`, which
-    are ours, nobody reads that.
-    """
-    if path.is_relative_to(folder) or path == Path(os.devnull):
-        return
-    document = {
-        "message": {
-            "message": words.partition("\n")[0],
-            "extraInfo": {"py_callstack": words + "\n", "timestamp": str(int(when))},
-        }
-    }
-    with contextlib.suppress(OSError), path.open("x") as stream:
-        json.dump(document, stream)

@@ -16,8 +16,7 @@ from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.records import record
 from postmortem.run import own_process
 from postmortem.run.channel import Channel
-from postmortem.run.family import Family, Member, box_of, drop_box
-from postmortem.run.folder import write_error_file
+from postmortem.run.family import Family, Member, box_of, drop_box, write_error_file
 from postmortem.run.outcome import CRASH_LEAD_SECONDS, Event, Outcome
 from postmortem.run.relay import Relay
 from postmortem.run.scratch import Scratch

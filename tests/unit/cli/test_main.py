@@ -92,6 +92,13 @@ def test_a_report_on_logs_imports_nothing_heavy(tmp_path: Path) -> None:
     assert not loaded & {"rich", "dataclasses", "inspect", "tempfile", "pickle", "html"}
 
 
+def test_a_run_that_is_well_explains_nothing() -> None:
+    done = call([sys.executable, "-X", "importtime", "-m", "postmortem"], "run", "--", "true")
+    loaded = set(done.stderr.split())
+    assert "postmortem.run.supervise" in loaded
+    assert not loaded & {"postmortem.run.explain", "postmortem.run.facts", "dataclasses", "tarfile"}
+
+
 def test_a_command_imports_no_other_command() -> None:
     code = (
         "import sys; from postmortem.cli import main; main.COMMANDS = ('rules', 'missing'); "

@@ -255,7 +255,7 @@ def test_a_snapshot_opens_with_the_main_thread() -> None:
 
 def test_locals_arguments_and_registers_are_shown_when_asked_for() -> None:
     frame = Frame("f", arguments=(("n", "3"),), locals=(("buffer", "x" * 500),))
-    thread = Thread(1, crashed=True, frames=(frame,), registers=(("rip", 16), ("rsp", 255)))
+    thread = Thread(1, crashed=True, frames=(frame,), registers={"rip": 16, "rsp": 255})
     one = view((thread,))
 
     def details(**how: bool) -> tuple[tuple[str, str], ...]:

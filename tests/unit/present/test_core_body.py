@@ -34,7 +34,7 @@ def full_body() -> dict[str, Any]:
         crashed=True,
         name="pt_nccl_watchdg",
         holds_gil=True,
-        registers=(("rip", 0xDEAD),),
+        registers={"rip": 0xDEAD},
         frames=(*seed_frames(), python("train", "/home/u/train.py", 31)),
         python_exception=RaisedException("ValueError", "bad"),
         waits_for=Wait("lock", 0x7F10, 11),

@@ -152,3 +152,13 @@ def test_what_a_worker_raised_is_not_sure_where_the_driver_was_stopped(
     end = f"{word}\nPC: @     0x7f06  (unknown)\n{at}{word}\n" * stopped
     first = _report(tmp_path, text + end).body["first_failure"]
     assert (first["confidence"] == "certain") is sure  # type: ignore[index]
+
+
+def test_the_headline_has_the_whole_of_what_all_ranks_raised(tmp_path: Path) -> None:
+    message = f"ValueError: the steps of saving {'and of evaluating ' * 6}differ: 40 and 25"
+    raised = _raised(message).splitlines()
+    text = "".join(f"[rank{rank}]: {line}\n" for rank in range(2) for line in raised)
+    report = _report(tmp_path, text)
+    assert report.diagnoses[0].id == "every_rank_raised"
+    assert message in (report.highlights.headline or "")
+    assert message not in report.diagnoses[0].cause

@@ -142,14 +142,25 @@ def test_last_words_of_a_quiet_rank_stay_while_another_writes_megabytes(tmp_path
     assert words == {1: ["begin of 1", "end of 1"], 2: ["begin of 2"]}
 
 
+_DIED = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error."
+    " Worker IP address: 10.0.0.3 Worker PID: 72 Worker exit type: SYSTEM_ERROR\n"
+)
+
+
+@pytest.mark.parametrize(("left", "ends"), [("3", 0), ("no", 1)])
+def test_a_worker_whose_task_ray_tries_again_is_no_end(
+    tmp_path: Path, left: str, ends: int
+) -> None:
+    will = "won't" if ends else "will"
+    again = f"(raylet) Task part failed. There are {left} retries remaining, so the task {will} be"
+    assert len(body_of(tmp_path, f"part 3\n{_DIED}{again} retried\n")["exits"]) == ends
+
+
 def test_the_name_of_a_worker_alone_says_nothing_of_its_end(tmp_path: Path) -> None:
-    died = (
-        "(raylet) A worker died or was killed while executing a task by an unexpected system error."
-        " Worker IP address: 10.0.0.3 Worker PID: 72 Worker exit type: SYSTEM_ERROR\n"
-    )
     cited = {}
     for said in ("(Lum pid=72)", "no link is there"):
-        (tmp_path / "job.out").write_text(f"(Lum pid=71) part 3\n{said}\n{died}")
+        (tmp_path / "job.out").write_text(f"(Lum pid=71) part 3\n{said}\n{_DIED}")
         (one,) = analyse([str(tmp_path / "job.out")], RankLogOptions()).diagnoses
         cited[said] = [row.where for row in one.evidence]
     assert cited == {"(Lum pid=72)": ["job.out:3"], "no link is there": ["job.out:3", "job.out:2"]}

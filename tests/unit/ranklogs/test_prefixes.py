@@ -232,3 +232,8 @@ def test_the_streams_of_gitlab_are_no_ranks() -> None:
     raw, texts = read("\n".join(lines) + "\n")
     assert [label["rank"] for label in raw["labels"]] == [None]
     assert texts[0][:3] == said
+
+
+def test_a_rank_among_fields_of_a_worker() -> None:
+    raw, _ = read("".join(f"(task, rank={rank}, pid=441{rank}) step\n" for rank in (0, 1, 0, 1)))
+    assert {label["rank"] for label in raw["labels"] if label["lines"]} == {0, 1}

@@ -65,3 +65,15 @@ def test_of_an_earlier_run_its_own_error_is_quoted_not_the_launchers_word(
     )
     earlier: Any = analyse([str(tmp_path / "job.log")], RankLogOptions()).body["earlier"]
     assert [row["line"] for row in earlier] == [line]
+
+
+@pytest.mark.parametrize(
+    ("signal", "step"),
+    [("SIGXCPU", "ulimit -t"), ("SIGHUP", "nohup"), ("SIGSEGV", "postmortem core")],
+)
+def test_steps_suit_the_signal_that_a_run_saw(tmp_path: Path, signal: str, step: str) -> None:
+    path = tmp_path / "endings.txt"
+    path.write_text(f"the program (pid 4711) was killed by {signal}\n")
+    (found,) = analyse([str(path)], RankLogOptions()).diagnoses
+    assert found.id == "process_ended"
+    assert step in " ".join(found.next_steps)

@@ -179,3 +179,23 @@ def test_a_thread_that_lost_its_peer_ends_nothing_while_work_goes_on(tmp_path: P
         text = "".join([*steps[:2], died, *steps[2:behind]])
         (tmp_path / "job.log").write_text(text)
         assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
+
+
+def test_a_message_about_a_loss_is_no_loss_that_is_printed(tmp_path: Path) -> None:
+    trials = [
+        f"[I 2026-11-20 03:{n}:02,001] Trial {n} finished with value: 0.{n} and parameters: {{}}.\n"
+        for n in range(10, 40)
+    ]
+    trials[17] = (
+        "[W 2026-11-20 03:27:02,001] Trial 27 failed because of: ValueError('loss is nan').\n"
+        "Traceback (most recent call last):\n"
+        '  File "/venv/site-packages/optuna/study/_optimize.py", line 201, in _run_trial\n'
+        "    values = func(trial)\n"
+        '  File "/a/tune.py", line 8, in objective\n'
+        '    raise ValueError("loss is nan")\n'
+        "ValueError: loss is nan\n"
+        "[W 2026-11-20 03:27:02,101] Trial 27 failed with value None.\n"
+    )
+    (tmp_path / "study.log").write_text("".join(trials))
+    report = analyse([str(tmp_path / "study.log")], RankLogOptions())
+    assert (report.failed, report.diagnoses) == (False, ())

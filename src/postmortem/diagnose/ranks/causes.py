@@ -180,6 +180,8 @@ class LeftEarly:
     """It ended with 0 while others still needed it."""
 
     how = CauseKind.LEFT_EARLY
+    numbered: bool = True
+    """Which rank it was is known."""
 
 
 @record

@@ -34,6 +34,8 @@ def _case(cause: causes.Cause) -> str:
             return cause.by
         case causes.WaitsElsewhere():
             return "one group" if cause.if_one_group else "any group"
+        case causes.LeftEarly():
+            return "" if cause.numbered else "unnumbered"
         case causes.SilentAlone():
             seen = "halted" if cause.waited_for else "alone"
             return seen if cause.halted else "silent"

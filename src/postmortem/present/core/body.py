@@ -25,7 +25,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         main_thread=view.threads.main_tid,
         registers=None
         if crashed is None
-        else {name: address(value) for name, value in crashed.registers},
+        else {name: address(value) for name, value in (crashed.registers or {}).items()},
         threads=[bodies.of(thread, group_of[thread.tid]) for thread in view.threads],
         groups=[group_body(group) for group in found],
         async_tasks=view.threads.async_tasks,

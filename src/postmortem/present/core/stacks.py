@@ -295,7 +295,7 @@ def _group_stack(group: Group, style: _Style) -> Backtrace:
 
 def register_block(thread: Thread) -> Table | None:
     """Return the registers of a thread, four in a row, as ptrace names them."""
-    cells = [(name, address(value)) for name, value in thread.registers]
+    cells = [(name, address(value)) for name, value in (thread.registers or {}).items()]
     if not cells:
         return None
     rows = [

@@ -82,9 +82,12 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
     if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is CauseKind.EVERY_RANK:
-        known = meaning_of(blame.first[0].failure)
-        said = f"{known}: {best.title}" if known else best.title
-        return f"{said}{at_frame(blame.first[0].failure)}; none of them failed first"
+        failure = blame.first[0].failure
+        means = meaning_of(failure)
+        words = clip(failure.words if failure is not None else blame.first[0].why, 200)
+        at = at_frame(failure) if placed else ""
+        said = f"{means}: {best.lead}" if means else best.lead
+        return f"{said} raised {words}{at}; none of them failed first"
     of_ranks = blame.how not in (CauseKind.NODE, CauseKind.MISSING)
     if blame.first and best.role is Role.ROOT and of_ranks:
         unsure = doubt(best)

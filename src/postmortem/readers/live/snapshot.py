@@ -159,7 +159,11 @@ class _Snapshot:
                 wait = replace(wait, holder=tids.get(wait.holder, wait.holder))
             items.append(
                 replace(
-                    thread, tid=tid, name=names.get(tid, thread.name), waits_for=wait, registers=()
+                    thread,
+                    tid=tid,
+                    name=names.get(tid, thread.name),
+                    waits_for=wait,
+                    registers=None,
                 )
             )
         self._problems += [

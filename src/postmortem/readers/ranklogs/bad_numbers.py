@@ -10,6 +10,7 @@ from typing import BinaryIO
 from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
+from postmortem.readers.ranklogs.last_words import wrong
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -105,14 +106,20 @@ def last_bad(
     """
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
+        said = _is_message(line.text, row)
         for match in row:
-            if match.id in NUMBERS:
+            if match.id in NUMBERS and not said:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
         bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
         if len(bad) >= fewest:
             return bad[-1][0], name, len(bad) == len(values)
     return None, "", False
+
+
+def _is_message(text: str, row: Sequence[Match]) -> bool:
+    """Return whether a line tells of an error, or is code that raises one: it prints no number."""
+    return bool(wrong(tuple(match.id for match in row))) or text.lstrip().startswith("raise ")
 
 
 def may_be_bad(text: str) -> bool:

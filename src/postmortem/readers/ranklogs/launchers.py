@@ -171,6 +171,8 @@ class Launchers:
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
+        if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
+            self.exits.pop()
         kernel = found.get("kernel-killed")
         if kernel:
             self.killed_by_kernel.add(int(kernel["pid"]))

@@ -35,7 +35,11 @@ def with_pauses(logs: RankLogs) -> RankLogs:
         if one.first_said.match("error-peer-closed") and len(ranks[one.file] - {None}) == 1
     )
     paused = {id(one): _pause(one) for one in islice(gone, _MOST_FILES)}
-    failures = (replace(one, paused=paused.get(id(one))) for one in logs.failures)
+    if not paused:
+        return logs
+    failures = (
+        replace(one, paused=paused[id(one)]) if id(one) in paused else one for one in logs.failures
+    )
     return replace(logs, failures=tuple(failures))
 
 

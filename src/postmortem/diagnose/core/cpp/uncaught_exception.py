@@ -109,6 +109,8 @@ def _thrower(thread: Thread, start: int | None) -> int | None:
     return start
 
 
+_OF_LIBRARY = Pattern(r"^std::__throw_(?!ios_)(\w+?)(?:_fmt)?$")
+"""Functions of the C++ library that throw what they are named after."""
 _THROWING = (
     "__cxa_throw",
     "__cxa_rethrow",
@@ -215,17 +217,19 @@ def _without_exception(thread: Thread) -> Findings:
         by = f" by {short(thread.frames[index].function, 40)}"
     rethrown = any(name in _THROWING for name in names)
     again = "__cxa_rethrow" in names
+    thrown = next((f"std::{found[1]}" for one in names if (found := _OF_LIBRARY.search(one))), "")
     if rethrown:
         yield Finding(
             title=(
                 f"possibly `throw;` without an exception to throw again{by}"
                 if again
-                else f"uncaught C++ exception of unknown type{by}"
+                else f"uncaught C++ exception {thrown or 'of unknown type'}{by}"
             ),
             cause="`throw;` was executed and no exception is recorded on this thread: it stands "
             "outside a catch block, or the record could not be read"
             if again
-            else "a C++ exception was thrown and nothing caught it; its type could not be read",
+            else "a C++ exception was thrown and nothing caught it; "
+            + ("the C++ library threw it" if thrown else "its type could not be read"),
             confidence=Confidence.LIKELY,
             next_steps=(_TERMINATE_LINES,),
             evidence=tuple(evidence),

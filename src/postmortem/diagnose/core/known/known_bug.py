@@ -61,6 +61,10 @@ def known_bug(
         if one.python_exception is not None
     ]
 
+    distinct: dict[int, Thread] = {}  # threads that stand in one place share their frames
+    for one in items:
+        distinct.setdefault(id(one.frames), one)
+
     def seen(thread: Thread) -> SeenStack:
         return SeenStack(
             f"thread {thread.tid}",
@@ -75,7 +79,7 @@ def known_bug(
     yield from find_bugs(
         versions or Versions(machine=process.machine),
         Sight(
-            stacks=tuple(map(seen, items)),
+            stacks=tuple(map(seen, distinct.values())),
             texts=tuple(texts),
             messages=tuple((w.signature, w.where, w.text) for w in words.items) if words else (),
             signals=(signal.name,) if signal is not None else (),

@@ -9,7 +9,6 @@ What to do
     Read one traceback; it is every rank's. It fails in one process just as well.
 """
 
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import EveryRankRaised
@@ -37,9 +36,9 @@ def every_rank_raised(blame: Attribution) -> Findings:
     count = len(blame.first)
     who = f"{count} of {blame.cause.world}" if blame.cause.world > count else f"all {count}"
     yield Finding(
+        lead=f"{who} ranks",
         title=f"{who} ranks raised {said}",
-        cause=f"{phrases.ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
-        f"{phrases.at_frame(failure)}.{means} "
+        cause=f"{phrases.ranks_words(blame.first)} failed with the same error.{means} "
         f"{_SUMMED if summed else _SHARED}",
         confidence=phrases.how_sure(blame),
         next_steps=(

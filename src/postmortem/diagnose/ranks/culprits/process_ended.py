@@ -19,6 +19,7 @@ from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS, just_
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RUN
+from postmortem.knowledge.lookup import ending_signal, lines_of
 
 _KEPT = "read the last lines of its output (postmortem run --keep-output keeps them)"
 _LAST_LINES = "read the last lines of its output: it wrote no error that is known"
@@ -29,7 +30,7 @@ def process_ended(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ProcessEnded):
         return
     end, memory = blame.cause.end, blame.cause.memory
-    steps = (
+    steps: tuple[str, ...] = (
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
     )
@@ -66,6 +67,9 @@ def process_ended(blame: Attribution) -> Findings:
             "under Slurm: sacct -o JobID,State,MaxRSS,ReqMem -j JOB; ask for more memory, or "
             "use less",
         )
+    elif sender := ending_signal(end.signal):  # such a signal leaves no core
+        means = f"{end.signal} usually means: {sender['from']}."
+        steps = lines_of(sender["next"])
     why = ": its memory was used up" if memory else ""
     yield Finding(
         title=end.words + why,

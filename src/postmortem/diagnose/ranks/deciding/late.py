@@ -31,17 +31,24 @@ def came_late(case: Case) -> Attribution | None:
 
 
 def left_unlisted(case: Case) -> Attribution | None:
-    """Return a rank without a number: torchrun lists who failed, and each lost a peer of its host.
+    """Return who is not in torchrun's list, if each one there lost a peer of its own host.
 
     The first of them lost one that did not fail, else it would be in the list.
     """
     waiting = case.about_peers()
     listed = {e.rank for e in case.logs.exits if e.launcher == "torchrun" and e.rank is not None}
-    here = {s.rank for s in waiting if all(map(_lost_here, s.about_peers))}
-    if not (case.summarised and listed == here == {s.rank for s in waiting}) or _at_work(case):
+    here = {s.rank for s in waiting if s.rank is not None and all(map(_lost_here, s.about_peers))}
+    all_here = case.summarised and len(here) == len(waiting) and here == listed
+    if not all_here or _at_work(case):
         return None
-    one = Suspect("one more rank of this host", None, None, "it ended with 0")
-    return Attribution(LeftEarly(), (one,), evidence=cited(s.party("") for s in waiting[:4]))
+    count, gone = case.without(here)
+    if count > 1 or (case.logs.world_size is not None and not count):  # of another host, or nobody
+        return None
+    rank = next(gone, None)
+    label = "one more rank of this host" if rank is None else str(rank)
+    one = Suspect(label, rank, None, "no launcher lists it as failed: it ended with 0")
+    shown = cited(s.party("") for s in waiting[:4])
+    return Attribution(LeftEarly(numbered=rank is not None), (one,), evidence=shown)
 
 
 def ended_at_work(case: Case) -> Attribution | None:

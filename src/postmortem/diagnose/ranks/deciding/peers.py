@@ -223,8 +223,9 @@ def silent_ones(case: Case) -> Attribution | None:
     )
     if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
         return killed
-    if count == 1 and not waits and len(waiting) >= 2 and _all_known(case, waiting):
-        halted = _halted(case, parties[0])
+    halted = _halted(case, parties[0])
+    sure = bool(halted) or _all_known(case, waiting)
+    if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
         cause = SilentAlone(halted=bool(halted))
         return Attribution(cause, parties, evidence=(*shown, *_chorus(waiting)))

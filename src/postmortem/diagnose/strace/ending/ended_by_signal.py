@@ -20,7 +20,7 @@ from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.knowledge.lookup import lines_of, load_table
+from postmortem.knowledge.lookup import ending_signal, lines_of
 
 
 @rule(
@@ -44,9 +44,9 @@ def ended_by_signal(logs: Logs) -> Findings:
     how = ", its own timer" if timer else sender or " from outside the log"
     if name == "SIGPIPE":
         how, sender = ": nobody reads what it writes", ""
-    known = {row["name"]: row for row in load_table("ending_signals.toml")["signal"]}
-    why = known.get(name, {}).get("from", "somebody outside the log sent it")
-    steps = known.get(name, {}).get("next", known["SIGTERM"]["next"])
+    known = ending_signal(name)
+    why = known["from"] if known else "somebody outside the log sent it"
+    steps = (known or ending_signal("SIGTERM") or {})["next"]
     blocked = _was_in(task)
     yield Finding(
         title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
