@@ -227,6 +227,40 @@ def test_processes_that_a_launcher_kills_are_those_that_raised(tmp_path: Path) -
     assert "4" not in report.diagnoses[0].title
 
 
+@pytest.mark.parametrize(
+    ("line", "launcher", "rank", "code", "signal"),
+    [
+        ("Process 1 exit with status code 139.", "horovodrun", 1, None, "SIGSEGV"),
+        ("Process 1 exit with status code 0.", None, None, None, None),
+        ("node3: rank 3 died from signal 15", "mpiexec", 3, None, "SIGTERM"),
+        ("node3: rank 3 exited with code 134", "mpiexec", 3, None, "SIGABRT"),
+        ("node3: rank 3 exited with code 0", None, None, None, None),
+        (
+            "[rank: 2] Child process with PID 7 terminated with code -9.",
+            "lightning",
+            2,
+            None,
+            "SIGKILL",
+        ),
+        ("zsh: bus error  python train.py", "shell", None, None, "SIGBUS"),
+        ("812.batch|batch|FAILED|1:0|1948244K|node1|", "Slurm", None, 1, None),
+        ("812.batch|batch|FAILED|0:9|1948244K|node1|", "Slurm", None, None, "SIGKILL"),
+        ("812.0 python OUT_OF_ME+ 0:125 515876540K node1", "Slurm", None, None, "SIGKILL"),
+    ],
+)
+def test_how_a_line_says_that_a_process_ended(
+    tmp_path: Path,
+    line: str,
+    launcher: str | None,
+    rank: int | None,
+    code: int | None,
+    signal: str | None,
+) -> None:
+    ends = body_of(tmp_path, f"step 1\n{line}\n")["exits"]
+    told = [(one["launcher"], one["rank"], one["code"], one["signal"]) for one in ends]
+    assert told == ([(launcher, rank, code, signal)] if launcher else [])
+
+
 ACCOUNT = """JobID           JobName      State ExitCode   MaxRSS    Elapsed
 ------------ ---------- ---------- -------- -------- ----------
 551               train OUT_OF_ME+    0:125              03:12:44

@@ -15,10 +15,11 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.ranks.phrases import ranks_words
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
+from postmortem.records import replace
 
 
 @rule(REFERENCE)
@@ -31,16 +32,12 @@ def gpu_failed(blame: Attribution) -> Findings:
     where = f" on {event.host}" if event.host else ""
     gpu = f" {event.device}" if event.device else ""
     host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
-    confidence = words.surely(blame)
-    if tie.by is MatchKey.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
-        confidence = Confidence.LIKELY
-    yield Finding(
-        lead=who,
-        title=f"{who} failed with its GPU{gpu}{where}: {event.brief}",
-        cause=f"{words.meaning(tie)} The driver says: {clip(event.words, 200)}. "
-        f"Of {who}: {blame.tie_said or 'no error of its own'}."
-        f"{host}{words.joined(tie)}{torchrun_words(blame)}",
-        confidence=confidence,
-        next_steps=words.steps_of(tie),
-        evidence=words.cite_all(blame),
+    told = words.decided(
+        blame,
+        tie,
+        f"{who} failed with its GPU{gpu}{where}: {event.brief}",
+        f"{words.meaning(tie)} The driver says: {clip(event.words, 200)}. "
+        f"Of {who}: {blame.tie_said or 'no error of its own'}.{host}",
     )
+    by_host = tie.by is MatchKey.HOST and told.confidence is Confidence.CERTAIN
+    yield replace(told, confidence=Confidence.LIKELY) if by_host and len(blame.first) > 1 else told

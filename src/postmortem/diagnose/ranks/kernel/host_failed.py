@@ -10,10 +10,10 @@ What to do
 """
 
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
+from postmortem.diagnose.ranks.kernel.words import decided, meaning
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
-from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.diagnose.ranks.phrases import ranks_words
+from postmortem.diagnose.rule import Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
 
@@ -33,11 +33,4 @@ def host_failed(blame: Attribution) -> Findings:
     if tie.by is MatchKey.PID:
         title = f"{who} is stuck in the kernel of {event.host or 'its host'}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
-    yield Finding(
-        lead=who,
-        title=title,
-        cause=f"{meaning(tie)}{stack}{joined(tie)}{torchrun_words(blame)}",
-        confidence=surely(blame),
-        next_steps=steps_of(tie),
-        evidence=cite_all(blame),
-    )
+    yield decided(blame, tie, title, f"{meaning(tie)}{stack}")

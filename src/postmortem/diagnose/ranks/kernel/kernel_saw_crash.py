@@ -11,8 +11,8 @@ What to do
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel import words
-from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words
-from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.diagnose.ranks.phrases import at_frame, ranks_words
+from postmortem.diagnose.rule import Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.text import shell_word
 
@@ -34,12 +34,6 @@ def kernel_saw_crash(blame: Attribution) -> Findings:
             steps.insert(0, f"addr2line -Cfie {shell_word(f'PATH/{module}')} {shell_word(offset)}")
     did = f"{who} {event.words}{at_frame(party.failure)}. "
     if event.kind is KernelKind.MACHINE:
-        did, steps = "", list(words.steps_of(tie))
-    yield Finding(
-        lead=who,
-        title=f"{who} died of {signal}{place}: {event.brief}",
-        cause=f"{did}{words.meaning(tie)}{words.joined(tie)}{torchrun_words(blame)}",
-        confidence=words.surely(blame),
-        next_steps=tuple(dict.fromkeys(steps)),
-        evidence=words.cite_all(blame),
-    )
+        did, steps = "", []
+    title = f"{who} died of {signal}{place}: {event.brief}"
+    yield words.decided(blame, tie, title, f"{did}{words.meaning(tie)}", steps)

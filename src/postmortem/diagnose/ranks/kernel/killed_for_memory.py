@@ -12,10 +12,10 @@ What to do
 """
 
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
+from postmortem.diagnose.ranks.kernel.words import decided, decided_by, meaning
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
-from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words
-from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.diagnose.ranks.phrases import ranks_words
+from postmortem.diagnose.rule import Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
 
@@ -31,10 +31,7 @@ def killed_for_memory(blame: Attribution) -> Findings:
     title = f"{who} {verb} killed by the kernel for memory"
     if child:
         title = f"{who} lost a DataLoader worker that the kernel killed for memory"
-    cause = (
-        f"{event.words[0].upper()}{event.words[1:]}; it is pid {event.pid}. {meaning(tie)}"
-        f"{joined(tie)}{torchrun_words(blame)}"
-    )
+    cause = f"{event.words[0].upper()}{event.words[1:]}; it is pid {event.pid}. {meaning(tie)}"
     steps = [
         "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",
         "fewer or smaller DataLoader workers, less pinned memory and prefetching; load with mmap",
@@ -43,11 +40,4 @@ def killed_for_memory(blame: Attribution) -> Findings:
         steps.append("raise the limit: sbatch --mem, or resources.limits.memory of the pod")
     else:
         steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
-    yield Finding(
-        lead=who,
-        title=title,
-        cause=cause,
-        confidence=surely(blame),
-        next_steps=tuple(steps),
-        evidence=cite_all(blame),
-    )
+    yield decided(blame, tie, title, cause, steps)

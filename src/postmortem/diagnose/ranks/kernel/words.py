@@ -1,13 +1,16 @@
 """What the rules over kernel logs say alike."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
-from postmortem.diagnose.ranks.phrases import cite, how_sure
+from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words, torchrun_words
+from postmortem.diagnose.rule import Evidence, Finding
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
+from postmortem.facts.signature import Signature
 from postmortem.knowledge.messages import briefs, explained
-from postmortem.knowledge.xids import xid
-from postmortem.report.model import Confidence, Evidence
+from postmortem.knowledge.xids import Xid, xid
 
 MOST_CITED = 6
 
@@ -19,23 +22,25 @@ def decided_by(blame: Attribution, *kinds: KernelKind) -> KernelMatch | None:
     return blame.tie if blame.tie.event.kind in kinds else None
 
 
-def meaning(tie: KernelMatch) -> str:
+def _known(tie: KernelMatch) -> Signature | Xid | None:
     """Return what the knowledge base says of the line."""
     event = tie.event
     if event.number is not None and event.signature == "xid":
-        return xid(event.number).cause
-    known = explained(event.signature) if event.signature in briefs() else None
+        return xid(event.number)
+    return explained(event.signature) if event.signature in briefs() else None
+
+
+def meaning(tie: KernelMatch) -> str:
+    """Return what the line means."""
+    known = _known(tie)
     return known.cause if known else ""
 
 
 def steps_of(tie: KernelMatch) -> tuple[str, ...]:
     """Return what to do about the line."""
-    event = tie.event
-    if event.number is not None and event.signature == "xid":
-        return xid(event.number).next_steps
-    known = explained(event.signature) if event.signature in briefs() else None
+    known, pid = _known(tie), tie.event.pid
     steps = known.next_steps if known else ()
-    return steps if event.pid is None else tuple(s.replace("PID", f"{event.pid}") for s in steps)
+    return steps if pid is None else tuple(s.replace("PID", f"{pid}") for s in steps)
 
 
 def joined(tie: KernelMatch) -> str:
@@ -95,6 +100,15 @@ def cite_all(blame: Attribution) -> tuple[Evidence, ...]:
     return (cite_tie(blame.tie), *rest) if blame.tie is not None else rest
 
 
-def surely(blame: Attribution) -> Confidence:
-    """Return certain where the line names a process and nothing speaks against it."""
-    return how_sure(blame)
+def decided(
+    blame: Attribution, tie: KernelMatch, title: str, cause: str, steps: Sequence[str] = ()
+) -> Finding:
+    """Return what is told of ranks of which a line of the kernel's log decides."""
+    return Finding(
+        lead=ranks_words(blame.first),
+        title=title,
+        cause=f"{cause}{joined(tie)}{torchrun_words(blame)}",
+        confidence=how_sure(blame),
+        next_steps=tuple(steps or steps_of(tie)),
+        evidence=cite_all(blame),
+    )
