@@ -48,6 +48,7 @@ def test_json_keeps_the_contract(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "rank": 1,
         "host": "node0",
         "what": "ValueError: <b>bad</b> row",
+        "means": None,
         "file": str(log),
         "line": 6,
         "confidence": "certain",

@@ -215,11 +215,12 @@ def test_a_monitor_that_was_never_entered_says_so_when_it_goes(said: list[str]) 
             pass
 
     gc.collect()  # those of other tests
+    here = f"{Path(__file__)}:"  # only this warning has the place where a monitor was made
     said.clear()
     for use in (entered, lambda one: one.attach().detach(), lambda one: one.check_before_saving()):
         use(NumericsMonitor(nn.Linear(1, 1)))
     gc.collect()
-    assert said == []
+    assert not any(here in text for text in said)
     NumericsMonitor(nn.Linear(1, 1))
     gc.collect()
-    assert [f"{Path(__file__)}:" in text for text in said] == [True]
+    assert sum(here in text for text in said) == 1
