@@ -61,6 +61,34 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+_LANES = 2
+"""Workers that begin with live tests: these wait a lot, and disturb each other if they are more."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put files of live tests where some of the workers begin: none of them is left for the end.
+
+    The scheduler gives each worker an equal part of the tests, in their order.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers <= _LANES:
+        return
+    folder, files = f"{Path(__file__).parent}/live/", dict[Path, list[pytest.Item]]()
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    live = [tests for path, tests in files.items() if str(path).startswith(folder)]
+    lanes = [[item for tests in live[i::_LANES] for item in tests] for i in range(_LANES)]
+    rest = [item for item in items if not str(item.path).startswith(folder)]
+    part = -(-len(items) // workers)
+    ordered: list[pytest.Item] = []
+    for lane in lanes:
+        filled = max(0, part - len(lane))
+        ordered += lane + rest[:filled]
+        del rest[:filled]
+    items[:] = ordered + rest
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each worker whole files, so that what a file makes for its tests is made once.
