@@ -197,7 +197,11 @@ def _rows(page: Page, card: Card, room: _Room, head: str) -> Iterator[Line]:
         column = 0
     marked = any(near for *_, near in shown)
     width = page.measure - _INDENT - column
+    told_before = False
     for name, (_, value, near) in zip(names, shown, strict=True):
+        if near and told_before:
+            yield ()
+        told_before = not near and not _NUMBERED.search(name)
         text = page.clean(value, limit=400)
         most = room.row_lines - near if card.failed or not near else 1
         told = _cut(page, wrapped(text, width), most) if most > 1 else [_clip(page, text, width)]
