@@ -1,12 +1,14 @@
 """Writes logs of many ranks as launchers would, from texts whose writers are known.
 
-It shares no code with the reader: each form is written down here from what the launcher prints.
+The forms share no code with the reader: each is written down here from what the launcher prints.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
 Prefix = Callable[[int, int], str]
@@ -33,6 +35,13 @@ FORMS: dict[str, Prefix] = {
         f"\x1b[36m{r // per}: \x1b[0m[node{r // per}:{r % per}]:"
     ),
 }
+
+
+def report_of(folder: Path, text: str) -> Report:
+    """Return the report on a log with this text, ``job.log`` in a folder."""
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
 
 
 def raised_first(report: Report) -> tuple[int | None, str] | None:

@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,20 @@ class CrashedProcess:
 
 
 Crash = Callable[..., CrashedProcess]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Run in a folder of its own, with the evidence in another."""
+    here = tmp_path / "here"
+    temp = Path(tempfile.mkdtemp(prefix="pm-", dir="/tmp"))  # a short name: sockets are in it
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("TMPDIR", str(temp))
+    for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    yield here
+    shutil.rmtree(temp)
 
 
 @pytest.fixture

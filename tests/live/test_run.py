@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,22 +22,10 @@ import pytest
 
 from builders.manifests import told, traceback
 
+pytestmark = pytest.mark.usefixtures("place")
+
 RUN = [sys.executable, "-m", "postmortem", "run"]
 PYTHON = sys.executable
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Run in a folder of its own, with the evidence in another."""
-    here = tmp_path / "here"
-    temp = Path(tempfile.mkdtemp(prefix="pm-", dir="/tmp"))  # a short name: sockets are in it
-    here.mkdir()
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("TMPDIR", str(temp))
-    for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    yield here
-    shutil.rmtree(temp)
 
 
 def run(*words: str, **named: Any) -> subprocess.CompletedProcess[bytes]:

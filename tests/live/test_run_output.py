@@ -2,11 +2,9 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,20 +12,10 @@ import pytest
 
 from builders.terminals import Terminal
 
+pytestmark = pytest.mark.usefixtures("place")
+
 RUN = [sys.executable, "-m", "postmortem", "run", "--keep-output", "--"]
 PYTHON = [sys.executable, "-c"]
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Run in a folder of its own, with the evidence in another."""
-    temp = Path(tempfile.mkdtemp(prefix="pm-", dir="/tmp"))  # a short name: sockets are in it
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TMPDIR", str(temp))
-    for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    yield tmp_path
-    shutil.rmtree(temp)
 
 
 @pytest.fixture

@@ -5,16 +5,11 @@ from pathlib import Path
 import pytest
 
 from builders.prose import Prose
-from builders.ranklogs import raised_first
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
 _LOST = "RuntimeError: Connection closed by peer [10.0.0.2]:2259"
-
-
-def _report(folder: Path, text: str) -> Report:
-    (folder / "job.log").write_text(text)
-    return analyse([str(folder / "job.log")], RankLogOptions())
 
 
 def _raised(rank: int, words: str, minute: int = 3) -> str:
@@ -36,7 +31,7 @@ def test_two_errors_of_ranks_are_both_told(
     tmp_path: Path, other: str, also: list[tuple[int, bool]]
 ) -> None:
     text = _raised(0, "KeyError: 'lr'") + _raised(2, other)
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert raised_first(report) == (0, "KeyError: 'lr'")
     assert _also(report) == also
 
@@ -62,7 +57,7 @@ def test_who_ended_without_a_word_by_a_code_of_its_own_is_told_beside_an_error(
     rows = _ROW.format(n=1, rank=2, code=code, pid=12)
     first = _ROW.format(n=0, rank=0, code=1, pid=10)
     table = f"{rule}\nt.py FAILED\nFailures:\n{rows}Root Cause (first observed failure):\n{first}"
-    report = _report(tmp_path, words + _raised(0, "KeyError: 'lr'") + f"{table}{rule}\n")
+    report = report_of(tmp_path, words + _raised(0, "KeyError: 'lr'") + f"{table}{rule}\n")
     assert raised_first(report) == (0, "KeyError: 'lr'")
     assert _also(report) == also
 
@@ -85,7 +80,7 @@ def test_a_time_out_that_names_another_rank_is_no_error_of_its_own(
     tmp_path: Path, peer: int, first: int
 ) -> None:
     late = f"TimeoutError: rank {peer} sent no part for 15 s"
-    found = raised_first(_report(tmp_path, _raised(2, late) + _raised(0, "KeyError: 'lr'", 9)))
+    found = raised_first(report_of(tmp_path, _raised(2, late) + _raised(0, "KeyError: 'lr'", 9)))
     assert found is not None
     assert found[0] == first
 
@@ -121,7 +116,7 @@ def test_ctrl_c_tells_where_the_one_rank_was_that_did_not_wait(
     stop = "W0102 03:04:05.678000 70 torch/distributed/elastic/agent/server/api.py:753] "
     stop += "Received 2 death signal, shutting down workers\n"
     text = stop + "".join(_interrupted(rank, at) for rank, at in enumerate(functions))
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.body["decided_by"] == "stopped"
     places = [one.what for one in report.diagnoses[0].evidence if "train.py:44" in one.what]
     assert [what.startswith(named) for what in places] == ([True] if named else [])
@@ -142,7 +137,7 @@ def test_how_many_of_how_many_raised_is_said(
     said += "".join(_raised(rank, "KeyError: 'lr'") for rank in (0, 1))
     stop = "W1121 02:03:00.9 60 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
     said += "".join(f"{stop}process {70 + n} closing signal SIGTERM\n" for n in ended)
-    report = _report(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
+    report = report_of(tmp_path, f"{said}{'=' * 60}\n{table}{'=' * 60}\n")
     assert report.body["decided_by"] == "every rank"
     prose(report.verdict)
 
@@ -167,6 +162,6 @@ def test_a_file_has_the_rank_of_its_number_where_those_beside_it_have(
 def test_what_an_error_means_is_told_where_it_does_not_say_it(
     tmp_path: Path, error: str, *, meant: bool
 ) -> None:
-    found = _report(tmp_path, _raised(0, error)).body["first_failure"]
+    found = report_of(tmp_path, _raised(0, error)).body["first_failure"]
     assert isinstance(found, dict)
     assert (found["means"] is not None) is meant

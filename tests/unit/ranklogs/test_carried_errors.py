@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
-from builders.ranklogs import raised_first
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Confidence, Outcome, Report
+from builders.ranklogs import raised_first, report_of
+from postmortem.report.model import Confidence, Outcome
 
 _FRAME = '  File "/job/train.py", line {line}, in {function}\n    {function}()\n'
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
 
 
 def _raised(words: str, function: str = "main", line: int = 3) -> str:
@@ -31,7 +24,7 @@ def test_spawn_tells_the_error_of_its_child_whatever_it_raises_itself(tmp_path: 
         f"Traceback (most recent call last):\n{spawn}Exception: \n\n"
         "-- Process 1 terminated with the following error:\n" + _raised("ValueError: no shard 7")
     )
-    assert raised_first(_report(tmp_path, text)) == (1, "ValueError: no shard 7")
+    assert raised_first(report_of(tmp_path, text)) == (1, "ValueError: no shard 7")
 
 
 @pytest.mark.parametrize(
@@ -49,14 +42,14 @@ def test_a_cell_that_a_program_runs_tells_its_own_error(
         f"----------\n{rest}\n----------\n\nIndexError         Traceback (most recent call last)\n"
     )
     text += "Cell In[3], line 2\n----> 2 rows[5]\n\nIndexError: list index out of range\n"
-    assert raised_first(_report(tmp_path, text)) == (None, "IndexError: list index out of range")
+    assert raised_first(report_of(tmp_path, text)) == (None, "IndexError: list index out of range")
 
 
 def test_what_a_worker_of_spark_raised_is_told(tmp_path: Path) -> None:
     text = _raised("pyspark.sql.utils.PythonException: ")
     text += "  An exception was thrown from the Python worker. Its stack trace is below.\n"
     text += _raised("ModuleNotFoundError: No module named 'lumen'", "read_command", 74)
-    assert raised_first(_report(tmp_path, text)) == (
+    assert raised_first(report_of(tmp_path, text)) == (
         None,
         "ModuleNotFoundError: No module named 'lumen'",
     )
@@ -72,7 +65,7 @@ def test_an_error_behind_which_its_process_works_is_not_certain(
     )
     other = "".join(f"(Loader pid=72) batch {n} read\n" for n in range(6))
     at = len(steps) - behind
-    report = _report(tmp_path, "".join(steps[:at]) + error + other + "".join(steps[at:]))
+    report = report_of(tmp_path, "".join(steps[:at]) + error + other + "".join(steps[at:]))
     assert raised_first(report) == (None, "KeyError: 'lr'")
     assert (report.diagnoses[0].confidence is Confidence.CERTAIN) is (not behind)
 
@@ -82,21 +75,21 @@ def test_an_error_of_ray_inside_another_one_is_told(tmp_path: Path) -> None:
     frame = _FRAME.format(line=5, function="run")
     text = _raised(ray.format(name="Driver.run", pid=4711).strip()) + frame
     text += ray.format(name="Trainer.step", pid=4712) + frame + "ValueError: no shard 7\n"
-    first: Any = _report(tmp_path, text).body["first_failure"]
+    first: Any = report_of(tmp_path, text).body["first_failure"]
     assert first["label"].startswith("Trainer pid=4712")
     assert first["what"] == "ValueError: no shard 7"
 
 
 def test_a_chain_that_is_cut_keeps_its_first_error(tmp_path: Path) -> None:
     text = _raised("ValueError: no shard 7") + "\nDuring handling of the above exception, anoth"
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert [one.id for one in report.diagnoses] == ["rank_raised"]
     assert raised_first(report) == (None, "ValueError: no shard 7")
 
 
 def test_an_error_is_survived_by_work_with_empty_lines_in_any_script(tmp_path: Path) -> None:
     work = "".join(f"\nзагрузка {n} из 60: успешно\nготово {n}\n" for n in range(60))
-    report = _report(tmp_path, work[:200] + _raised("ValueError: no shard 7") + work)
+    report = report_of(tmp_path, work[:200] + _raised("ValueError: no shard 7") + work)
     assert not report.failed
 
 
@@ -104,14 +97,14 @@ def test_what_one_process_raises_again_and_again_it_survives(tmp_path: Path) -> 
     prefix = "(Actor pid=4711) "
     lines = [*(_raised("ValueError: no action") * 4).splitlines(), "next"]
     text = "".join(f"{prefix}{line}\n" for line in lines)
-    assert not _report(tmp_path, text).failed
+    assert not report_of(tmp_path, text).failed
     once = "".join(f"{prefix}{line}\n" for line in _raised("ValueError: no action").splitlines())
-    assert _report(tmp_path, once).failed
+    assert report_of(tmp_path, once).failed
 
 
 def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
     text = "RuntimeError: no device\nterminate called without an active exception\n"
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert (report.outcome, report.verdict) == (Outcome.FAILED, "RuntimeError: no device")
 
 
@@ -129,13 +122,13 @@ def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
 def test_of_a_message_that_begins_with_a_count_or_a_place_what_failed_is_told(
     tmp_path: Path, message: str, told: str
 ) -> None:
-    error = raised_first(_report(tmp_path, _raised(f"lumen.ReadError: {message}")))[1]
+    error = raised_first(report_of(tmp_path, _raised(f"lumen.ReadError: {message}")))[1]
     assert told in (error or "")
 
 
 def test_where_the_thread_raised_that_another_waited_for_is_told(tmp_path: Path) -> None:
     thread = "Exception in thread reader:\n" + _raised("ValueError: no number", "read", 8)
-    report = _report(tmp_path, thread + _raised("_queue.Empty", "<module>", 21))
+    report = report_of(tmp_path, thread + _raised("_queue.Empty", "<module>", 21))
     [place] = report.highlights.places
     assert (place.line, place.function) == (8, "read")
 
@@ -150,7 +143,7 @@ def test_what_a_worker_raised_is_not_sure_where_the_driver_was_stopped(
     at = "[2026-01-02 03:04:05,678 E 70 70] logging.cc:474: "
     word = "*** SIGTERM received at time=1767323045 on cpu 0 ***"
     end = f"{word}\nPC: @     0x7f06  (unknown)\n{at}{word}\n" * stopped
-    first = _report(tmp_path, text + end).body["first_failure"]
+    first = report_of(tmp_path, text + end).body["first_failure"]
     assert (first["confidence"] == "certain") is sure  # type: ignore[index]
 
 
@@ -158,7 +151,7 @@ def test_the_headline_has_the_whole_of_what_all_ranks_raised(tmp_path: Path) -> 
     message = f"ValueError: the steps of saving {'and of evaluating ' * 6}differ: 40 and 25"
     raised = _raised(message).splitlines()
     text = "".join(f"[rank{rank}]: {line}\n" for rank in range(2) for line in raised)
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.diagnoses[0].id == "every_rank_raised"
     assert message in (report.highlights.headline or "")
     assert message not in report.diagnoses[0].cause

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Outcome, Report
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
+from builders.ranklogs import report_of
+from postmortem.report.model import Outcome
 
 _WELL = (Outcome.HEALTHY, False)
 UNKNOWN, FAILED = (Outcome.UNKNOWN, False), (Outcome.FAILED, True)
@@ -117,12 +110,12 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
     ],
 )
 def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert (report.outcome, report.failed) == (outcome, failed), report.verdict
 
 
 def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
-    report = _report(tmp_path, STEPS + "ValueError: bad batch\nstep 31 of 40: loss 2.0\n")
+    report = report_of(tmp_path, STEPS + "ValueError: bad batch\nstep 31 of 40: loss 2.0\n")
     assert report.diagnoses == ()
     assert "line 31: ValueError: bad batch" in report.verdict
 
@@ -142,7 +135,7 @@ ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "a
     ],
 )
 def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.failed
     assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
     assert "no such" in report.verdict
@@ -154,18 +147,18 @@ def test_what_a_watcher_quotes_below_its_word_is_nearer_than_the_code(
 ) -> None:
     code = "task fit terminated with an error exit status (1)"
     said = f"{code}\nits output:\n\n{margin}cat: a.txt: No such file or directory\n\n"
-    report = _report(tmp_path, f"{STEPS}{said}[main] DEBUG run - Cause: {code}\nGoodbye\n")
+    report = report_of(tmp_path, f"{STEPS}{said}[main] DEBUG run - Cause: {code}\nGoodbye\n")
     assert report.diagnoses[0].evidence[-1].where == f"job.log:{line}"
 
 
 def test_a_last_line_among_many_is_found_with_its_number(tmp_path: Path) -> None:
-    report = _report(tmp_path, STEPS * 40 + "RuntimeError: no room\n\n\n")
+    report = report_of(tmp_path, STEPS * 40 + "RuntimeError: no room\n\n\n")
     assert report.verdict == "RuntimeError: no room"
     assert report.diagnoses[0].evidence[0].where == "job.log:1201"
 
 
 def test_calls_of_strace_are_no_log(tmp_path: Path) -> None:
-    report = _report(tmp_path, 'read(3, "x", 1) = 1\nclose(3) = 0\n' * 5)
+    report = report_of(tmp_path, 'read(3, "x", 1) = 1\nclose(3) = 0\n' * 5)
     assert [one.id for one in report.diagnoses] == ["other_text"]
     assert report.outcome is Outcome.UNKNOWN
     assert "postmortem strace" in report.diagnoses[0].next_steps[0]
@@ -177,7 +170,9 @@ def test_a_session_of_gdb_says_which_signal_it_saw(tmp_path: Path) -> None:
     full = frames.replace("\n", "\n        left = <optimized out>\nNo locals.\n")
     begun = "$ gdb ./run\nReading symbols from ./run...\n(gdb) run\nStarting program: /job/run\n"
     seen = 'Thread 11 "run" received signal SIGSEGV, Segmentation fault.\n'
-    report = _report(tmp_path, f"{begun}{seen}(gdb) bt\n{frames}(gdb) bt full\n{full}{frames * 3}")
+    report = report_of(
+        tmp_path, f"{begun}{seen}(gdb) bt\n{frames}(gdb) bt full\n{full}{frames * 3}"
+    )
     assert report.diagnoses[0].evidence[0].where == "job.log:5"
     assert (report.diagnoses[0].id, report.diagnoses[0].confidence) == ("last_words", "possible")
 
@@ -189,7 +184,7 @@ def test_an_error_that_the_file_outlived_by_far_is_not_certain(tmp_path: Path) -
     )
     ranks = "".join(f"[rank{r}]: {row}\n" for r in range(2) for row in raised.splitlines())
     end = "SyntaxErrorSyntaxError: : invalid syntax\ninvalid syntax\n"
-    report = _report(tmp_path, ranks + "\n" * 600 + end)
+    report = report_of(tmp_path, ranks + "\n" * 600 + end)
     assert report.diagnoses[0].confidence.value != "certain"
 
 
@@ -197,7 +192,7 @@ def test_each_writer_has_its_own_last_lines_however_many_there_are(tmp_path: Pat
     """They are looked at together: 1,500 of them are more than are looked at in one call."""
     lines = [f"[rank{rank}]: step 1 of 40: loss 2.31\n" for rank in range(1500)]
     said = "[rank1203]: ValueError: no labels\n"
-    report = _report(tmp_path, "".join([*lines, said]))
+    report = report_of(tmp_path, "".join([*lines, said]))
     assert report.verdict == "rank 1203: ValueError: no labels"
     assert report.diagnoses[0].evidence[0].where == "job.log:1501"
 
@@ -206,7 +201,7 @@ def test_each_writer_has_its_own_last_lines_however_many_there_are(tmp_path: Pat
 def test_an_error_right_above_a_traceback_that_is_cut_is_told(
     tmp_path: Path, between: str, told: int
 ) -> None:
-    report = _report(tmp_path, "KeyError: 'w'\n" + between + CUT)
+    report = report_of(tmp_path, "KeyError: 'w'\n" + between + CUT)
     assert report.diagnoses[0].evidence[0].where == f"job.log:{told}"
 
 
@@ -230,5 +225,5 @@ CODE = '#define NAN f(0)\nextern "C" void f() {\n' + "".join(
 def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
     tmp_path: Path, text: str, rule: str, line: int
 ) -> None:
-    (one,) = _report(tmp_path, text).diagnoses
+    (one,) = report_of(tmp_path, text).diagnoses
     assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")

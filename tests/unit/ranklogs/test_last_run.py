@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.prose import Prose
-from builders.ranklogs import raised_first
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.later_runs import last_run
 from postmortem.report.model import Outcome, Report
@@ -22,15 +22,9 @@ def _raised(words: str) -> str:
     return f'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\n{words}\n'
 
 
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
-
 def test_the_last_run_is_judged_with_the_lines_of_the_file(tmp_path: Path) -> None:
     text = _run(3, _raised("ValueError: first")) + _run(4, _raised("KeyError: 'second'"))
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert raised_first(report) == (None, "KeyError: 'second'")
     assert report.diagnoses[0].evidence[0].where == f"job.log:{text.count(chr(10))}"
     assert ["from line 27 on" in problem.what for problem in report.problems] == [True]
@@ -38,17 +32,17 @@ def test_the_last_run_is_judged_with_the_lines_of_the_file(tmp_path: Path) -> No
 
 def test_a_run_that_came_through_is_no_failure(tmp_path: Path) -> None:
     text = _run(3, _raised("ValueError: first")) + _run(4, "Training complete.\n")
-    assert not _report(tmp_path, text).failed
+    assert not report_of(tmp_path, text).failed
 
 
 def test_logs_of_ranks_one_behind_the_other_are_one_run(tmp_path: Path) -> None:
     text = _run(3, _raised("ValueError: first")) + _run(3, "Training complete.\n")
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.problems == ()
 
 
 def test_a_head_that_comes_again_without_an_end_is_no_new_run(tmp_path: Path) -> None:
-    report = _report(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
+    report = report_of(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
     assert report.problems == ()
     assert report.body["earlier"] == []
 
@@ -73,7 +67,7 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(
 ) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
     killed = "run.sh: line 3:  4711 Killed                  python t.py\n"
-    report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
+    report = report_of(tmp_path, one + _BEGINS + "epoch 1 of 9\n" + killed)
     assert [one.id for one in report.diagnoses] == ["process_ended"]
     assert _earlier(report) == [("ValueError: first", 7)]
     prose(report.problems[0].what)
@@ -81,7 +75,7 @@ def test_a_kill_at_the_end_outweighs_an_error_of_an_earlier_run(
 
 def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
-    report = _report(tmp_path, one + _BEGINS)
+    report = report_of(tmp_path, one + _BEGINS)
     assert report.failed
     assert report.outcome is Outcome.UNKNOWN
     assert _earlier(report) == [("ValueError: first", 7)]
@@ -89,7 +83,7 @@ def test_a_run_that_has_just_begun_tells_how_the_one_before_ended(tmp_path: Path
 
 def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> None:
     one = _BEGINS + "epoch 1 of 9\n" + _program("t.py", "ValueError: first")
-    report = _report(tmp_path, one + _BEGINS + "epoch 1 of 9\nepoch 2 of 9\n")
+    report = report_of(tmp_path, one + _BEGINS + "epoch 1 of 9\nepoch 2 of 9\n")
     assert not report.failed
     assert _earlier(report) == [("ValueError: first", 7)]
 
@@ -97,7 +91,7 @@ def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> N
 def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
     first = _run(3, "") + _program("prepare.py", "ValueError: first")
     text = first + "rm: cannot remove 'x'\n" + _program("train.py", "KeyError: 'second'")
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert raised_first(report) == (None, "KeyError: 'second'")
     assert "ValueError: first" in report.problems[0].what
 
@@ -105,20 +99,20 @@ def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
 def test_who_raises_because_its_program_failed_is_no_later_run(tmp_path: Path) -> None:
     command = "subprocess.CalledProcessError: Command 'train.py' returned non-zero exit status 1."
     text = _run(3, "") + _program("train.py", "ValueError: first") + _program("go.py", command)
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert raised_first(report) == (None, "ValueError: first")
 
 
 def test_a_program_that_worked_to_its_end_outlived_what_another_one_raised(tmp_path: Path) -> None:
     text = _program("prepare.py", "ValueError: first") + _run(3, "Training complete.\n")
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.outcome is Outcome.HEALTHY
     assert "ValueError: first" in report.problems[0].what
 
 
 def test_work_is_told_by_its_form_in_any_language(tmp_path: Path) -> None:
     work = "".join(f"Runde {n} von 40, Verlust 2.{n}, Güte 0.{n}\n" for n in range(20))
-    report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work)
+    report = report_of(tmp_path, _program("prepare.py", "ValueError: first") + work)
     assert not report.failed
     assert _earlier(report) == [("ValueError: first", 4)]
 
@@ -129,13 +123,13 @@ def test_what_is_said_again_and_again_behind_work_does_not_hide_it(
 ) -> None:
     work = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(steps))
     said = "the process was forked, see below\nset FORKS to be asked no more\n" * 30
-    report = _report(tmp_path, _program("prepare.py", "ValueError: first") + work + said)
+    report = report_of(tmp_path, _program("prepare.py", "ValueError: first") + work + said)
     assert _earlier(report) == ([("ValueError: first", 4)] if steps else [])
 
 
 def test_a_list_at_the_end_of_a_message_is_no_work(tmp_path: Path) -> None:
     names = "".join(f"/job:worker/replica:0/task:{n}\n" for n in range(20))
-    report = _report(tmp_path, _program("train.py", "ValueError: missing tasks:") + names)
+    report = report_of(tmp_path, _program("train.py", "ValueError: missing tasks:") + names)
     assert report.failed
     assert report.problems == ()
 
@@ -154,7 +148,7 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
     tmp_path: Path, end: str, told: str
 ) -> None:
     runs = [f"Backup of day {n} on node{n}\nread 9{n} rows\n" for n in (1, 2)]
-    report = _report(tmp_path, f"{runs[0]}{end}{runs[1]}Training complete.\n")
+    report = report_of(tmp_path, f"{runs[0]}{end}{runs[1]}Training complete.\n")
     assert report.outcome is Outcome.HEALTHY
     assert told in report.verdict
 
@@ -165,14 +159,14 @@ def test_the_first_line_again_below_a_bad_end_begins_a_run(
 )
 def test_a_loop_says_that_it_starts_a_job_again(tmp_path: Path, said: str, runs: int) -> None:
     work = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(3))
-    report = _report(tmp_path, work + _raised("ValueError: first") + said + work)
+    report = report_of(tmp_path, work + _raised("ValueError: first") + said + work)
     assert len(_earlier(report)) == runs - 1
 
 
 def test_ranks_that_raise_alike_under_a_clock_are_one_run(tmp_path: Path) -> None:
     lines = (_raised("ValueError: first") * 2).splitlines()
     text = "".join(f"2026-01-02T03:04:{n:02}.114593Z {line}\n" for n, line in enumerate(lines))
-    assert _earlier(_report(tmp_path, text)) == []
+    assert _earlier(report_of(tmp_path, text)) == []
 
 
 def _of_rank(rank: int) -> str:
@@ -187,7 +181,7 @@ def test_who_raises_behind_all_ranks_was_started_anew(
     tmp_path: Path, ranks: int, script: str, runs: int
 ) -> None:
     text = "".join(map(_of_rank, range(ranks))) + "reads shards\n" + _program(script, "OSError: 5")
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert [row[1] for row in _earlier(report)] == [8] * (runs - 1)
     assert raised_first(report)[1] == ("OSError: 5" if runs == 2 else "KeyError: 3")
 
@@ -203,7 +197,7 @@ def test_a_head_below_a_date_begins_a_run_behind_a_cancellation(
     tmp_path: Path, date: str, runs: int
 ) -> None:
     first = "Fri Nov 20 01:00:01 2026\n" + _NODE + "epoch 1 of 9\n" + _CANCELLED
-    report = _report(tmp_path, first + f"{date} UTC 2026\n" + _NODE + "a score of 0.18\n" * 3)
+    report = report_of(tmp_path, first + f"{date} UTC 2026\n" + _NODE + "a score of 0.18\n" * 3)
     assert [row[1] for row in _earlier(report)] == [5] * (runs - 1)
 
 
@@ -211,27 +205,27 @@ def test_a_run_of_many_lines_has_not_just_begun(tmp_path: Path) -> None:
     first = "Fri Nov 20 01:00:01 2026\n" + _NODE + "epoch 1 of 9\n" + _CANCELLED
     told = "".join(f"a kernel of {'x' * (n % 7)} blocks\n" for n in range(600))
     second = "Sat Nov 21 03:00:01 UTC 2026\n" + _NODE
-    assert not _report(tmp_path, first + second + told).failed
-    assert _report(tmp_path, first + second).failed
+    assert not report_of(tmp_path, first + second + told).failed
+    assert report_of(tmp_path, first + second).failed
 
 
 def test_logs_of_peers_that_were_joined_are_one_run(tmp_path: Path) -> None:
     one = "Backup of day 1 on node1\n" + _raised("ValueError: first")
     other = "Backup of day 1 on node1\n" + _raised("RuntimeError: Connection closed by peer")
-    assert _report(tmp_path, one + other).problems == ()
+    assert report_of(tmp_path, one + other).problems == ()
 
 
 def test_the_steps_of_a_ci_are_one_run(tmp_path: Path) -> None:
     steps = "[Pipeline] sh\n+ python3 prepare.py\n[Pipeline] }\n[Pipeline] sh\n+ python3 test.py\n"
     text = f"[Pipeline] Start of Pipeline\n{steps}[Pipeline] End of Pipeline\nFinished: SUCCESS\n"
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.outcome is Outcome.HEALTHY
     assert report.problems == ()
 
 
 def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
     runs = "".join(_run(hour, _raised(f"ValueError: {hour}")) for hour in (1, 2, 3))
-    report = _report(tmp_path, runs + _run(4, "Training complete.\n"))
+    report = report_of(tmp_path, runs + _run(4, "Training complete.\n"))
     assert report.outcome is Outcome.HEALTHY
     assert _earlier(report) == [("ValueError: 3", 78), ("ValueError: 2", 52), ("ValueError: 1", 26)]
 
@@ -239,7 +233,7 @@ def test_all_earlier_runs_are_counted(tmp_path: Path) -> None:
 def test_ranks_that_work_on_behind_an_exception_are_one_run(tmp_path: Path) -> None:
     ranks = "".join(f"[rank1]: step {n} of 40\n" for n in range(20))
     text = ranks + _program("train.py", "ValueError: first") + ranks
-    assert _report(tmp_path, text).problems == ()
+    assert report_of(tmp_path, text).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -268,10 +262,10 @@ def test_programs_that_wrote_with_a_hole_between_are_several(tmp_path: Path) -> 
         f"Traceback (most recent call last):\n{run}{words}\n"
         for words in ("ValueError: 1", "KeyError: 2")
     )
-    holes = _report(tmp_path, f"{first}{chr(0) * 70}{last}")
+    holes = report_of(tmp_path, f"{first}{chr(0) * 70}{last}")
     assert raised_first(holes) == (None, "KeyError: 2")
     assert not any(
-        "several" in problem.what for problem in _report(tmp_path, first + last).problems
+        "several" in problem.what for problem in report_of(tmp_path, first + last).problems
     )
 
 
@@ -280,12 +274,12 @@ def test_a_login_to_the_tracker_behind_an_end_begins_a_run(tmp_path: Path) -> No
     first, last = (
         f"{login}step 1 loss 2\n{_raised(end)}" for end in ("ValueError: 1", "KeyError: 2")
     )
-    assert raised_first(_report(tmp_path, first + last)) == (None, "KeyError: 2")
+    assert raised_first(report_of(tmp_path, first + last)) == (None, "KeyError: 2")
 
 
 def test_what_another_program_wrote_is_not_called_earlier(tmp_path: Path) -> None:
     work = "".join(f"step {n} loss 2.{n}\n" for n in range(8))
-    report = _report(tmp_path, _program("/home/user/a.py", "ValueError: 1") + work)
+    report = report_of(tmp_path, _program("/home/user/a.py", "ValueError: 1") + work)
     assert [("earlier" in one.what, "several programs" in one.what) for one in report.problems] == [
         (False, True)
     ]
@@ -297,7 +291,7 @@ def test_a_bar_that_goes_on_is_of_the_program_that_caught_the_error(
 ) -> None:
     bars = "".join(f"{n}/900 [{since}<50:57, 2.1s/it]\n" for n in range(107, 130))
     text = "106/900 [05:38<50:57, 2.1s/it]\n" + _program("/home/user/a.py", "ValueError: 1") + bars
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert not report.failed
     assert [("caught" in one.what) for one in report.problems] == [caught]
 
@@ -319,13 +313,13 @@ def _worked(hour: int) -> str:
 
 
 def test_work_behind_torchruns_last_word_is_another_run(tmp_path: Path) -> None:
-    report = _report(tmp_path, _worked(3) + _ENDED + _worked(4))
+    report = report_of(tmp_path, _worked(3) + _ENDED + _worked(4))
     assert not report.failed
     assert len(report.problems) == 1
 
 
 def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
-    report = _report(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
+    report = report_of(tmp_path, _worked(3) + _ENDED + "[default0]:uploading the log\n")
     assert report.failed
     assert report.problems == ()
 
@@ -343,7 +337,7 @@ _OF_OTHER = _OF_RANK.replace("[rank1]", "[rank0]").replace("KeyError: 'lr'", "Va
 
 def test_ranks_that_say_again_which_they_are_begin_a_run(tmp_path: Path) -> None:
     text = _ranks(3, 0, 1, 2) + _OF_RANK + _ranks(4, 2, 0, 1) + _OF_OTHER
-    assert raised_first(_report(tmp_path, text)) == (0, "ValueError: width 7")
+    assert raised_first(report_of(tmp_path, text)) == (0, "ValueError: width 7")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +350,7 @@ def test_ranks_that_say_again_which_they_are_begin_a_run(tmp_path: Path) -> None
     ids=["one came late", "said in every epoch", "no end between"],
 )
 def test_ranks_that_say_which_they_are_side_by_side_are_one_run(tmp_path: Path, text: str) -> None:
-    assert raised_first(_report(tmp_path, text)) == (1, "KeyError: 'lr'")
+    assert raised_first(report_of(tmp_path, text)) == (1, "KeyError: 'lr'")
 
 
 _CLOSING = (
@@ -374,7 +368,7 @@ def test_who_comes_to_an_end_behind_torchruns_signals_is_another_run(
 ) -> None:
     told = _CLOSING + (_raised(f"{raised}: Process 90 got signal: 15") if raised else "")
     text = _ranks(3, 0, 1, 2) + _OF_RANK + told + "step 1 loss 0.4\nstep 2 loss 0.3\n" + end
-    assert _report(tmp_path, text).failed == failed
+    assert report_of(tmp_path, text).failed == failed
 
 
 def test_wide_characters_of_utf_16_are_text(tmp_path: Path) -> None:
@@ -396,5 +390,5 @@ def test_a_head_right_behind_an_interrupt_begins_a_run_without_clocks(
     )
     steps = "".join(f"step {n} loss 2.{n}\n" for n in range(20))
     above = "no display\n" + head % (5, 6) + steps + _raised("KeyboardInterrupt") + between
-    report = _report(tmp_path, above + head % (7, 8) + "Cannot find the settings 'walker'\n")
+    report = report_of(tmp_path, above + head % (7, 8) + "Cannot find the settings 'walker'\n")
     assert [said for said, _ in _earlier(report)] == ["KeyboardInterrupt"] * runs

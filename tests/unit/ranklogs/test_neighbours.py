@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from builders.ranklogs import report_of
 from postmortem.report.model import Report
 
 PARTS = "".join(f"{c}{c} is there\n" for c in "abcdefghijklmnop")
@@ -29,12 +29,6 @@ Root Cause (first observed failure):
 """
 
 
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
-
 def _cited(report: Report) -> list[str]:
     return [one.where for one in report.diagnoses[0].evidence]
 
@@ -53,13 +47,13 @@ def _cited(report: Report) -> list[str]:
     ],
 )
 def test_what_comes_again_or_is_of_one_call(tmp_path: Path, text: str, failed: bool) -> None:
-    assert _report(tmp_path, text).failed == failed
+    assert report_of(tmp_path, text).failed == failed
 
 
 @pytest.mark.parametrize("head", ["==== backtrace (tid:     71) ====\n", ""])
 def test_the_error_above_the_heading_of_a_stack_is_told(tmp_path: Path, head: str) -> None:
     text = f"{LINK}QP 0x9 wqe[7]\n{LINK}Retry count exceeded\n{LINK}QP 0x8 wqe[6]\n{head}{FRAMES}"
-    assert _cited(_report(tmp_path, text))[0] == "job.log:2"  # it has a word for what went wrong
+    assert _cited(report_of(tmp_path, text))[0] == "job.log:2"  # it has a word for what went wrong
 
 
 @pytest.mark.parametrize(
@@ -76,7 +70,7 @@ def test_a_program_that_aborts_says_why_and_one_that_is_killed_cannot(
     tmp_path: Path, notice: str, signal: str
 ) -> None:
     text = f"lum.so was not found\n/lum/a.cpp:92: made for no such device\n{notice}\n"
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert [end["signal"] for end in report.body["exits"]] == [signal]
     cited = ["job.log:3", "job.log:2", "job.log:1"]
     assert _cited(report) == (cited if signal == "SIGABRT" else cited[:1])
@@ -84,7 +78,7 @@ def test_a_program_that_aborts_says_why_and_one_that_is_killed_cannot(
 
 
 def test_lines_of_a_launchers_table_are_nobodys_last_words(tmp_path: Path) -> None:
-    assert _cited(_report(tmp_path, TABLE)) == ["job.log:13"]
+    assert _cited(report_of(tmp_path, TABLE)) == ["job.log:13"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +105,7 @@ def test_lines_of_a_launchers_table_are_nobodys_last_words(tmp_path: Path) -> No
 def test_a_message_that_goes_on_in_the_next_lines_is_told_whole(
     tmp_path: Path, text: str, told: str
 ) -> None:
-    assert told in _report(tmp_path, text).verdict
+    assert told in report_of(tmp_path, text).verdict
 
 
 @pytest.mark.parametrize(
@@ -126,4 +120,4 @@ def test_what_had_room_is_not_announced_or_is_a_frame_is_no_part_of_a_message(
     tmp_path: Path, text: str
 ) -> None:
     below = text.splitlines()[1].split()
-    assert " ".join(below) not in _report(tmp_path, text).verdict
+    assert " ".join(below) not in report_of(tmp_path, text).verdict

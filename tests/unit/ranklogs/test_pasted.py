@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from builders.ranklogs import raised_first
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Outcome, Report
+from postmortem.report.model import Outcome
 
 _AGENT = (
     "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {code}) "
@@ -41,12 +41,6 @@ _RDZV = (
 )
 _LEFT = "[W d.py:1233] The node 'n2' has failed to shutdown the rendezvous 'j'\n"
 _STEPS = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(12))
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +112,7 @@ def _report(folder: Path, text: str) -> Report:
     ],
 )
 def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: Outcome) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.failed
     assert (report.diagnoses[0].id, report.outcome) == (rule, outcome), report.verdict
 
@@ -144,7 +138,7 @@ def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: O
     ],
 )
 def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: str) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.failed
     assert report.diagnoses[0].id.startswith(rule), report.verdict
 
@@ -162,51 +156,51 @@ def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: 
     ],
 )
 def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
-    assert not _report(tmp_path, _STEPS + text).failed
+    assert not report_of(tmp_path, _STEPS + text).failed
 
 
 def test_a_store_that_is_gone_at_the_end_is_none(tmp_path: Path) -> None:
-    assert not _report(tmp_path, _STEPS + _LEFT).failed
+    assert not report_of(tmp_path, _STEPS + _LEFT).failed
 
 
 def test_an_agent_counts_its_own_processes_only(tmp_path: Path) -> None:
-    report = _report(tmp_path, _AGENT.format(code=-11) + _LAUNCHER)
+    report = report_of(tmp_path, _AGENT.format(code=-11) + _LAUNCHER)
     first = report.body["first_failure"]
     assert isinstance(first, dict)
     assert (first["rank"], first["label"], first["ranks"]) == (None, "local rank 3", [])
 
 
 def test_a_job_recovered_only_if_nothing_was_raised_behind_the_agents_word(tmp_path: Path) -> None:
-    assert not _report(tmp_path, _AGENT.format(code=-11) + _STEPS).failed
-    assert _report(tmp_path, _AGENT.format(code=-11) + _LAUNCHER).failed
+    assert not report_of(tmp_path, _AGENT.format(code=-11) + _STEPS).failed
+    assert report_of(tmp_path, _AGENT.format(code=-11) + _LAUNCHER).failed
 
 
 def test_the_tasks_that_never_came_are_named(tmp_path: Path) -> None:
-    first = _report(tmp_path, _JAX).body["first_failure"]
+    first = report_of(tmp_path, _JAX).body["first_failure"]
     assert isinstance(first, dict)
     assert first["ranks"] == [1, 2, 3]
 
 
 def test_a_handler_of_signals_names_the_rank(tmp_path: Path) -> None:
     line = "[n7:mpi_rank_4][error_sighandler] Caught error: Segmentation fault (signal 11)\n"
-    first = _report(tmp_path, line).body["first_failure"]
+    first = report_of(tmp_path, line).body["first_failure"]
     assert isinstance(first, dict)
     assert first["rank"] == 4
 
 
 def test_an_error_behind_which_work_goes_on_was_survived(tmp_path: Path) -> None:
-    assert not _report(tmp_path, "RuntimeError: no room\n" + _STEPS).failed
+    assert not report_of(tmp_path, "RuntimeError: no room\n" + _STEPS).failed
 
 
 def test_nan_is_told_from_its_first_line_however_far_above(tmp_path: Path) -> None:
     bad = "".join(f"step {n}: loss: nan\n" for n in range(400))
-    report = _report(tmp_path, "loss: nan\n" + _STEPS + bad)
+    report = report_of(tmp_path, "loss: nan\n" + _STEPS + bad)
     assert [one.id for one in report.diagnoses] == ["never_a_number"]
     assert "line 14 " in report.diagnoses[0].title
 
 
 def test_what_the_message_advises_comes_first(tmp_path: Path) -> None:
-    report = _report(
+    report = report_of(
         tmp_path,
         'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
         "ImportError: the code was made for another version.\n"
@@ -238,7 +232,7 @@ def test_a_message_that_a_console_has_broken_is_one_line(tmp_path: Path) -> None
 
 def test_an_exception_without_a_message_takes_none_from_below(tmp_path: Path) -> None:
     head = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
-    report = _report(tmp_path, head + "AssertionError\nthe doors are locked\n")
+    report = report_of(tmp_path, head + "AssertionError\nthe doors are locked\n")
     assert raised_first(report) == (None, "AssertionError")
 
 
@@ -262,5 +256,5 @@ def test_a_traceback_whose_first_frames_are_cut_off_counts(
 ) -> None:
     cut = f'{above}\n[rank3]:   File "a.py", line 3, in f\n[rank3]:     g()\n'
     whole = "".join(f"[rank1]: {line}\n" for line in (*_CUT.splitlines(), "KeyError: 'b'"))
-    report = _report(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
+    report = report_of(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
     assert report.body["first_failure"]["ranks"] == ranks  # type: ignore[attr-defined]

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.ranklogs import raised_first
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from builders.ranklogs import raised_first, report_of
 from postmortem.report.model import Outcome, Report
 
 _WAITS = (
@@ -38,12 +37,6 @@ _CUT = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()
 _RULE = "[Mon Jan  5 10:00:{s} 2026]\nError in rule lumen:\n    jobid: 0\n"
 
 
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
-
 def _first(report: Report) -> dict[str, object]:
     first = report.body["first_failure"]
     assert isinstance(first, dict)
@@ -68,20 +61,20 @@ def _exits(report: Report) -> list[dict[str, object]]:
     ],
 )
 def test_a_shells_notice_is_known_in_each_form(tmp_path: Path, text: str, signal: str) -> None:
-    report = _report(tmp_path, "loading\n" + text)
+    report = report_of(tmp_path, "loading\n" + text)
     assert report.outcome is Outcome.FAILED
     assert [end["signal"] for end in _exits(report)] == [signal]
 
 
 def test_a_sentence_with_the_word_is_no_notice(tmp_path: Path) -> None:
     text = "[1] Killed the old cache\nKilled: 9 of 12 jobs\n“Killed” was the word\n"
-    assert _exits(_report(tmp_path, text)) == []
+    assert _exits(report_of(tmp_path, text)) == []
 
 
 @pytest.mark.parametrize("mark", ["> ", "> > "])
 def test_a_traceback_that_is_quoted_between_other_lines_is_one(tmp_path: Path, mark: str) -> None:
     quoted = "".join(f"{mark}{line}\n" for line in (*_CUT.splitlines(), "KeyError: 'lumen'"))
-    assert raised_first(_report(tmp_path, "it says this:\n\n" + quoted)) == (
+    assert raised_first(report_of(tmp_path, "it says this:\n\n" + quoted)) == (
         None,
         "KeyError: 'lumen'",
     )
@@ -89,7 +82,7 @@ def test_a_traceback_that_is_quoted_between_other_lines_is_one(tmp_path: Path, m
 
 def test_the_seconds_of_a_date_are_no_rank(tmp_path: Path) -> None:
     lines = "".join(f"[01/05/2026-10:00:{n}] [LUM] [I] part {n} is there\n" for n in range(30, 39))
-    report = _report(tmp_path, lines + "[01/05/2026-10:00:39] [LUM] [E] no room on the device\n")
+    report = report_of(tmp_path, lines + "[01/05/2026-10:00:39] [LUM] [E] no room on the device\n")
     assert report.failed
     assert len(report.body["ranks"]) == 1  # type: ignore[arg-type]
 
@@ -104,15 +97,15 @@ def test_the_seconds_of_a_date_are_no_rank(tmp_path: Path) -> None:
     ],
 )
 def test_who_did_not_come_is_named(tmp_path: Path, text: str, ranks: list[int]) -> None:
-    assert _first(_report(tmp_path, text))["ranks"] == ranks
+    assert _first(report_of(tmp_path, text))["ranks"] == ranks
 
 
 def test_who_waited_and_went_on_lacks_nobody(tmp_path: Path) -> None:
-    assert not _report(tmp_path, _WAIT + _CAME).failed
+    assert not report_of(tmp_path, _WAIT + _CAME).failed
 
 
 def test_two_who_wait_name_nobody_where_three_came(tmp_path: Path) -> None:
-    report = _report(tmp_path, _WAITS.format(rank=0, came=3) + _WAITS.format(rank=1, came=3))
+    report = report_of(tmp_path, _WAITS.format(rank=0, came=3) + _WAITS.format(rank=1, came=3))
     assert report.failed
     assert report.body["first_failure"] is None
 
@@ -133,23 +126,23 @@ def test_two_who_wait_name_nobody_where_three_came(tmp_path: Path) -> None:
 def test_a_child_without_its_parents_words_is_a_victim(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    assert raised_first(_report(tmp_path, text)) == (None, said)
+    assert raised_first(report_of(tmp_path, text)) == (None, said)
 
 
 def test_an_error_right_above_a_victim_is_told(tmp_path: Path) -> None:
     lost = _CHILD + "EOFError: Ran out of input\n"
-    alone = _report(tmp_path, lost)
-    told = _report(tmp_path, "LumenError: the page file is too small\n" + lost)
-    far = _report(tmp_path, "LumenError: it is too small\n" + "a part\n" * 9 + lost)
+    alone = report_of(tmp_path, lost)
+    told = report_of(tmp_path, "LumenError: the page file is too small\n" + lost)
+    far = report_of(tmp_path, "LumenError: it is too small\n" + "a part\n" * 9 + lost)
     ids = [[one.id for one in report.diagnoses] for report in (alone, told, far)]
     assert ids == [["only_victims"], ["last_words"], ["only_victims"]]
 
 
 def test_what_a_logger_calls_an_error_right_above_a_cut_traceback_is_told(tmp_path: Path) -> None:
     level = "2026-01-05 (4711) |CCL_ERROR| global.cpp:150 the place among the tasks is not known\n"
-    assert [one.id for one in _report(tmp_path, level + _CUT).diagnoses] == ["last_words"]
+    assert [one.id for one in report_of(tmp_path, level + _CUT).diagnoses] == ["last_words"]
     far = level + "a part\n" * 9 + _CUT
-    assert [one.id for one in _report(tmp_path, far).diagnoses] == ["only_victims"]
+    assert [one.id for one in report_of(tmp_path, far).diagnoses] == ["only_victims"]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +156,11 @@ def test_what_a_logger_calls_an_error_right_above_a_cut_traceback_is_told(tmp_pa
     ],
 )
 def test_a_short_text_fails_by_what_it_says(tmp_path: Path, text: str, failed: bool) -> None:
-    assert _report(tmp_path, text).failed is failed
+    assert report_of(tmp_path, text).failed is failed
 
 
 def test_the_code_of_a_library_is_told_and_not_its_advice(tmp_path: Path) -> None:
-    report = _report(
+    report = report_of(
         tmp_path, "EI0002: The wait times out.\n        Solution: see whether an error was told.\n"
     )
     assert report.diagnoses[0].evidence[0].where.endswith(":1")
@@ -178,12 +171,12 @@ def test_an_error_that_comes_again_is_no_head_of_a_run(tmp_path: Path) -> None:
     task = "srun: error: n1: task 0: Out Of Memory\n"
     end = "Exiting because a job execution failed. Look below for error messages\n"
     text = killed + task + _RULE.format(s="01") + end + _RULE.format(s="02")
-    assert [end["memory"] for end in _exits(_report(tmp_path, text))] == [True]
+    assert [end["memory"] for end in _exits(report_of(tmp_path, text))] == [True]
 
 
 def test_a_server_of_models_names_its_shard(tmp_path: Path) -> None:
     shard = "ERROR shard-manager: Shard process was signaled to shutdown with signal 4 rank=1\n"
-    (end,) = _exits(_report(tmp_path, shard + "Error: ShardCannotStart\n"))
+    (end,) = _exits(report_of(tmp_path, shard + "Error: ShardCannotStart\n"))
     assert (end["rank"], end["signal"]) == (1, "SIGILL")
 
 
@@ -216,7 +209,7 @@ def test_a_server_of_models_names_its_shard(tmp_path: Path) -> None:
 def test_a_kernels_lines_are_known_as_they_are_pasted(
     tmp_path: Path, text: str, event: str
 ) -> None:
-    assert event in str(_report(tmp_path, text).body)
+    assert event in str(report_of(tmp_path, text).body)
 
 
 _GONE = (
@@ -229,23 +222,23 @@ _CORRECTED = "".join(
 
 
 def test_a_gpu_that_is_gone_is_told_above_what_the_hardware_corrected(tmp_path: Path) -> None:
-    report = _report(tmp_path, f"{_GONE}```\nAnd `dmesg`:\n```\n...\n{_CORRECTED}")
+    report = report_of(tmp_path, f"{_GONE}```\nAnd `dmesg`:\n```\n...\n{_CORRECTED}")
     assert report.outcome is not Outcome.HEALTHY
     assert report.diagnoses[0].evidence[0].where.endswith(":2")
 
 
 def test_what_the_hardware_corrected_ends_nothing(tmp_path: Path) -> None:
-    assert not _report(tmp_path, "n1 % dmesg\n" + _CORRECTED).failed
+    assert not report_of(tmp_path, "n1 % dmesg\n" + _CORRECTED).failed
 
 
 def test_a_log_in_fences_is_taken_out_of_its_report(tmp_path: Path) -> None:
-    report = _report(tmp_path, f"what failed in it:\n```\n{_CUT}KeyError: 'lumen'\n```\nhelp\n")
+    report = report_of(tmp_path, f"what failed in it:\n```\n{_CUT}KeyError: 'lumen'\n```\nhelp\n")
     assert raised_first(report) == (None, "KeyError: 'lumen'")
 
 
 def test_tasks_that_never_came_are_named_without_a_head(tmp_path: Path) -> None:
     barrier = _BARRIER.split("\n", 2)[2].replace("save_7", "PjRT_Client_Connect")
-    report = _report(tmp_path, f'    client.connect()\n{barrier}\n:{{"created":"@17\n')
+    report = report_of(tmp_path, f'    client.connect()\n{barrier}\n:{{"created":"@17\n')
     assert [one.id for one in report.diagnoses] == ["rank_never_joined"]
     assert _first(report)["ranks"] == [0, 3]
 
@@ -253,13 +246,13 @@ def test_tasks_that_never_came_are_named_without_a_head(tmp_path: Path) -> None:
 def test_an_error_that_points_above_itself_is_not_the_one(tmp_path: Path) -> None:
     worker = "Exception in background worker 3:\n the page file is too small\n"
     points = "RuntimeError: MultiThreadedAugmenter.abort_event was set, something went wrong.\n"
-    assert _report(tmp_path, worker + _CUT + points).diagnoses[0].evidence[0].where.endswith(":1")
-    assert raised_first(_report(tmp_path, _CUT + points)) == (None, points.strip())
+    assert report_of(tmp_path, worker + _CUT + points).diagnoses[0].evidence[0].where.endswith(":1")
+    assert raised_first(report_of(tmp_path, _CUT + points)) == (None, points.strip())
 
 
 def test_a_traceback_that_is_cut_off_at_both_ends_names_its_rank(tmp_path: Path) -> None:
     cut = '    ^^^^^^\n  File "a.py", line 9, in f\n    g()\n  File "b.py", line 7, in g\n'
-    report = _report(tmp_path, "".join(f"[rank1]: {line}\n" for line in cut.splitlines()))
+    report = report_of(tmp_path, "".join(f"[rank1]: {line}\n" for line in cut.splitlines()))
     assert [one.id for one in report.diagnoses] == ["only_victims"]
     assert [one["rank"] for one in report.body["candidates"]] == [1]  # type: ignore
 
@@ -268,8 +261,8 @@ _SCALE = "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {0},
 
 
 def test_a_scale_that_cannot_fall_ends_the_training(tmp_path: Path) -> None:
-    assert not _report(tmp_path, _SCALE.format(65536, 32768) * 3).failed
-    assert _report(tmp_path, _SCALE.format(1, 1) * 3).failed
+    assert not report_of(tmp_path, _SCALE.format(65536, 32768) * 3).failed
+    assert report_of(tmp_path, _SCALE.format(1, 1) * 3).failed
 
 
 def test_of_errors_in_a_row_the_telling_one_is_told(tmp_path: Path) -> None:
@@ -278,15 +271,15 @@ def test_of_errors_in_a_row_the_telling_one_is_told(tmp_path: Path) -> None:
         "[n1:4711] pml_ucx.c:472  Error: no endpoint for rank 19\n"
         "Waits for it\n"
     )
-    assert _report(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
+    assert report_of(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
     parted = text.replace("\n[n1:4711] ", "\nPart 2 is there\n[n1:4711] ")
-    assert _report(tmp_path, parted).diagnoses[0].evidence[0].where.endswith(":3")
+    assert report_of(tmp_path, parted).diagnoses[0].evidence[0].where.endswith(":3")
 
 
 def test_a_peer_that_is_not_there_yet_is_no_test(tmp_path: Path) -> None:
     wait = "[LightGBM] [Warning] Connecting to rank 1 failed, waiting for 200 milliseconds\n"
-    assert not _report(tmp_path, wait + "[LightGBM] [Info] Connected to rank 1\n").failed
-    assert _report(tmp_path, "==== 1 failed, 3 passed in 2.3s ====\n").failed
+    assert not report_of(tmp_path, wait + "[LightGBM] [Info] Connected to rank 1\n").failed
+    assert report_of(tmp_path, "==== 1 failed, 3 passed in 2.3s ====\n").failed
 
 
 def test_what_lsf_heads_its_mail_with_is_no_run(tmp_path: Path) -> None:
@@ -294,8 +287,8 @@ def test_what_lsf_heads_its_mail_with_is_no_run(tmp_path: Path) -> None:
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n"
     )
     output = "Running job 3 of the array\nblock 12\n\nUser defined signal 2\n"
-    told = _report(tmp_path, f"{mail}\nThe output (if any) follows:\n\n{output}")
-    assert (told.body["earlier"], _report(tmp_path, mail + output).body["earlier"] == []) == (
+    told = report_of(tmp_path, f"{mail}\nThe output (if any) follows:\n\n{output}")
+    assert (told.body["earlier"], report_of(tmp_path, mail + output).body["earlier"] == []) == (
         [],
         False,
     )
@@ -304,10 +297,10 @@ def test_what_lsf_heads_its_mail_with_is_no_run(tmp_path: Path) -> None:
 def test_objects_whose_last_one_is_cut_off_are_read(tmp_path: Path) -> None:
     first = '{"host":"n1","message":"node n2 is gone","severity":"ERROR","timestamp":17}\n'
     cut = '{"host":"n2","message":"[Timeout] no \\"beat\\" came","severity":"FATAL","timesta'
-    report = _report(tmp_path, f"{first}\n# and there:\n{cut}")
+    report = report_of(tmp_path, f"{first}\n# and there:\n{cut}")
     assert [row.what for row in report.diagnoses[0].evidence] == [
         'FATAL: [Timeout] no "beat" came',
         "ERROR: node n2 is gone",
     ]
-    quoted = _report(tmp_path, "it says:\n" + first + "and then\nnothing more\n")
+    quoted = report_of(tmp_path, "it says:\n" + first + "and then\nnothing more\n")
     assert "ERROR: node" not in quoted.verdict

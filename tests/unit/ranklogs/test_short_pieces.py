@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.prose import Prose
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Report
+from builders.ranklogs import report_of
 
 _WAITS = (
     "[rank{rank}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:607] [Rank {named}] Watchdog caught "
@@ -26,12 +25,6 @@ _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n 
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
 
 _CONDA = "CondaError: Run 'conda init' before 'conda "
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +113,7 @@ def _report(folder: Path, text: str) -> Report:
     ],
 )
 def test_no_failure_is_said_of_calm_pieces_alone(tmp_path: Path, text: str, failed: bool) -> None:
-    assert _report(tmp_path, text).failed is failed
+    assert report_of(tmp_path, text).failed is failed
 
 
 @pytest.mark.parametrize(
@@ -129,12 +122,12 @@ def test_no_failure_is_said_of_calm_pieces_alone(tmp_path: Path, text: str, fail
 def test_a_job_that_is_said_to_have_succeeded_is_done(
     tmp_path: Path, line: str, prose: Prose
 ) -> None:
-    prose(_report(tmp_path, _STEPS + line + "\n").verdict)
+    prose(report_of(tmp_path, _STEPS + line + "\n").verdict)
 
 
 def test_of_a_message_the_line_where_it_begins_is_told(tmp_path: Path) -> None:
     text = "LX04: the wait for the link times out.\n    Possible cause: an exception at a peer\n"
-    assert _report(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
+    assert report_of(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":1")
 
 
 def test_what_a_program_had_still_to_print_is_no_exception(tmp_path: Path) -> None:
@@ -144,12 +137,12 @@ def test_what_a_program_had_still_to_print_is_no_exception(tmp_path: Path) -> No
         '  File "train.py", line 3, in <module>\n    f()\n'
         "LumenError: no room\n"
     )
-    assert _report(tmp_path, text).verdict.startswith("LumenError: no room")
+    assert report_of(tmp_path, text).verdict.startswith("LumenError: no room")
 
 
 def test_a_rank_of_a_group_is_not_one_of_all(tmp_path: Path) -> None:
     waits = _WAITS.format(rank=10, named=1, number=1, size=1)
-    [found] = _report(tmp_path, waits).diagnoses
+    [found] = report_of(tmp_path, waits).diagnoses
     assert found.id == "only_victims"
     assert "silent" not in found.title
 
@@ -159,9 +152,9 @@ def test_two_watchdogs_that_wait_in_works_of_other_sizes_are_compared(tmp_path: 
         _WAITS.format(rank=rank, named=rank, number=n, size=s)
         for rank, n, s in ((0, 1516, 254), (1, 1517, 1))
     ]
-    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    assert report_of(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
     same = _WAITS.format(rank=1, named=1, number=1517, size=254)
-    assert _report(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
+    assert report_of(tmp_path, both[0] + same).diagnoses[0].id == "only_victims"
 
 
 def test_a_named_process_is_the_rank_that_its_watchdog_says(tmp_path: Path) -> None:
@@ -169,9 +162,9 @@ def test_a_named_process_is_the_rank_that_its_watchdog_says(tmp_path: Path) -> N
         _WAITS.format(rank=0, named=rank, number=n, size=n).replace("[rank0]:", name)
         for rank, n, name in ((1, 1516, "(Lumen pid=71) "), (0, 1517, ""))
     ]
-    assert _report(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
+    assert report_of(tmp_path, "".join(both)).diagnoses[0].id == "undecided_mismatch"
     of_group = both[0].replace("[E1", "[rank4]:[E1")
-    assert _report(tmp_path, of_group).body["candidates"][0]["rank"] == 4  # type: ignore[index]
+    assert report_of(tmp_path, of_group).body["candidates"][0]["rank"] == 4  # type: ignore[index]
 
 
 def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> None:
@@ -181,31 +174,31 @@ def test_tasks_below_the_word_on_their_heartbeats_are_named(tmp_path: Path) -> N
         " service detected fatal errors. absl::Status: UNAVAILABLE: The following tasks are"
         " unhealthy (stopped sending heartbeats):\n"
     )
-    first = _report(tmp_path, word + tasks).body["first_failure"]
+    first = report_of(tmp_path, word + tasks).body["first_failure"]
     assert isinstance(first, dict)
     assert first["ranks"] == [3, 7]
-    apart = _report(tmp_path, word + "the list:\n" + tasks).body["first_failure"]
+    apart = report_of(tmp_path, word + "the list:\n" + tasks).body["first_failure"]
     assert not isinstance(apart, dict) or "ranks" not in apart
 
 
 def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Path) -> None:
     said = "Exception in device=TPU:6: Failed precondition: the link is not open\n"
     cut = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
-    assert "the link is not open" in _report(tmp_path, f"{said}0 tasks left\n{cut}").verdict
-    assert "cut off" in _report(tmp_path, f"{said}{_STEPS}{cut}").verdict
+    assert "the link is not open" in report_of(tmp_path, f"{said}0 tasks left\n{cut}").verdict
+    assert "cut off" in report_of(tmp_path, f"{said}{_STEPS}{cut}").verdict
 
 
 def test_a_traceback_within_a_string_is_a_message(tmp_path: Path) -> None:
     within = "LumenError: 'a worker raised:\\nTraceback (most recent call last):\\n  File \\n'\n"
     frames = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    g()\n'
-    assert _report(tmp_path, frames + within).verdict.startswith("LumenError: 'a worker raised:")
+    assert report_of(tmp_path, frames + within).verdict.startswith("LumenError: 'a worker raised:")
 
 
 def test_a_local_rank_is_told_where_the_rank_is_not_known(tmp_path: Path) -> None:
     agent = "WARNING:torch.distributed.elastic.multiprocessing.api:"
     ends = "".join(f"{agent}Sending process {n} closing signal SIGTERM\n" for n in (4709, 4710))
     failed = "failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: /usr/bin/python\n"
-    assert "local rank 3" in _report(tmp_path, f"{ends}{agent}{failed}").verdict
+    assert "local rank 3" in report_of(tmp_path, f"{ends}{agent}{failed}").verdict
 
 
 _BAR = " 11%|#         | 32/310 [00:57<49:56,  4.92s/it, loss=[0.1, 0.2]]"
@@ -223,12 +216,12 @@ _BAR = " 11%|#         | 32/310 [00:57<49:56,  4.92s/it, loss=[0.1, 0.2]]"
     ],
 )
 def test_what_others_write_behind_a_bar_is_a_line(tmp_path: Path, behind: str, rule: str) -> None:
-    assert [one.id for one in _report(tmp_path, f"{_BAR}{behind}\n").diagnoses] == [rule]
+    assert [one.id for one in report_of(tmp_path, f"{_BAR}{behind}\n").diagnoses] == [rule]
 
 
 @pytest.mark.parametrize("line", [_BAR, f"{_BAR} epoch 3", "m [3<4] malloc(): is fast [a<b, c]x"])
 def test_a_bar_with_calm_words_is_no_failure(tmp_path: Path, line: str) -> None:
-    assert not _report(tmp_path, line + "\n").failed
+    assert not report_of(tmp_path, line + "\n").failed
 
 
 _STACK = (
@@ -241,7 +234,7 @@ _STACK = (
 @pytest.mark.parametrize("prefix", ["", "worker-0: ", "[trainer-3] ", "rank:  3 | "])
 def test_a_prefix_of_native_frames_is_none_of_theirs(tmp_path: Path, prefix: str) -> None:
     lines = ["step 12", *_STACK.splitlines(), "====="]
-    report = _report(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
+    report = report_of(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
     assert "0 /opt/lumen/lib/liblink.so.0(" in report.verdict
 
 
@@ -255,14 +248,14 @@ def test_a_prefix_of_native_frames_is_none_of_theirs(tmp_path: Path, prefix: str
 )
 def test_what_ended_a_program_of_fortran_is_told(tmp_path: Path, said: str, rule: str) -> None:
     stack = "Image    PC        Routine  Line  Source\nlumen.x  00408B22  MAIN__   31    m.f90\n"
-    report = _report(tmp_path, f" step 12\nforrtl: {said}\n{stack}")
+    report = report_of(tmp_path, f" step 12\nforrtl: {said}\n{stack}")
     assert [one.id for one in report.diagnoses] == [rule], report.verdict
 
 
 def test_a_state_that_says_why_is_told_in_place_of_a_code(tmp_path: Path) -> None:
     text = "job 71 begins\nJob 71 is over (status: FAILED_SETUP).\nended with exit code 100\n"
-    assert "FAILED_SETUP" in _report(tmp_path, text).verdict
-    assert "code 100" in _report(tmp_path, text.replace("_SETUP", "")).verdict
+    assert "FAILED_SETUP" in report_of(tmp_path, text).verdict
+    assert "code 100" in report_of(tmp_path, text.replace("_SETUP", "")).verdict
 
 
 @pytest.mark.parametrize(
@@ -277,7 +270,7 @@ def test_a_table_without_codes_tells_how_a_job_ended(
     tmp_path: Path, state: str, rules: list[str]
 ) -> None:
     row = f"      812 train-57+   lumen        n7       gpu {state} 2026-01-02T03:04:05\n"
-    assert [one.id for one in _report(tmp_path, row).diagnoses] == rules
+    assert [one.id for one in report_of(tmp_path, row).diagnoses] == rules
 
 
 @pytest.mark.parametrize(
@@ -294,7 +287,7 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
         "PC: @        0x19ea96600  (unknown)  __pthread_kill\n"
         "    @        0x1046b6bf0  (unknown)  absl::lts_20230125::WriteFailureInfo()\n"
     )
-    verdict = _report(tmp_path, f"{above}\n{dump}").verdict
+    verdict = report_of(tmp_path, f"{above}\n{dump}").verdict
     assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
 
 
@@ -302,7 +295,7 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
 def test_of_an_error_and_advice_below_it_the_error_is_told(tmp_path: Path, said: str) -> None:
     text = f"all parts are there now\n{said}\n\nRun 'lum --help' to read on\n"
     end = "##[error]Process completed with exit code 126.\n"
-    verdict = _report(tmp_path, _PARTS + text + end).verdict
+    verdict = report_of(tmp_path, _PARTS + text + end).verdict
     assert (said in verdict) is ("denied" in said), verdict
 
 
@@ -312,7 +305,7 @@ def test_of_warnings_on_a_pod_the_one_that_comes_again_is_told(tmp_path: Path) -
         "  Warning  Failed  {} kubelet  Error: no plug-in of lumen answers\n"
     )
     for again, told in ("2m (x12 over 30m)", "plug-in"), ("2m", "there twice"):
-        assert told in _report(tmp_path, events.format(again)).verdict
+        assert told in report_of(tmp_path, events.format(again)).verdict
 
 
 @pytest.mark.parametrize("said", ["lost communication", "a long way to go"])
@@ -322,7 +315,7 @@ def test_of_a_box_about_a_lost_daemon_its_head_is_told(tmp_path: Path, said: str
         "This is due to a failure of the link, or possibly of\n"
         "the daemon itself. We cannot recover from this failure, and\nwill end the job.\n"
     )
-    evidence = _report(tmp_path, _PARTS + box).diagnoses[0].evidence
+    evidence = report_of(tmp_path, _PARTS + box).diagnoses[0].evidence
     assert evidence[0].what.startswith("ORTE has lost") is ("lost" in said)
 
 
@@ -342,13 +335,13 @@ _CI = (
 @pytest.mark.parametrize(("mark", "failed"), [("error", True), ("warning", False)])
 def test_steps_behind_a_failed_one_undo_it_not(tmp_path: Path, mark: str, failed: bool) -> None:
     text = _CI.format(time="2026-01-02T03:04:05.6492134Z", mark=mark, code=1)
-    assert _report(tmp_path, text).failed is failed
+    assert report_of(tmp_path, text).failed is failed
 
 
 def test_of_a_cancelled_job_and_one_that_failed_the_failed_one_is_told(tmp_path: Path) -> None:
     time = "2026-01-02T03:04:05.6492134Z"
     over = f"{time} ##[error]The operation was canceled.\n{time} the tree is clean\n"
-    report = _report(tmp_path, _CI.format(time=time, mark="error", code=1) + over)
+    report = report_of(tmp_path, _CI.format(time=time, mark="error", code=1) + over)
     assert report.failed
     assert "canceled" not in report.verdict
 
@@ -364,24 +357,24 @@ _PINS = (
 
 def test_a_cut_traceback_of_a_thread_undoes_no_good_end(tmp_path: Path) -> None:
     done = "Training of experiment is done and the best score is 52.8\n"
-    assert not _report(tmp_path, _STEPS + done + _PINS).failed
-    assert _report(tmp_path, _STEPS + _PINS).failed
+    assert not report_of(tmp_path, _STEPS + done + _PINS).failed
+    assert report_of(tmp_path, _STEPS + _PINS).failed
 
 
 def test_threads_that_lose_their_peers_explain_no_interrupt(tmp_path: Path) -> None:
     lost = _PINS + "    r.get()\nConnectionResetError: [Errno 104] Connection reset by peer\n"
     word = "lumen - Keyboard interruption. Leaving the loop\n"
     after = "lumen - it took 00:09:17\n"
-    [found] = _report(tmp_path, _STEPS + lost + "step 10 of 40\n" + word + after).diagnoses
+    [found] = report_of(tmp_path, _STEPS + lost + "step 10 of 40\n" + word + after).diagnoses
     assert found.id == "stopped_from_outside"
-    assert _report(tmp_path, _STEPS + lost).diagnoses[0].id != "stopped_from_outside"
+    assert report_of(tmp_path, _STEPS + lost).diagnoses[0].id != "stopped_from_outside"
 
 
 def test_the_folder_of_the_file_that_a_full_disk_refused_is_filled_in(tmp_path: Path) -> None:
     said = "OSError: [Errno 28] No space left on device"
     head = 'Traceback (most recent call last):\n  File "lumen.py", line 3, in <module>\n'
-    named = _report(tmp_path, f"{head}{said}: '/shards/run 1/a.pt'\n").diagnoses[0].next_steps
+    named = report_of(tmp_path, f"{head}{said}: '/shards/run 1/a.pt'\n").diagnoses[0].next_steps
     assert any("df -h '/shards/run 1'" in one for one in named)
     assert any(
-        "FOLDER" in one for one in _report(tmp_path, f"{head}{said}\n").diagnoses[0].next_steps
+        "FOLDER" in one for one in report_of(tmp_path, f"{head}{said}\n").diagnoses[0].next_steps
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.ranklogs import raised_first
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.facts.batch_jobs import JobState
 from postmortem.readers.ranklogs.user_logs import UserLog
@@ -23,12 +23,6 @@ def _event(code: int, job: int, text: str, hour: int = 3) -> str:
     return f"{code:03} ({job:03}.000.000) 2026-01-02 {hour:02}:04:05 {text}\n...\n"
 
 
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
-
 def _jobs(report: Report) -> list[tuple[str, str, int | None, str]]:
     """Return of each job its state, its code, and why it had been held."""
     rows = report.body["jobs"]
@@ -37,7 +31,7 @@ def _jobs(report: Report) -> list[tuple[str, str, int | None, str]]:
 
 def test_a_job_that_was_removed_before_the_last_run_is_counted(tmp_path: Path) -> None:
     text = _event(0, 3, _SUBMITTED) + _event(12, 3, _HELD) + _event(9, 3, _REMOVED)
-    report = _report(tmp_path, text + _event(0, 4, _SUBMITTED, 5) + _event(5, 4, _WELL, 5))
+    report = report_of(tmp_path, text + _event(0, 4, _SUBMITTED, 5) + _event(5, 4, _WELL, 5))
     assert report.outcome is Outcome.HEALTHY
     assert report.diagnoses == ()
     assert _jobs(report) == [("3.0", "removed", None, "the disk is full"), ("4.0", "ended", 0, "")]
@@ -45,7 +39,7 @@ def test_a_job_that_was_removed_before_the_last_run_is_counted(tmp_path: Path) -
 
 def test_jobs_beside_each_other_are_one_run(tmp_path: Path) -> None:
     both = _event(0, 3, _SUBMITTED) + _event(0, 4, _SUBMITTED)
-    report = _report(tmp_path, both + _event(5, 3, _BADLY) + _event(5, 4, _WELL))
+    report = report_of(tmp_path, both + _event(5, 3, _BADLY) + _event(5, 4, _WELL))
     assert report.failed
     assert [one.id for one in report.diagnoses] == ["jobs_failed"]
     assert _jobs(report) == [("3.0", "ended", 3, ""), ("4.0", "ended", 0, "")]
@@ -53,7 +47,7 @@ def test_jobs_beside_each_other_are_one_run(tmp_path: Path) -> None:
 
 def test_a_job_that_is_held_is_told_however_many_end_well_after_it(tmp_path: Path) -> None:
     text = _event(0, 3, _SUBMITTED) + _event(12, 3, _HELD)
-    report = _report(tmp_path, text + _event(0, 4, _SUBMITTED) + _event(5, 4, _WELL))
+    report = report_of(tmp_path, text + _event(0, 4, _SUBMITTED) + _event(5, 4, _WELL))
     assert _jobs(report) == [("3.0", "held", None, ""), ("4.0", "ended", 0, "")]
     assert report.diagnoses[0].evidence[0].where == "job.log:3"
 
@@ -71,7 +65,7 @@ def test_a_job_that_is_held_is_told_however_many_end_well_after_it(tmp_path: Pat
 def test_a_job_whose_end_is_not_told_has_not_failed(
     tmp_path: Path, events: list[tuple[int, str]], state: str
 ) -> None:
-    report = _report(tmp_path, "".join(_event(code, 7, text) for code, text in events))
+    report = report_of(tmp_path, "".join(_event(code, 7, text) for code, text in events))
     assert not report.failed
     assert report.outcome is Outcome.UNKNOWN
     (job,) = report.body["jobs"]  # type: ignore[misc]
@@ -82,7 +76,7 @@ def test_what_stands_between_events_is_read_with_its_own_line_numbers(tmp_path: 
     raised = (
         'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    f()\nKeyError: 7\n'
     )
-    report = _report(tmp_path, _event(0, 3, _SUBMITTED) + raised + _event(5, 3, _BADLY))
+    report = report_of(tmp_path, _event(0, 3, _SUBMITTED) + raised + _event(5, 3, _BADLY))
     assert raised_first(report) == (None, "KeyError: 7")
     assert report.diagnoses[0].evidence[0].where == "job.log:6"
 
@@ -92,7 +86,7 @@ def test_a_packed_log_says_the_same(tmp_path: Path) -> None:
     packed = tmp_path / "job.log.gz"
     packed.write_bytes(gzip.compress(text.encode()))
     report = analyse([str(packed)], RankLogOptions())
-    assert report.verdict == _report(tmp_path, text).verdict
+    assert report.verdict == report_of(tmp_path, text).verdict
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])

@@ -6,16 +6,9 @@ from pathlib import Path
 import pytest
 
 from builders.prose import Prose
-from builders.ranklogs import raised_first
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Outcome, Report
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
-
+from postmortem.report.model import Outcome
 
 QUIET = "".join(f"reading shard {n} of 90\n" for n in range(60))
 GITLAB = """\
@@ -207,7 +200,7 @@ AIRFLOW = """\
     ],
 )
 def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert report.verdict == said
     assert [one.id for one in report.diagnoses] == ["last_words"]
     assert report.failed
@@ -245,7 +238,7 @@ def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:
     ],
 )
 def test_what_is_no_error_of_it_is_left(tmp_path: Path, text: str, said: str) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert said in report.verdict
     assert "shard 3" not in report.verdict
     assert report.failed
@@ -264,7 +257,7 @@ Example: lumen --no-plugins install <package>
 
 
 def test_a_traceback_that_a_report_indents_ends_where_it_ends(tmp_path: Path) -> None:
-    report = _report(tmp_path, INDENTED)
+    report = report_of(tmp_path, INDENTED)
     assert raised_first(report) == (None, "ModuleNotFoundError: No module named 'lumen'")
 
 
@@ -274,7 +267,7 @@ def test_errors_that_an_exception_counts_are_told(tmp_path: Path) -> None:
         "    step()\nlumen.errors.NotFoundError: 2 root error(s) found.\n"
         "  (0) Not found: shard-3; No such file or directory\n\t [[{{node ReadFile}}]]\n"
     )
-    assert "Not found: shard-3" in _report(tmp_path, raised).verdict
+    assert "Not found: shard-3" in report_of(tmp_path, raised).verdict
 
 
 @pytest.mark.parametrize(("first", "told"), [("lum/link.cpp:64", True), ("no link", False)])
@@ -286,7 +279,7 @@ def test_below_a_place_in_a_source_the_last_plain_line_says_why(
         f"    step()\nRuntimeError: [ERROR] {first}\n[ERROR] the call failed\n"
         "LJ0001: the last run is still here\n        Solution: wait for it\n"
     )
-    assert ("LJ0001" in _report(tmp_path, raised).verdict) is told
+    assert ("LJ0001" in report_of(tmp_path, raised).verdict) is told
 
 
 @pytest.mark.parametrize(
@@ -313,7 +306,7 @@ def test_below_a_place_in_a_source_the_last_plain_line_says_why(
 def test_a_word_for_what_went_wrong_counts_at_the_end(
     tmp_path: Path, text: str, failed: bool
 ) -> None:
-    report = _report(tmp_path, text)
+    report = report_of(tmp_path, text)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, failed), report.verdict
 
 
@@ -325,7 +318,7 @@ Thread 1 "python3" received signal SIGILL, Illegal instruction.
 
 def test_where_gdb_stopped_is_told(tmp_path: Path) -> None:
     assert "SIGILL: Illegal instruction in lumen_kernel (liblumen.so.1)" in (
-        _report(tmp_path, GDB).verdict
+        report_of(tmp_path, GDB).verdict
     )
 
 
@@ -339,7 +332,7 @@ def test_where_gdb_stopped_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_the_word_that_matters_is_told(tmp_path: Path, text: str, prose: Prose) -> None:
-    prose(_report(tmp_path, QUIET + text).verdict)
+    prose(report_of(tmp_path, QUIET + text).verdict)
 
 
 WATCHDOG = (
@@ -355,7 +348,7 @@ def test_watchdogs_in_different_operations_of_one_number(
 ) -> None:
     one = WATCHDOG.format(rank=7, number=80, op="BROADCAST")
     other = WATCHDOG.format(rank=3, number=number, op="ALLREDUCE")
-    report = _report(tmp_path, one + other)
+    report = report_of(tmp_path, one + other)
     assert ("undecided_mismatch" in [one.id for one in report.diagnoses]) is told
 
 

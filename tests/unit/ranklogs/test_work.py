@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.prose import Prose
-from builders.ranklogs import raised_first
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.report.model import Report
+from builders.ranklogs import raised_first, report_of
 
 _ERROR = (
     "Traceback (most recent call last):\n"
@@ -20,12 +18,6 @@ _NEW = "".join(f"{word} the pool of buffers\n" for word in ("closing", "freeing"
 _RUNS = "".join(
     f"worker {n % 3} of the build farm is ready\nelapsed time 01:0{n}:03\n" for n in range(9)
 )
-
-
-def _report(folder: Path, text: str) -> Report:
-    path = folder / "job.log"
-    path.write_text(text)
-    return analyse([str(path)], RankLogOptions())
 
 
 def _each(form: str, *numbers: int) -> str:
@@ -45,7 +37,7 @@ def _each(form: str, *numbers: int) -> str:
 def test_work_of_a_form_that_was_printed_before_goes_on(
     tmp_path: Path, form: str, told: str
 ) -> None:
-    report = _report(tmp_path, _each(form, *range(7)) + _ERROR + _each(form, *range(7, 20)))
+    report = report_of(tmp_path, _each(form, *range(7)) + _ERROR + _each(form, *range(7, 20)))
     assert not report.failed
     assert told in report.verdict
     assert not report.diagnoses
@@ -66,14 +58,14 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
     ids=["new", "no numbers", "durations", "clocks", "redrawn", "by turns", "heads", "warnings"],
 )
 def test_what_is_no_work_makes_no_all_clear(tmp_path: Path, before: str, behind: str) -> None:
-    report = _report(tmp_path, before + _ERROR + behind)
+    report = report_of(tmp_path, before + _ERROR + behind)
     assert "the mirror did not answer" in report.diagnoses[0].title
 
 
 def test_forms_that_are_new_behind_an_error_are_work_where_they_count_on(
     tmp_path: Path, prose: Prose
 ) -> None:
-    report = _report(tmp_path, _ERROR + _each("Schritt {} von 900", *range(900)))
+    report = report_of(tmp_path, _ERROR + _each("Schritt {} von 900", *range(900)))
     prose(report.verdict)
 
 
@@ -86,30 +78,30 @@ def test_work_right_above_the_words_that_all_is_done_ends_a_log(
     tmp_path: Path, end: str, failed: bool
 ) -> None:
     steps = _each("[0] step {} of 9", 1, 2, 3), _each("[0] step {} of 9", 4, 5, 6)
-    assert _report(tmp_path, steps[0] + _ERROR + steps[1] + end).failed is failed
+    assert report_of(tmp_path, steps[0] + _ERROR + steps[1] + end).failed is failed
 
 
 def test_an_end_explains_no_error_that_came_after_it_and_after_work(tmp_path: Path) -> None:
     killed = "[1]+  4711 Killed                  python train.py\n"
     steps = _each("Schritt {} von 900", *range(60))
-    report = _report(tmp_path, steps + killed + steps + _LAST)
+    report = report_of(tmp_path, steps + killed + steps + _LAST)
     assert raised_first(report) == (None, "TimeoutError: the mirror did not answer")
 
 
 def test_of_two_programs_that_raised_the_last_one_is_told(tmp_path: Path) -> None:
     first = _LAST.replace("TimeoutError: the mirror did not answer", "KeyError: 'shard'")
     last = (None, "TimeoutError: the mirror did not answer")
-    assert raised_first(_report(tmp_path, first + _LAST)) == last
+    assert raised_first(report_of(tmp_path, first + _LAST)) == last
     parent = _LAST.replace("TimeoutError: the mirror did not answer", _CALLED)
-    assert raised_first(_report(tmp_path, first + parent)) == (None, "KeyError: 'shard'")
+    assert raised_first(report_of(tmp_path, first + parent)) == (None, "KeyError: 'shard'")
 
 
 _CALLED = "subprocess.CalledProcessError: Command '['a']' returned non-zero exit status 1."
 
 
 def test_what_something_caught_is_not_told_as_the_end(tmp_path: Path, prose: Prose) -> None:
-    (caught,) = _report(tmp_path, _ERROR + "server is closed\n").diagnoses
-    (ended,) = _report(tmp_path, _LAST + "server is closed\n").diagnoses
+    (caught,) = report_of(tmp_path, _ERROR + "server is closed\n").diagnoses
+    (ended,) = report_of(tmp_path, _LAST + "server is closed\n").diagnoses
     assert "begins in fetch()" in caught.cause
     prose(ended.cause)
     assert "begins in" not in ended.cause

@@ -7,6 +7,8 @@ import json
 import re
 from typing import Any
 
+from postmortem.readers.ranklogs.wrapped import first_text
+
 _BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:events|entries|messages)"\s*:\s*\[)\s*\{\s*"')
 _TEXTS = ("textPayload", "MESSAGE", "line", "log", "message")
 _TIMES = ("timestamp", "time", "@timestamp", "receiveTimestamp", "__REALTIME_TIMESTAMP")
@@ -40,5 +42,5 @@ def _entry(row: dict[str, Any]) -> tuple[str, str] | None:
     time = next((str(row[name]) for name in _TIMES if name in row), None)
     within = row.get(_WITHIN)
     fields = within if isinstance(within, dict) else row
-    text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), None)
+    text = first_text(fields, _TEXTS)
     return None if time is None or text is None else (time, text)

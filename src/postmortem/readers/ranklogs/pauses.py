@@ -46,22 +46,22 @@ def with_pauses(logs: RankLogs) -> RankLogs:
 def _pause(failure: LogFailure) -> Pause | None:
     before, last = 0.0, None
     try:
-        for line in _above(failure):
-            text = line.text.encode()
-            clock = _CLOCK.search(text, 0, _HEAD)
+        for number, line in _above(failure):
+            clock = _CLOCK.search(line, 0, _HEAD)
             if clock is not None:
                 hours, minutes, seconds = (int(part) for part in clock.groups()[:3])
                 at = hours * 3600 + minutes * 60 + seconds + float(b"0." + (clock[4] or b"0"))
-                last = Pause((at - before) % _DAY if last else 0.0, line)
+                said = LastLine(line.decode("utf-8", "replace"), failure.file, number)
+                last = Pause((at - before) % _DAY if last else 0.0, said)
                 before = at
     except (OSError, Refused):
         return None
     return last
 
 
-def _above(failure: LogFailure) -> Iterator[LastLine]:
+def _above(failure: LogFailure) -> Iterator[tuple[int, bytes]]:
     stream = open_plain(failure.file) if Path(failure.file).stat().st_size <= _MOST_BYTES else None
     if stream is not None:
         with stream:
             for number, line in enumerate(islice(stream, failure.begin_line - 1), 1):
-                yield LastLine(line.decode("utf-8", "replace").strip(), failure.file, number)
+                yield number, line.strip()

@@ -118,8 +118,8 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     found = [_fields(line) for line in lines]
     known = [fields for fields in found if fields is not None]
     if len(known) == len(lines) and all(
-        _first(fields, _TEXTS) is not None
-        and _first(fields, _MESSAGES) is None
+        first_text(fields, _TEXTS) is not None
+        and first_text(fields, _MESSAGES) is None
         and any(key in fields for key in _BESIDE)
         for fields in known
     ):
@@ -129,24 +129,24 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
         return None
     # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
-    several = len({_first(fields, _LEVELS) for fields in records}) > 1
+    several = len({first_text(fields, _LEVELS) for fields in records}) > 1
     levels = several or len(records) < _FEWEST_NAMED
     return lambda line: _held(line, _MESSAGES, levels=levels)
 
 
 def _is_record(fields: dict[str, Any]) -> bool:
-    said = _first(fields, _MESSAGES) is not None
+    said = first_text(fields, _MESSAGES) is not None
     return said and any(key in fields for key in (*_TIMES, *_LEVELS))
 
 
 def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
     fields = _fields(line)
-    text = None if fields is None else _first(fields, names)
+    text = None if fields is None else first_text(fields, names)
     if fields is None or text is None:
         return line
-    level = _first(fields, _LEVELS) if levels else None
+    level = first_text(fields, _LEVELS) if levels else None
     told = f"{level.upper()}: {text}" if level else text
-    why = _first(fields, _REASONS) if names is _MESSAGES else None
+    why = first_text(fields, _REASONS) if names is _MESSAGES else None
     told = f"{told.rstrip()}: {why}" if why and why not in text else told
     trace = _trace(fields, text) if names is _MESSAGES else None
     whole = (f"{told.rstrip()}\n{trace}" if trace else told).rstrip("\r\n")
@@ -159,8 +159,8 @@ def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
 def _trace(fields: dict[str, Any], said: str) -> str | None:
     """Return a stack beside the message, by the name of its field or by how Python's begin."""
     texts = (value for value in fields.values() if isinstance(value, str) and value != said)
-    whole = _first(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
-    if whole or str(_first(fields, _LEVELS)).lower() in _SURVIVED:
+    whole = first_text(fields, _TRACES) or next((t for t in texts if t.startswith(_HEAD)), None)
+    if whole or str(first_text(fields, _LEVELS)).lower() in _SURVIVED:
         return whole
     return next(filter(None, map(_joined, fields.values())), None)
 
@@ -198,7 +198,8 @@ def _unescaped(text: str) -> str:
         return text
 
 
-def _first(fields: dict[str, Any], names: Sequence[str]) -> str | None:
+def first_text(fields: dict[str, Any], names: Sequence[str]) -> str | None:
+    """Return the text in the first of some fields that holds one."""
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), None)
 
 
