@@ -337,7 +337,10 @@ def explanation_of(report: Report, *, found: bool, rank: int | None = None) -> E
 def _conclusion(document: Mapping[str, Any], rank: int | None = None) -> dict[str, object]:
     """Return what the JSON of a report says without words, for who decides by it."""
     first = document.get("first_failure")
-    stuck = document.get("culprits") or document.get("stuck") or ()
+    stuck = document.get("culprits") or document.get("stuck")
+    if not stuck:  # told without a majority, as a rank that is slow
+        roots = (one for one in document["diagnoses"] if one["role"] == "root")
+        stuck = [one["about"] for one in roots if one.get("about")]
     ranks = first["ranks"] if first else [rank, *(one["rank"] for one in stuck)]
     names = ("id", "role", "confidence")
     return {

@@ -30,6 +30,7 @@ from postmortem.records import replace
 from postmortem.render.card import lines
 from postmortem.render.page import Page
 from postmortem.report.model import Diagnosis, Subject
+from postmortem.run.explain import explanation_of
 
 RULES = load("hang")
 COLLECTIVE = (
@@ -197,6 +198,21 @@ def test_rank_slow(seen: dict[str, int], prose: Prose) -> None:
     assert found["rank_slow"].about == Subject(pid=102, rank=2)
     assert "process_stopped" not in found
     assert "rank_slow" not in diagnosed(job(*rows))
+
+
+def test_a_run_concludes_who_is_slow() -> None:
+    known = {"samples": 12, "stopped": 0, "steps": 4, "went_on": 9}
+    slow = Pace("rank 2", **known, awaited=9)
+    rest = [Pace(f"rank {rank}", **known, awaited=0) for rank in (0, 1, 3)]
+    seen, nobody = (
+        job(*WAITING, process(2, ELSEWHERE), paces=(slow, *rest)),
+        Attribution(NothingFailed()),
+    )
+    outcome = run(RULES, {LiveJob: seen, Attribution: nobody})
+    report = hang_report(seen, nobody, outcome.diagnoses, outcome, (), verbose=False)
+    conclusion = explanation_of(report, found=True).conclusion
+    assert conclusion is not None
+    assert (conclusion["ranks"], outcome.diagnoses[0].id) == ([2], "rank_slow")
 
 
 def test_uninterruptible_wait() -> None:
