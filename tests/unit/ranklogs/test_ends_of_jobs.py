@@ -189,3 +189,31 @@ def test_stacks_that_a_program_wrote_when_a_time_was_up_are_its_log(tmp_path: Pa
     )
     assert _report(tmp_path, f"queue is up\n{stacks}").failed
     assert not _report(tmp_path, stacks).failed
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run.sh: line 3:  4711 File size limit exceededlumen --fit", "SIGXFSZ"),
+        ("[reader] panicked at src/main.rs:4:5:\nno row 7", "no row 7"),
+    ],
+)
+def test_an_end_whose_words_are_joined_or_put_otherwise(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    report = _report(tmp_path, f"row 1\n{line}\n")
+    assert report.failed
+    assert said in report.diagnoses[0].title
+
+
+@pytest.mark.parametrize(("number", "failed"), [(3, False), (1, True)])
+def test_a_program_that_a_shell_holds_ends_as_one_in_a_file(
+    tmp_path: Path, number: int, failed: bool
+) -> None:
+    raised = (
+        f'Traceback (most recent call last):\n  File "<string>", line {number}, in <module>\n'
+        "TimeoutError: no seat\n"
+    )
+    steps = "".join(f"step {n} loss {9 - n}\n" for n in range(6))
+    report = _report(tmp_path, f"try 1\n{raised}try 2\n{steps}finished in 6 steps\n")
+    assert report.failed is failed
