@@ -217,3 +217,25 @@ def test_a_program_that_a_shell_holds_ends_as_one_in_a_file(
     steps = "".join(f"step {n} loss {9 - n}\n" for n in range(6))
     report = _report(tmp_path, f"try 1\n{raised}try 2\n{steps}finished in 6 steps\n")
     assert report.failed is failed
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("mesh 0 ok\nmesh 1 ok\nerror: mesh 2 is open\nmesh 3 ok\nmesh 4 ok\n5 meshes\n", False),
+        ("mesh 0 ok\nmesh 1 ok\nerror: mesh 2 is open\n2 meshes\n", True),
+        ("live log\nERROR db: no link\nPASSED\n==== 2 passed, 1 skipped in 0.20s ====\n", False),
+        ("live log\nERROR db: no link\nPASSED\n==== 1 failed, 1 passed in 0.20s ====\n", True),
+        ("caught: Error: no reply\n    at a.js:1:90\nframe 0\nall frames done\n", False),
+    ],
+)
+def test_an_error_in_a_few_lines_that_go_on_or_end_well(
+    tmp_path: Path, text: str, failed: bool
+) -> None:
+    assert _report(tmp_path, text).failed is failed
+
+
+def test_a_first_line_that_tells_of_a_try_is_no_head_of_runs(tmp_path: Path) -> None:
+    tried = "03:04:0{0} WARNING request {0} failed\nValueError: no reply\n"
+    report = _report(tmp_path, "".join(map(tried.format, range(3))))
+    assert not report.body["earlier"]

@@ -43,6 +43,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_habit,
     is_text,
     place_of,
+    resumed,
     says_more,
     says_why,
     stands_still,
@@ -78,18 +79,16 @@ _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
-_FEWEST, _FEWEST_WORK = 2, 3
+_FEWEST, _FEWEST_WORK, _MOST_CITED, _MOST_BROKEN, _NEAR_END = 2, 3, 5, 2, 8
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
 _FEW_BEHIND, _FEWEST_WORDS = 2, 4
 """Lines behind a mere word that may be the end, and words of a line that may say why."""
-_TELLS_ENDS = ".ipynb"
-"""A notebook has an output of its own for a cell that failed: a word in others is none."""
+_TELLS_ENDS = ".ipynb"  # whose cells that failed have an output of their own: a word is none
 _AT_ONCE = 1024  # writers whose lines are read together: a call for each would take longer
 _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
-_MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
 
 
 def last_lines(
@@ -267,7 +266,7 @@ def _above(lines: list[LastLine], ids: list[Ids], errors: tuple[LastLine, ...]) 
 
 def _broken(text: str, names: Ids) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
-    return text[:1].islower() and " " in text and not works(names)
+    return text[:1].islower() and " " in text and not (works(names) or calm(names))
 
 
 def _goes_on(text: str, names: Ids) -> bool:
@@ -317,7 +316,8 @@ def _nearest(
                 nearest = line
             level = has_level(names)
             near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            counts = counts or ((near or short) and not went_on) or (short and level and not over)
+            on = went_on or resumed(texts, at)
+            counts = counts or ((near or short) and not on) or (short and level and not over)
         elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (

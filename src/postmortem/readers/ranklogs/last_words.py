@@ -1,5 +1,6 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -50,7 +51,7 @@ _IN_C = Pattern(
 )
 _MOST_WORDS = 40
 _COUNT = Pattern(r"\d{1,18}")
-_AGAIN, _ALONE = 3, 2
+_AGAIN, _ALONE, _RESUMED = 3, 2, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
 _QUOTES = frozenset("[({'\"")
 IN_FEW = ("last-alone", "last-few")
@@ -291,6 +292,13 @@ def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool
     again = {without_numbers(text) for text, names in rows if calm(names)} & above
     habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)
     return calm(ids[at]) and (len(again) > 1 or habit)
+
+
+def resumed(texts: Sequence[str], at: int) -> bool:
+    """Return whether lines of one form stand above a line and behind it: its program went on."""
+    forms = [*map(without_numbers, texts)]
+    above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
+    return any("#" in form and min(above[form], behind[form]) >= _RESUMED for form in behind)
 
 
 def stands_still(texts: Sequence[str], at: int) -> bool:

@@ -13,7 +13,15 @@ from itertools import chain, islice
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import ends, read_like, stopped, strong, works, wrong
+from postmortem.readers.ranklogs.last_words import (
+    AT_END,
+    ends,
+    read_like,
+    stopped,
+    strong,
+    works,
+    wrong,
+)
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
@@ -223,7 +231,8 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     text = text_of(first)
     ids = read_like([text])[0]
     is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
-    if wrong(ids) or works(ids) or not is_plain:
+    fails = any(name.startswith(AT_END) for name in ids)  # a try of several, at any level
+    if wrong(ids) or works(ids) or fails or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
     below = [place for place in places if ended_right_above(data, place)]
