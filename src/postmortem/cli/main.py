@@ -244,6 +244,8 @@ def complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
 
     if sys.stderr is None:
         return
+    if what.startswith("-: "):
+        what = f"standard input: {what[3:]}"
     underway.writing()
     try:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):

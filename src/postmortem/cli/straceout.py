@@ -57,7 +57,7 @@ def _exports(args: argparse.Namespace) -> tuple[Exports, Callable[[list[str]], N
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):
         raise OutputError(wish.names[0], "is given for two exports", hint="give each its own file")
-    logs = [name for group in find_logs(args.logs) for name, _ in group.files]
+    logs = [name for group in find_logs(args.logs, []) for name, _ in group.files]
     same = strace_exports.same_file(wish, logs)
     if same is not None:
         raise OutputError(same, "is the evidence itself", hint="name another file")
