@@ -53,6 +53,8 @@ def _exports(args: argparse.Namespace) -> tuple[Exports, Callable[[list[str]], N
     from postmortem.readers import strace_exports
     from postmortem.readers.stracefind import find_logs
 
+    if "-" in wish.names and sys.stdout is None:
+        raise OutputError("standard output", "it is closed", hint="name a file")
     if wish.names.count("-") > 1:
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):

@@ -95,3 +95,17 @@ def test_quiet_does_not_hide_what_was_not_read(
     whole = capsys.readouterr().out
     main(["logs", "good.log", "gone", "-q"])
     assert capsys.readouterr().out != whole
+
+
+def closed(words: str, streams: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", f"'{sys.executable}' -m postmortem {words} {streams}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_standard_streams_that_are_closed(folder: Path) -> None:
+    assert closed("import json -q", "<&-").returncode == 0
+    assert closed("run -- sh -c 'exit 7'", ">&-").returncode == 7
+    assert closed("run -- sh -c 'exit 7'", "<&- >&- 2>&-").returncode == 7
+    assert closed("strace good.strace --calls -", ">&-").returncode == 3
+    document = closed("logs good.log --json --split parts", "2>&-")
+    assert json.loads(document.stdout)["kind"] == "logs"
