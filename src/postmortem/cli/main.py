@@ -103,7 +103,9 @@ def _run(words: list[str], *, contained: bool) -> int:
     except OSError as error:
         what = error.strerror or str(error)
         where = error.filename or underway.path()  # a read that fails names no file
-        complain(f"{where}: {what}" if where else what, None, words)
+        lacking = "temporary directory" in what  # as tempfile says it
+        hint = "set TMPDIR to a folder with room" if lacking else None
+        complain(f"{where}: {what}" if where else what, hint, words)
     except MemoryError:
         underway.out_of_memory()
         if not contained:  # else who watches us tells it
