@@ -86,7 +86,14 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     told: list[Versions] = []
     heads: dict[str, bytes] = {}
     for file in found.logs:
-        one = _read_one(file, sources, problems, told, heads)
+        try:
+            one = _read_one(file, sources, problems, told, heads)
+        except EvidenceError as error:
+            problems.append(Problem(error.where, error.what, error.hint))
+            continue
+        except OSError as error:
+            problems.append(Problem(file.path, f"cannot be read: {error.strerror or error}"))
+            continue
         if one is not None:
             read.append(one)
     others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs

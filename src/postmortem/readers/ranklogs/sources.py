@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
@@ -80,7 +79,7 @@ class Found:
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
-    """Return the logs that are meant; raises EvidenceError where there are none."""
+    """Return the logs that are meant; a name that stands for none is a problem."""
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
@@ -105,18 +104,15 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
-            if len(logs) + len(errors) + len(hung) == before:
-                if problems:
-                    first = f"{problems[0].where}: {problems[0].what}"
-                    raise EvidenceError(name, "holds no logs that could be read", hint=first)
+            if len(logs) + len(errors) + len(hung) == before and not problems:
                 hint = "name the files, or the folder that torchrun --log-dir wrote"
-                raise EvidenceError(name, "holds no logs", hint=hint)
+                problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
