@@ -3,11 +3,13 @@
 What one job's ranks write must stay together, so files are only taken apart where something proves
 it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
 in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended, in name or by its first line behind such a summary.
+like one had ended, in name or by its first line behind such a summary. So it is with folders side
+by side that have a file of one name.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -30,6 +32,7 @@ _DATED = Pattern(
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
+_ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _MOST_LOOKED_AT = 256
@@ -38,6 +41,8 @@ _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _CERTAIN = 5.0
 """Seconds that a file must have begun after another one's end."""
+_LONG = 600.0
+"""The same in another folder, which may be a node's: one begins late where another one failed."""
 
 
 @record
@@ -196,21 +201,27 @@ def _of_job(path: str, job: re.Match[str]) -> _Key:
 
 
 def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
-    beside: dict[Path, list[str]] = {}
+    beside: dict[tuple[Path, str], list[str]] = {}
     for path in logs:
-        if not names_a_rank(path) and "/attempt_" not in path:
-            beside.setdefault(Path(path).parent, []).append(path)
-    apart: dict[str, None] = {}
-    for paths in beside.values():
+        if not names_a_rank(path) and not _ATTEMPT.search(path):
+            folder, name = Path(path).parent, Path(path).name
+            beside.setdefault((folder, ""), []).append(path)
+            beside.setdefault((folder.parent, name), []).append(path)  # in folders side by side
+    apart: set[str] = set()
+    ends = cache(_ends)
+    for (_, name), paths in beside.items():
         if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
             continue
-        ends = {path: _ends(path) for path in paths}
-        for (a, one), (b, other) in combinations(ends.items(), 2):
-            alike = _form(a) == _form(b)
-            if _are_apart(one, other) or _one_by_one(one, other, alike=alike):
-                apart |= {a: None, b: None}
-    groups: dict[_Key, list[str]] = {(path, _series(path), False): [path] for path in apart}
-    return groups, [path for path in logs if path not in apart]
+        for a, b in combinations(paths, 2):
+            alike = bool(name) or _form(a) == _form(b)
+            behind = _LONG if name else _CERTAIN
+            if _are_apart(ends(a), ends(b)) or _one_by_one(ends(a), ends(b), behind, alike=alike):
+                apart |= {str(Path(p).parent) if name else p for p in (a, b)}
+    groups: dict[_Key, list[str]] = {}
+    for path in logs:
+        own = path if path in apart else str(Path(path).parent)
+        groups.setdefault((own, _series(own), False) if own in apart else _REST, []).append(path)
+    return groups, groups.pop(_REST, [])
 
 
 def _series(path: str) -> str:
@@ -226,11 +237,11 @@ def _are_apart(one: _Ends, other: _Ends) -> bool:
     return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
 
 
-def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
+def _one_by_one(one: _Ends, other: _Ends, behind: float, *, alike: bool) -> bool:
     """Return whether one began after the other's end, in a file of the same kind."""
     first, then = sorted((one, other), key=lambda ends: ends.ended)
     alike = alike or bool(first.ranks and first.first == then.first)
-    return alike and then.began is not None and then.began > first.ended + _CERTAIN
+    return alike and then.began is not None and then.began > first.ended + behind
 
 
 def _stamps(path: str) -> list[float]:

@@ -133,6 +133,27 @@ def test_ranks_that_opened_their_logs_together_are_one_run(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize(("ended", "runs"), [(NOW - 7200, ["first", "second"]), (NOW - 900, [])])
+def test_folders_side_by_side_are_runs_where_one_began_long_after_the_other(
+    tmp_path: Path, ended: int, runs: list[str]
+) -> None:
+    write(tmp_path / "first" / "train.log", steps("08") + ERROR, ended)
+    write(tmp_path / "second" / "train.log", steps("10"), NOW)
+    write(tmp_path / "second" / "notes.log", "queue: gpu\n", NOW)
+    assert names(tmp_path) == runs
+    code, report = triage(tmp_path, tmp_path.parent / "report.json")
+    assert [one["files"][0] for one in report["runs"] if one["judged"]] == (
+        [str(tmp_path / "first" / "train.log")] if runs else []
+    )
+    assert code == 1
+
+
+def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
+    write(tmp_path / "run_1" / "train.log", steps("08") + ERROR, NOW - 7200)
+    write(tmp_path / "run_2" / "train.log", steps("10"), NOW)
+    assert triage(tmp_path, tmp_path.parent / "report.json")[0] == 0
+
+
 def test_numbers_that_may_be_processes_prove_nothing(tmp_path: Path) -> None:
     for number in (31_001, 31_002):
         write(tmp_path / f"train-{number}.log", steps("08"))

@@ -141,9 +141,16 @@ def read_recorders(
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
     hosts = _hosts({rank: one.where for rank, one in found.items()})
-    ended = max((written(log.path) or 0.0 for log in logs), default=0.0) if found else 0.0
+    paths = [log.path for log in logs] if found else []
+    ended = max((written(path) or 0.0 for path in paths), default=0.0)
+    span = span_of(paths)
     return [
-        replace(one, host=hosts.get(rank), outlived=0 < (one.written or 0.0) < ended - LATER)
+        replace(
+            one,
+            host=hosts.get(rank),
+            outlived=0 < (one.written or 0.0) < ended - LATER,
+            goes_on=worked_behind(span, one.where),
+        )
         for rank, one in sorted(found.items())
     ]
 
