@@ -3,14 +3,14 @@
 What one job's ranks write must stay together, so files are only taken apart where something proves
 it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
 in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended, in name or by its first line behind such a summary. So it is with folders side
-by side that have a file of one name.
+like one had ended, in name or by its first line behind such a summary. So it is, after
+hours, with logs of different folders that begin alike, or have one name.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
@@ -41,8 +41,8 @@ _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _CERTAIN = 5.0
 """Seconds that a file must have begun after another one's end."""
-_LONG = 600.0
-"""The same in another folder, which may be a node's: one begins late where another one failed."""
+_LONG = 3600.0
+"""The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
 
 
 @record
@@ -51,6 +51,8 @@ class _Ends:
 
     began: float | None
     ended: float
+    times: tuple[float, ...]
+    """The first and the last that it says, by its own clock."""
     ranks: dict[str, str]
     """The processes of torchrun's summary, by rank."""
     first: str
@@ -201,31 +203,56 @@ def _of_job(path: str, job: re.Match[str]) -> _Key:
 
 
 def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
-    beside: dict[tuple[Path, str], list[str]] = {}
+    beside: dict[Path, list[str]] = {}
     for path in logs:
         if not names_a_rank(path) and not _ATTEMPT.search(path):
-            folder, name = Path(path).parent, Path(path).name
-            beside.setdefault((folder, ""), []).append(path)
-            beside.setdefault((folder.parent, name), []).append(path)  # in folders side by side
-    apart: set[str] = set()
+            beside.setdefault(Path(path).parent, []).append(path)
+    apart: dict[str, _Key] = {}
     ends = cache(_ends)
-    for (_, name), paths in beside.items():
+    for paths in beside.values():
         if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
             continue
         for a, b in combinations(paths, 2):
-            alike = bool(name) or _form(a) == _form(b)
-            behind = _LONG if name else _CERTAIN
-            if _are_apart(ends(a), ends(b)) or _one_by_one(ends(a), ends(b), behind, alike=alike):
-                apart |= {str(Path(p).parent) if name else p for p in (a, b)}
+            alike = _form(a) == _form(b)
+            if _are_apart(ends(a), ends(b)) or _one_by_one(ends(a), ends(b), alike=alike):
+                apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
+    held = [path for paths in beside.values() for path in paths]
+    if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
+        apart = _long_after({path: ends(path) for path in held})
     groups: dict[_Key, list[str]] = {}
     for path in logs:
-        own = path if path in apart else str(Path(path).parent)
-        groups.setdefault((own, _series(own), False) if own in apart else _REST, []).append(path)
+        groups.setdefault(apart.get(path, _REST), []).append(path)
     return groups, groups.pop(_REST, [])
 
 
-def _series(path: str) -> str:
-    return _form(_ROTATED.sub("", path))
+def _long_after(ends: Mapping[str, _Ends]) -> dict[str, _Key]:
+    """Return the run of each log of which something alike began elsewhere long after its end."""
+    runs: list[list[str]] = []
+    until = 0.0
+    for path, one in sorted(ends.items(), key=lambda item: item[1].began or item[1].ended):
+        if one.began is not None:
+            if not runs or one.began > until + _LONG:
+                runs.append([])
+            runs[-1].append(path)
+        until = max(until, one.ended)
+    for earlier, later in pairwise(runs):
+        if not any(_is_alike(a, b, ends) for a in earlier for b in later):
+            return {}
+    found: dict[str, _Key] = {}
+    for run in runs if len(runs) > 1 else ():
+        first = Path(run[0])
+        own = first if len(run) == 1 and _NUMBER.search(first.name) else first.parent
+        key = (str(own), _NUMBER.sub("#", own.name.partition(".")[0]), False)
+        folders = {Path(path).parent for path in run}
+        found |= {path: key for path in ends if path in run or Path(path).parent in folders}
+    return found
+
+
+def _is_alike(a: str, b: str, ends: Mapping[str, _Ends]) -> bool:
+    """Return whether two logs in different folders have one name, or begin alike."""
+    if Path(a).parent == Path(b).parent:
+        return False
+    return Path(a).name == Path(b).name or ends[a].first == ends[b].first
 
 
 def _form(path: str) -> str:
@@ -237,11 +264,13 @@ def _are_apart(one: _Ends, other: _Ends) -> bool:
     return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
 
 
-def _one_by_one(one: _Ends, other: _Ends, behind: float, *, alike: bool) -> bool:
+def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
     """Return whether one began after the other's end, in a file of the same kind."""
     first, then = sorted((one, other), key=lambda ends: ends.ended)
     alike = alike or bool(first.ranks and first.first == then.first)
-    return alike and then.began is not None and then.began > first.ended + behind
+    side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
+    behind = then.began is not None and then.began > first.ended + _CERTAIN
+    return alike and behind and not side_by_side
 
 
 def _stamps(path: str) -> list[float]:
@@ -256,7 +285,8 @@ def _ends(path: str) -> _Ends:
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
-    return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)}, first)
+    ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
+    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, first)
 
 
 def _run(key: _Key, paths: list[str]) -> Run:

@@ -133,8 +133,8 @@ def test_ranks_that_opened_their_logs_together_are_one_run(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(("ended", "runs"), [(NOW - 7200, ["first", "second"]), (NOW - 900, [])])
-def test_folders_side_by_side_are_runs_where_one_began_long_after_the_other(
+@pytest.mark.parametrize(("ended", "runs"), [(NOW - 7200, ["first", "second"]), (NOW - 3600, [])])
+def test_logs_of_different_folders_are_runs_where_one_began_long_after_the_other(
     tmp_path: Path, ended: int, runs: list[str]
 ) -> None:
     write(tmp_path / "first" / "train.log", steps("08") + ERROR, ended)
@@ -146,6 +146,19 @@ def test_folders_side_by_side_are_runs_where_one_began_long_after_the_other(
         [str(tmp_path / "first" / "train.log")] if runs else []
     )
     assert code == 1
+
+
+def test_nodes_of_one_run_stay_together_beside_an_earlier_one(tmp_path: Path) -> None:
+    write(tmp_path / "before" / "node1.log", steps("08"), NOW - 7200)
+    for node in (1, 2):
+        write(tmp_path / f"host{node}" / f"node{node}.log", steps("10"), NOW + node)
+    assert names(tmp_path) == ["node1.log", "host1"]
+
+
+def test_a_log_that_was_begun_while_another_one_hung_is_of_its_job(tmp_path: Path) -> None:
+    write(tmp_path / "log.0", steps("10", 1), NOW - 900)
+    write(tmp_path / "log.1", steps("10", 2) + ERROR, NOW)
+    assert names(tmp_path) == []
 
 
 def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
