@@ -4,16 +4,17 @@ What one job's ranks write must stay together, so files are only taken apart whe
 it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
 in the name, two summaries of torchrun that give one rank different processes, a file begun after a
 like one had ended, in name or by its first line behind such a summary. So it is, after
-hours, with logs of different folders that begin alike, or have one name.
+hours, with logs of different folders that begin alike, or have one name, and with a folder of old
+ones.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, starmap
 from pathlib import Path
 
-from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
+from postmortem.facts.inventory import OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
@@ -35,6 +36,7 @@ _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
+_OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _MOST_LOOKED_AT = 256
 _BEGIN = 40
 _TOGETHER = 30.0
@@ -61,21 +63,34 @@ class _Ends:
 
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
-    logs = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
+    every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
+    old = {path: folder for path in every if (folder := _set_aside(path))}
+    logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
     if len(groups) < 2:
         groups, rest = _by_content(logs)
     if len(groups) < 2:
+        groups, rest = {}, logs
+    if not logs or not (groups or old):
         return ()
     if rest:
-        groups[_REST] = rest
-    runs = sorted((_run(*one) for one in groups.items()), key=_order)
+        groups[(rest[0], "", False) if len(rest) == 1 else _REST] = rest
+    before: dict[_Key, list[str]] = {}
+    for path, folder in old.items():
+        before.setdefault((folder, SET_ASIDE, False), []).append(path)
+    both = (sorted(starmap(_run, part.items()), key=_order) for part in (before, groups))
+    runs = [run for part in both for run in part]
     # What is no log is the last run's, as far as anybody knows.
     beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
     held = {path for run in runs for path in run.paths}
     last = runs[-1]
-    paths = (*last.paths, *(path for path in beside if path not in held))
+    paths = (*last.paths, *(p for p in beside if p not in held and _set_aside(p) is None))
     return (*runs[:-1], Run(last.name, paths, last.series, last.sweep, last.began, last.ended))
+
+
+def _set_aside(path: str) -> str | None:
+    """Return the folder above a file that somebody named as one for what is over."""
+    return next((str(one) for one in Path(path).parents if _OLD.match(one.name)), None)
 
 
 _Key = tuple[str, str, bool]
@@ -306,4 +321,4 @@ def _run(key: _Key, paths: list[str]) -> Run:
 def _order(run: Run) -> tuple[int, bool, list[int], str]:
     """Return a key: by the minute of the end; copies have one time, and numbers that grow."""
     numbers = list(map(int, _NUMBER.findall(run.name)))
-    return int(run.ended // 60), run.name == _REST[0], numbers, run.name
+    return int(run.ended // 60), not run.series, numbers, run.name

@@ -9,7 +9,7 @@ import pytest
 
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
-from postmortem.readers.job_runs import _REST, runs_apart
+from postmortem.readers.job_runs import runs_apart
 
 NOW = 1_763_900_000
 ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: "lr"\n'
@@ -87,7 +87,7 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 @pytest.mark.parametrize(
     ("beside", "judged"),
-    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, _REST[0])],
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "loop.txt")],
 )
 def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
     write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))
@@ -165,6 +165,28 @@ def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
     write(tmp_path / "run_1" / "train.log", steps("08") + ERROR, NOW - 7200)
     write(tmp_path / "run_2" / "train.log", steps("10"), NOW)
     assert triage(tmp_path, tmp_path.parent / "report.json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "judged"),
+    [
+        ("old", ERROR.replace("KeyError", "ValueError"), "job.log"),
+        ("backup-2", "step 1\nTraining complete.\n", "job.log"),
+        ("prev", "step 1\n", "prev"),
+        ("oldenburg", "step 1\n", None),
+    ],
+)
+def test_what_lies_in_a_folder_of_old_ones_counts_where_the_others_say_nothing(
+    tmp_path: Path, folder: str, text: str, judged: str | None
+) -> None:
+    write(tmp_path / folder / "job.log", steps("10") + ERROR)
+    write(tmp_path / "job.log", text)
+    code, report = triage(tmp_path, tmp_path.parent / "report.json")
+    assert [Path(one["name"]).name for one in report["runs"] if one["judged"]] == (
+        [judged] if judged else []
+    )
+    assert code == ("complete" not in text)
+    assert "ValueError" not in text or "ValueError" in report["verdict"]
 
 
 def test_numbers_that_may_be_processes_prove_nothing(tmp_path: Path) -> None:
