@@ -99,7 +99,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     signal = end["signal"] if end is not None else None
     own = _own_pid(document, rank) if ranks else _of_run(document)
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
-    if kind is EventType.CRASHED and signal == "SIGKILL":
+    if kind is EventType.CRASHED and signal in ("SIGKILL", "SIGTERM"):
         kind = EventType.KILLED
     what = str(found["what"])
     stands = evidence(top)[len(ranks) :] if top is not None and decided == "recorded" else ()
