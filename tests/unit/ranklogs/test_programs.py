@@ -90,6 +90,7 @@ def test_what_a_spawned_process_raised_is_why_its_parent_lost_it(
     text += "Traceback (most recent call last):\n"
     text += '  File "<string>", line 1, in <module>\n'
     text += f'  File "/lib/multiprocessing/spawn.py", line 122, in {function}\n    run()\n'
+    text += '  File "/lib/torch/__init__.py", line 137, in <module>\n    raise err\n'
     text += "OSError: [Errno 12] Cannot allocate memory\n"
     text += 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
     text += "RuntimeError: DataLoader worker (pid(s) 71) exited unexpectedly\n"
