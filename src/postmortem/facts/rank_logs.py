@@ -155,7 +155,12 @@ class LogFailure(Known):
 
     @property
     def uncaught(self) -> bool:
-        """It begins where a program does, which nobody is there to catch; or none was compiled."""
+        """It begins where a program does, which nobody is there to catch; or none was compiled.
+
+        A process that multiprocessing spawned has another one behind it.
+        """
+        if any(frame.function == "spawn_main" for frame in self.frames[:2]):
+            return False
         began = self.frames[0].function if self.frames else ""
         if began is None:
             return len(self.frames) == 1

@@ -36,7 +36,8 @@ from postmortem.underway import Refused
 
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_INSPECTED = ".json"
+_TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
+"""By the name of another kind of file: what docker inspect, and sacct, print into it."""
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -194,10 +195,10 @@ def may_be_log(path: str) -> bool:
     return _why_no_log(path) is None
 
 
-def _tells_of_containers(path: str) -> bool:
-    """Return whether a file is what docker or podman inspect prints."""
+def _tells_how_it_ended(path: str, suffix: str) -> bool:
+    """Return whether a file with another kind's name is what one asks a scheduler for."""
     try:
-        return b'"OOMKilled": ' in text_head(path)
+        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):
         return False
 
@@ -212,7 +213,7 @@ def _why_no_log(path: str) -> str | None:
         return HIDDEN
     if repeats(path):
         return REPEATS
-    if plain.endswith(_INSPECTED) and _tells_of_containers(path):
+    if _tells_how_it_ended(path, Path(plain).suffix):
         return None
     if any(plain.endswith(suffix) for suffix in _NO_LOGS):
         return NAMED_OTHERWISE

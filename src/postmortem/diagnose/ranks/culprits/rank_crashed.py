@@ -30,6 +30,10 @@ _STEPS = {
         "df -h /dev/shm  on that host: full, it ends DataLoader workers and NCCL like this; in a "
         "container raise --shm-size",
     ),
+    "SIGTERM": (
+        "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that ends), a "
+        "shell's history",
+    ),
     "SIGILL": ("a library built for a newer processor? compare lscpu of the hosts",),
 }
 """What is worth a look by the signal alone."""
@@ -86,6 +90,8 @@ def rank_crashed(blame: Attribution) -> Findings:
             "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
         ]
+    elif party.failure is None and signal == "SIGTERM":
+        steps = [*_STEPS[signal]]
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
