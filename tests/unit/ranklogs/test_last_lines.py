@@ -16,6 +16,7 @@ GOES = (
     "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
 )
+BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -57,6 +58,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "ValueError: bad batch\n" + GOES, *FAILED),
         (STEPS + "Training complete.\n" + GOES, *_WELL),
         (STEPS + GOES, *UNKNOWN),
+        (STEPS + "01/02/2026 03:04:05  L    Simulation: preempting job\n", *FAILED),
+        ("Error: the buffer exited with error status.\n" + BARS, *UNKNOWN),
         (STEPS + "[W1 a.cpp:3] [c10d] send failed on SocketImpl(d=8): Broken pipe\n", *FAILED),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
         (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),

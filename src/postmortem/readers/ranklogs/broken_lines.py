@@ -16,7 +16,7 @@ _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *)?$|(?:Error|Exception) in (?:rule|file) .*:$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
-_OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most recent call last\):$")
+_OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
 _MOST = 5
 

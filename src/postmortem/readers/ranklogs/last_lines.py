@@ -272,7 +272,7 @@ def _broken(text: str, names: Ids) -> bool:
 
 
 def _goes_on(text: str, names: Ids) -> bool:
-    indented = text[:1].isspace() and not calm(names)
+    indented = text[:1].isspace() and not (calm(names) or works(names))
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
