@@ -10,7 +10,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
@@ -87,10 +87,10 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     problems: list[Problem] = []
     left_out: list[tuple[str, str]] = []
     for name in names:
-        path = Path(name)
-        if name == STANDARD_INPUT:
-            logs[name] = LogFile(name)
-        elif path.is_dir():
+        path, piped = Path(name), name == STANDARD_INPUT
+        if piped:
+            keep_standard_input()
+        if not piped and path.is_dir():
             before = len(logs) + len(errors) + len(hung)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
@@ -110,6 +110,8 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
+        elif piped:
+            logs[name] = LogFile(name)
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
