@@ -21,7 +21,8 @@ ABOUT_PEERS = (
 _KILLS = ("SIGTERM", "SIGKILL")
 _OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
 """What no launcher sends."""
-_SILENT_SIGNALS = _OWN_SIGNALS | set(_KILLS)
+_SILENT_SIGNALS = _OWN_SIGNALS | {*_KILLS, "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGXFSZ"}
+"""What ends a program by itself: SIGPIPE is of who reads what it writes."""
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
