@@ -323,7 +323,7 @@ def unnamed_end(case: Case) -> Attribution | None:
         evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
     limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
-    of_one = end.launcher in ("shell", RUN) or limited
+    of_one = end.launcher in ("shell", RUN, "Airflow") or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)

@@ -17,7 +17,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
-from postmortem.diagnose.ranks.deciding.last_words import whole_above
+from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
@@ -352,7 +352,8 @@ def only_peers(case: Case) -> Attribution | None:
             s.party("it only reports a lost peer", s.about_peers[-1])
             for s in waiting[:MOST_CANDIDATES]
         )
-        return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
+        peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
+        return warned_itself(case, waiting[0].about_peers[-1].said.words) or peers
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
