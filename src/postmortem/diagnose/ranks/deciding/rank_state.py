@@ -7,7 +7,8 @@ from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
 from postmortem.knowledge.messages import MPI_ENDS
 from postmortem.records import record, replace
 
