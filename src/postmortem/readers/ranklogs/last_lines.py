@@ -316,8 +316,8 @@ def _nearest(
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            counts = counts or ((near or short) and not went_on) or (short and level and not over)
+            near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            counts = counts or (near and not went_on) or (short and level and not (over or closing))
         elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
             continue
         elif survived(names) and not (
