@@ -52,6 +52,19 @@ def _earlier(report: Report) -> list[tuple[str, int]]:
     return [(row["text"], row["line"]) for row in report.body["earlier"]]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("prefix", "runs"), [("[rank1]: ", 1), ("[default1]:", 0)])
+def test_numbers_of_the_head_may_differ_where_no_launcher_names_all_writers(
+    tmp_path: Path, prefix: str, runs: int
+) -> None:
+    """PyTorch names the rank before the lines of an exception alone."""
+    text = ""
+    for hour in (3, 4):
+        head = f"== try {hour} on n{hour}\nthe job {hour} has 2 ranks and a seed of {hour}\n"
+        raised = prefix + _raised("ValueError: x").rstrip().replace("\n", "\n" + prefix) + "\n"
+        text += head + _run(hour, raised).removeprefix(_HEAD)
+    assert len(_earlier(report_of(tmp_path, text))) == runs
+
+
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
 
 
