@@ -318,8 +318,8 @@ def _nearest(
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            told = ((near or short) and not calmly) or (short and level and not over)
+            near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            told = (near and not calmly) or (short and level and not (over or closing))
             counts = counts or (told and not went_on(texts, at))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
