@@ -9,6 +9,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.kernel_log.stamps import Stamped, stamped
+from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.regular import open_regular, size_of
 
 LARGEST = 256 << 20
@@ -111,7 +112,7 @@ def read_text(path: str, sources: list[Source], problems: list[Problem]) -> byte
         what = f"is longer than {LARGEST >> 20} MiB: only its end was read"
         problems.append(Problem(path, what, "give the hours around the failure"))
     sources.append(Source(path, size, packed))
-    return data
+    return in_utf_8(data)
 
 
 def _unpacked(path: str, pieces: Iterator[bytes], problems: list[Problem]) -> tuple[bytes, bool]:
