@@ -194,6 +194,17 @@ def test_an_error_is_told_in_place_of_a_traceback_that_is_cut_at_its_head(tmp_pa
     assert "no core is left" in report_of(tmp_path, _PARTS + said + cut).verdict
 
 
+def test_why_a_container_could_not_start_is_told_for_the_wait_that_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "docker: Error response from daemon: OCI runtime create failed: running hook #0: exit "
+        "status 1, stdout: , stderr: no lumen is there: unknown.\n"
+        "ERRO[0000] error waiting for container: context canceled \n"
+    )
+    assert report_of(tmp_path, text).verdict.startswith("docker: ")
+
+
 def test_of_what_is_announced_before_a_blank_the_next_line_is_told(tmp_path: Path) -> None:
     assert "lumen=10" in report_of(tmp_path, "ResolvePackageNotFound: \n  - lumen=10\n").verdict
 
