@@ -12,7 +12,8 @@ namespace {
 // What `read` makes of a file's bytes, without the GIL; pages that could not be read count as
 // zeros.
 template <class Read>
-py::dict row_of_file(const std::filesystem::path& path, MappedFile::Reading reading, const Read& read) {
+py::dict row_of_file(const std::filesystem::path& path, MappedFile::Reading reading,
+                     const Read& read) {
   std::string error;
   const auto core = [&] {
     const py::gil_scoped_release release;

@@ -23,7 +23,8 @@ py::list place_rows(const std::vector<dwarf::SourcePlace>& places) {
 
 namespace {
 
-py::list source_lines(const std::filesystem::path& path, const std::vector<std::uint64_t>& addresses) {
+py::list source_lines(const std::filesystem::path& path,
+                      const std::vector<std::uint64_t>& addresses) {
   const SigbusGuard guard;
   std::vector<std::uint64_t> sorted = addresses;
   std::vector<std::vector<dwarf::SourcePlace>> places;

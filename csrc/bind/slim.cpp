@@ -76,7 +76,8 @@ auto without_gil(Work work) {
   }
 }
 
-py::dict write_slim(const std::filesystem::path& path, int fd, const std::optional<std::filesystem::path>& executable,
+py::dict write_slim(const std::filesystem::path& path, int fd,
+                    const std::optional<std::filesystem::path>& executable,
                     const std::optional<std::filesystem::path>& sysroot) {
   const SigbusGuard guard;
   Outcome outcome = without_gil([&] {
