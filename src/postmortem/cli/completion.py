@@ -74,16 +74,16 @@ def _bash(commands: Commands) -> Iterator[str]:
             if action.choices:
                 keys = "|".join(f"{name}:{word}" for word in action.option_strings)
                 words = " ".join(map(str, action.choices))
-                yield f'    {keys}) COMPREPLY=($(compgen -W "{words}" -- "$cur")); return;;'
+                yield f'    {keys}) mapfile -t COMPREPLY < <(compgen -W "{words}" -- "$cur"); return;;'
     yield "  esac"
     yield '  case "${COMP_WORDS[1]}:$cur" in'
     for name, parser in commands.items():
         words = " ".join(word for a in _options(parser) for word in a.option_strings)
-        yield f'    {name}:-*) COMPREPLY=($(compgen -W "{words}" -- "$cur"));;'
+        yield f'    {name}:-*) mapfile -t COMPREPLY < <(compgen -W "{words}" -- "$cur");;'
         if _words(parser):
             fixed = " ".join(_words(parser))
-            yield f'    {name}:*) COMPREPLY=($(compgen -W "{fixed}" -- "$cur"));;'
-    yield '    *) COMPREPLY=($(compgen -f -- "$cur"));;'
+            yield f'    {name}:*) mapfile -t COMPREPLY < <(compgen -W "{fixed}" -- "$cur");;'
+    yield '    *) mapfile -t COMPREPLY < <(compgen -f -- "$cur");;'
     yield "  esac"
     yield "}"
     yield "complete -o filenames -F _postmortem postmortem"
