@@ -807,6 +807,15 @@ def test_repeat_folds_failures(place: Path) -> None:
     assert len(list(place.glob("postmortem-*"))) == 2
 
 
+def test_a_signal_to_the_group_ends_all_repetitions(place: Path) -> None:
+    command = [*RUN, "--repeat", "3", "--", "sh", "-c", "echo ready; exec sleep 60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(30) == 128 + signal.SIGINT
+
+
 def test_fresh_folder_is_emptied_before_each_run(place: Path) -> None:
     out = place / "out"
     (out / "old").mkdir(parents=True)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -114,15 +114,20 @@ def test_a_process_that_ends_ends_the_watch() -> None:
     assert document["processes"][0]["ended"]
 
 
-def test_ctrl_c_writes_the_report() -> None:
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to it alone", "to the group"])
+def test_ctrl_c_writes_the_report(send: Callable[[int, int], None]) -> None:
     with growing(0) as pid:
         command = [*WATCH, str(pid), "--interval", "0.2", "--json"]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         ) as watch:
             assert watch.stderr is not None
             watch.stderr.readline()
-            watch.send_signal(signal.SIGINT)
+            send(watch.pid, signal.SIGINT)
             out, _ = watch.communicate(timeout=60)
     assert json.loads(out)["kind"] == "watch"
 
