@@ -320,7 +320,7 @@ def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
 
 
 def test_slow_rank_is_named(place: Path) -> None:
-    fault = [*EMULATE, "slow", "1", "--factor", "40", "--after", "2", "--"]
+    fault = [*EMULATE, "slow", "1", "--factor", "10", "--after", "2", "--"]
     job = [*TWO_RANKS, PYTHON, str(PROGRAMS / "meeting_ranks.py"), "even"]
     subprocess.run(
         [*POSTMORTEM, "run", "--timeout", "12", "--", *fault, *job],
