@@ -303,8 +303,9 @@ def test_nan_is_named_by_the_monitor(prose: Prose) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
+def test_killed_rank_of_torchrun_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS / "quick"))
     job = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job.append(str(PROGRAMS / "emulated_ranks.py"))
     fault = [*EMULATE, "kill", "1", "--after", "1"]
