@@ -264,7 +264,7 @@ def test_clock() -> None:
 
 
 TALK = """
-import socket, threading
+import socket, threading, time
 server = socket.create_server(("127.0.0.1", 4444))
 def serve():
     while True:
@@ -280,6 +280,7 @@ try:
         peer.send(b"x")
         peer.recv(1)
         count += 1
+        time.sleep(0.001)
 except TimeoutError:
     print("cut", count > 0)
 """
