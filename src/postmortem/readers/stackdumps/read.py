@@ -105,7 +105,8 @@ def _is_bare_gdb(head: str) -> bool:
 def _is_faulthandler(head: str) -> bool:
     """Return whether a text is little else than what faulthandler wrote of a live process.
 
-    What it writes at a crash is the end of that process: a log.
+    What it writes at a crash is the end of that process, and so may be what it writes when a time
+    is up below what that process wrote itself: a log.
     """
     lines = [line for line in head.splitlines() if line.strip()]
     first = lines[:_ENOUGH]
@@ -114,5 +115,6 @@ def _is_faulthandler(head: str) -> bool:
     told = Signatures.load("line").matches(first)
     if any(match.id == _CRASHED for row in told for match in row):
         return False
-    known = sum(line.startswith(_WRITTEN) for line in lines)
-    return known >= 0.9 * len(lines)
+    written = [line.startswith(_WRITTEN) for line in lines]
+    late = next((at for at, line in enumerate(lines) if line.startswith("Timeout (")), 0)
+    return sum(written) >= 0.9 * len(lines) and all(written[:late])
