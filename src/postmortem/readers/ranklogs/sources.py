@@ -54,6 +54,9 @@ _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
 _FIRST_LINES = 5
+_MOST_PACKAGES = 500
+_PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
+"""A line of what pip freeze prints, or of a file of requirements."""
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -92,7 +95,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         if name == STANDARD_INPUT:
             logs[name] = LogFile(name)
         elif path.is_dir():
-            before = len(logs) + len(errors) + len(hung)
+            before, known = len(errors) + len(hung), set(logs)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
             problems += said
@@ -106,7 +109,8 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
-            if len(logs) + len(errors) + len(hung) == before:
+            new = logs.keys() - known
+            if len(errors) + len(hung) == before and all(map(_lists_packages, new)):
                 if problems:
                     first = f"{problems[0].where}: {problems[0].what}"
                     raise EvidenceError(name, "holds no logs that could be read", hint=first)
@@ -197,6 +201,15 @@ def _sort_in(
 def may_be_log(path: str) -> bool:
     """Return whether a file that nobody named is text, and no evidence of another kind."""
     return _why_no_log(path) is None
+
+
+def _lists_packages(path: str) -> bool:
+    """Return whether a text is what pip prints of an environment, and no log."""
+    try:
+        lines = text_head(path).decode("utf-8", "replace").splitlines()
+    except (OSError, StreamError):
+        return False
+    return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
 
 
 def _tells_how_it_ended(path: str, suffix: str) -> bool:
