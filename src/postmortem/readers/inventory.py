@@ -40,16 +40,19 @@ _HUNG = {
 
 
 def take_inventory(names: Sequence[str]) -> Inventory:
-    """Return what lies under the paths; raises EvidenceError where one of them is not there."""
+    """Return what lies under the paths; raises EvidenceError where none of them is there."""
     items: dict[str, Item] = {}
     problems: list[Problem] = []
     for name in names:
         if not os.path.lexists(name):
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
+            continue
         below = Path(name).is_dir()
         for path in files_below(name, problems, _matters) if below else (name,):
             if path not in items:
                 items[path] = _item(path, problems)
+    if names and not any(map(os.path.lexists, names)):
+        raise EvidenceError(problems[0].where, problems[0].what)
     return Inventory(tuple(items.values()), tuple(problems))
 
 

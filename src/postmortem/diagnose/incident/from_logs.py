@@ -6,7 +6,7 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
-from postmortem.facts.rank_logs import RUN
+from postmortem.facts.exits import RUN
 from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
@@ -11,7 +10,7 @@ from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.kernel_log.stamps import Stamped, stamped
 from postmortem.readers.log_heads import in_utf_8
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, size_of
 
 LARGEST = 256 << 20
 """Bytes of one log that are looked at, from its end: what ended the job is what came last."""
@@ -98,7 +97,7 @@ def read_text(path: str, sources: list[Source], problems: list[Problem]) -> byte
             head = stream.read(HEAD_BYTES)
             packed = compression_of(head)
             stream.seek(0)
-            size = Path(path).stat().st_size
+            size = size_of(path)
             if packed is None:
                 stream.seek(max(0, size - LARGEST))
                 data = stream.read(LARGEST)

@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
 from postmortem import _native
+from postmortem.facts.exits import LogExit
 from postmortem.facts.last_lines import LastLine, Watched
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.broken_lines import whole_texts

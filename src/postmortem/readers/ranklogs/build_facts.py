@@ -133,8 +133,10 @@ class FactBuilder:
             exits=exits,
             remarks=tuple(remarks),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
-            killed_by_kernel=frozenset().union(
-                *(x.killed_by_kernel for x in self._launchers.values())
+            words=tuple(
+                replace(word, attempt=self._attempt(position, word.line))
+                for position, launchers in self._launchers.items()
+                for word in launchers.words
             ),
             world_size=size,
             world_source=source,

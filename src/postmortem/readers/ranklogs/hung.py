@@ -26,7 +26,7 @@ from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
 from postmortem.readers.log_heads import in_utf_8, looks_like_binary, text_head
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
-from postmortem.readers.regular import open_regular, read_regular
+from postmortem.readers.regular import open_regular, read_regular, size_of
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
@@ -200,7 +200,7 @@ def read_flights(
     for path in paths:
         try:
             flight, wrong = read_flight(path)
-            sources.append(Source(path, Path(path).stat().st_size))
+            sources.append(Source(path, size_of(path)))
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -217,7 +217,7 @@ def _worth(one: Recorder) -> tuple[int, bool]:
 
 def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
     try:
-        size = Path(path).stat().st_size
+        size = size_of(path)
         if size > _LARGEST:
             problems.append(Problem(path, f"{size:,} bytes are too many for a dump"))
             return None

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
@@ -37,6 +36,7 @@ from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
+from postmortem.readers.regular import size_of
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -86,7 +86,14 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     told: list[Versions] = []
     heads: dict[str, bytes] = {}
     for file in found.logs:
-        one = _read_one(file, sources, problems, told, heads)
+        try:
+            one = _read_one(file, sources, problems, told, heads)
+        except EvidenceError as error:
+            problems.append(Problem(error.where, error.what, error.hint))
+            continue
+        except OSError as error:
+            problems.append(Problem(file.path, f"cannot be read: {error.strerror or error}"))
+            continue
         if one is not None:
             read.append(one)
     others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
@@ -151,7 +158,7 @@ def _of_nccl(logs: RankLogs) -> Versions:
 
 def _size(path: str) -> int:
     try:
-        return Path(path).stat().st_size
+        return size_of(path)
     except OSError:
         return 0
 

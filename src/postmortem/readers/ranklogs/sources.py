@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
@@ -84,17 +83,17 @@ class Found:
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
-    """Return the logs that are meant; raises EvidenceError where there are none."""
+    """Return the logs that are meant; a name that stands for none is a problem."""
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
     problems: list[Problem] = []
     left_out: list[tuple[str, str]] = []
     for name in names:
-        path = Path(name)
-        if name == STANDARD_INPUT:
-            logs[name] = LogFile(name)
-        elif path.is_dir():
+        path, piped = Path(name), name == STANDARD_INPUT
+        if piped:
+            keep_standard_input()
+        if not piped and path.is_dir():
             before, known = len(errors) + len(hung), set(logs)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
@@ -111,17 +110,19 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                     left_out.append((file, why))
             new = logs.keys() - known
             if len(errors) + len(hung) == before and all(map(_lists_packages, new)):
-                if problems:
-                    first = f"{problems[0].where}: {problems[0].what}"
-                    raise EvidenceError(name, "holds no logs that could be read", hint=first)
-                hint = "name the files, or the folder that torchrun --log-dir wrote"
-                raise EvidenceError(name, "holds no logs", hint=hint)
+                for file in new:
+                    del logs[file]
+                if not problems:
+                    hint = "name the files, or the folder that torchrun --log-dir wrote"
+                    problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
+        elif piped:
+            logs[name] = LogFile(name)
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):

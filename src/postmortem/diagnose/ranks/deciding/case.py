@@ -132,7 +132,7 @@ def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
             place = f"{failure.file}:{failure.line if whole else failure.begin_line}"
             rows.append((place, f"{party.words}: {clip(said, 300)}"))
         if party.exit is not None:
-            rows.append((f"{party.exit.file}:{party.exit.line}", exit_words(party)))
+            rows.append((party.exit.where, exit_words(party)))
     return tuple(rows[:8])
 
 

@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.causes import (
     LeftEarly,
     NamedMissing,
     SilentAlone,
+    ThreadDied,
     Undecided,
     WaitsElsewhere,
 )
@@ -30,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.records import replace
 
 
 def called_differently(case: Case) -> Attribution | None:
@@ -223,6 +225,10 @@ def silent_ones(case: Case) -> Attribution | None:
     )
     if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
         return killed
+    thread = next((f for s in case.shared for f in s.threads), None)
+    if count == 1 and thread is not None:  # in lines that name nobody
+        party = replace(parties[0], why=thread.said.words, failure=thread)
+        return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
     sure = bool(halted) or _all_known(case, waiting)
     if count == 1 and not waits and len(waiting) >= 2 and sure:

@@ -7,7 +7,8 @@ from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
 from postmortem.knowledge.messages import MPI_ENDS
 from postmortem.records import record, replace
 
@@ -21,7 +22,8 @@ ABOUT_PEERS = (
 _KILLS = ("SIGTERM", "SIGKILL")
 _OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
 """What no launcher sends."""
-_SILENT_SIGNALS = _OWN_SIGNALS | set(_KILLS)
+_SILENT_SIGNALS = _OWN_SIGNALS | {*_KILLS, "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGXFSZ"}
+"""What ends a program by itself: SIGPIPE is of who reads what it writes."""
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
