@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -52,6 +53,7 @@ _RAYS_OWN = Pattern(
 _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
+_NUMBER = Pattern(r"\d+")
 _FIRST_LINES = 5
 _MOST_PACKAGES = 500
 _PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
@@ -78,6 +80,8 @@ class Found:
     """What was left out that may be evidence, and why."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that are none of these, each with the reason."""
+    unread: tuple[str, ...] = ()
+    """Those of them that may not be read and are called as a log is, but for their numbers."""
     without_driver: bool = False
     """All logs are of a Ray session, and what its driver printed is not among them."""
 
@@ -137,8 +141,15 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
         problems=(*problems, *_worth_telling(left_out)),
         left_out=tuple(left_out),
+        unread=tuple(_closed(logs, left_out)),
         without_driver=_is_without_driver(logs, sessions),
     )
+
+
+def _closed(logs: Iterable[str], left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
+    forms = {_NUMBER.sub("#", path) for path in logs}
+    like = (path for path, _ in left_out if _NUMBER.sub("#", path) in forms)
+    return (path for path in like if not os.access(path, os.R_OK))
 
 
 def _is_without_driver(logs: Iterable[str], sessions: Collection[Path]) -> bool:
