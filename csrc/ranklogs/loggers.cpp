@@ -8,6 +8,7 @@
 namespace pm::ranklogs {
 namespace {
 
+constexpr std::size_t kLongestLevel = 8;
 constexpr std::string_view kDay = "dddd-dd-dd dd:dd:dd";
 
 // "TP2", "DP0 TP2 EP2": SGLang's tensor-parallel rank is that of the job, but for pipelines, which
@@ -73,6 +74,31 @@ RecordHead record_head(std::string_view text) noexcept {
     return {end + 2, level[0] == 'E' || level[0] == 'C' || level[0] == 'F'};
   }
   return {};
+}
+
+Level level_in(std::string_view text) noexcept {
+  Level first;
+  for (const std::string_view level : kLevels) {
+    const std::size_t at = text.find(level), end = at + level.size();
+    if (at == std::string_view::npos || (first.size && at >= first.at)) continue;
+    if (at && is_letter(text[at - 1])) continue;
+    if (end < text.size() && is_letter(text[end])) continue;
+    first = {at, level.size()};
+  }
+  return first;
+}
+
+RecordHead levelled_head(std::string_view text, std::string_view shape, Prefix& to) noexcept {
+  const Level level = level_in(text.substr(0, kLongestLevel + 1));
+  if (!level.size || level.at) return {};
+  std::string_view rest = text.substr(level.size);
+  if (shape.find_first_not_of(' ') != std::string_view::npos) {  // levels are filled up to a width
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    shape.remove_prefix(shape.find_first_not_of(' '));
+  }
+  const std::size_t size = shape_at(rest, shape, std::string_view::npos, to);
+  if (!size && !rest.empty()) return {};
+  return {text.size() - rest.size() + size, std::string_view("ECF").find(text[0]) != text.npos};
 }
 
 std::int64_t rank_of_worker(std::string_view name) noexcept {

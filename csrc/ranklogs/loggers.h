@@ -20,6 +20,16 @@ struct RecordHead {
 };
 RecordHead record_head(std::string_view text) noexcept;
 
+// Where the first level of a logger stands in a text, as a word by itself; a size of 0: nowhere.
+struct Level {
+  std::size_t at = 0;
+  std::size_t size = 0;
+};
+Level level_in(std::string_view text) noexcept;
+
+// A level at the start of a text, and behind it what has a shape, see masked().
+RecordHead levelled_head(std::string_view text, std::string_view shape, Prefix& to) noexcept;
+
 // "rank=1" at the end of the name of one of vLLM's workers, and the rank of "Worker_TP1"; -1 where
 // a name tells none.
 std::int64_t rank_of_worker(std::string_view name) noexcept;

@@ -33,8 +33,12 @@ Prefix Grammar::parse(std::string_view line) const {
   }
   if (time) text.remove_prefix(time_at(text));
   take_prefixes(text, found);
-  const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, shape_rank, found);
-  if (size) {
+  Prefix shaped = found;
+  const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, shape_rank, shaped);
+  const bool levelled = levels && levelled_head(text.substr(size), behind_level, shaped).size;
+  if (levelled || !levels) found = shaped;
+  if (size && levelled) text.remove_prefix(size);
+  if (size && !levels) {
     text.remove_prefix(size);
     take_prefixes(text, found);
   }

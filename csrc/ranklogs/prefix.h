@@ -41,7 +41,9 @@ struct Grammar {
   bool blank_tags = false;  // "[1,3]<stderr>: " of Open MPI 5, which has a blank there
   bool time = false;        // a time before all else, of docker, kubectl or journald
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
-  std::string shape;  // what stands before the frames of tracebacks, see masked(); any other form
+  std::string shape;    // what stands before the frames of tracebacks, see masked(); any other form
+  bool levels = false;  // a logger's level stands behind the shape, of each line, and then:
+  std::string behind_level;
   std::size_t shape_rank = std::string::npos;  // which of its bytes stands for a rank
 
   Prefix parse(std::string_view line) const;

@@ -280,11 +280,17 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     word = &writer.word(writer.next_word++);
     writers_.hold(*word, text.substr(0, kLongestWords), log_.lines);
   }
-  const RecordHead head = record_head(text);
+  RecordHead head = record_head(text);
+  if (log_.grammar.levels && !head.size) {
+    Prefix none;  // whoever wrote it is known
+    head = levelled_head(text, log_.grammar.behind_level, none);
+  }
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
-  if (head.size && !head.error) kinds &= ~bit(Kind::kTraceback);  // logged, and survived
+  if (head.size && !head.error && !log_.grammar.levels) {
+    kinds &= ~bit(Kind::kTraceback);  // logged, and survived
+  }
   const bool plain = !kinds;
   if (kinds & kErrors) behind_.error(writer, log_.lines);
   if (kinds & bit(Kind::kLink)) {

@@ -3,6 +3,7 @@
 
 #include "ranklogs/clean.h"
 #include "ranklogs/forms.h"
+#include "ranklogs/loggers.h"
 #include "ranklogs/words.h"
 
 namespace pm::ranklogs {
@@ -61,8 +62,14 @@ struct TagBlanks {
 // What stands before the frames of tracebacks, if the same stands before nearly all of them: that
 // is no part of what Python, or a signal's handler, wrote, whatever its form.
 struct Frames {
+  // What a level says counts: it is no part of the prefix, but of what was written.
+  struct Split {
+    std::string shape, behind;
+    bool levels = false;
+    auto operator<=>(const Split&) const = default;
+  };
   std::size_t lines = 0;
-  std::map<std::string, std::size_t> shapes;
+  std::map<Split, std::size_t> shapes;
 
   void count(std::string_view text) {
     constexpr std::size_t kShortest = 3, kLongest = 160, kMostShapes = 1000;
@@ -74,15 +81,18 @@ struct Frames {
       return;
     const bool quoted = before.find_first_not_of("> ") == std::string_view::npos;
     if (!quoted && before.find_last_not_of(' ') + 1 < kShortest) return;
-    if (has_level(before)) return;
-    if (shapes.size() < kMostShapes) ++shapes[masked(before)];
+    if (shapes.size() < kMostShapes) ++shapes[split(before)];
   }
 
-  std::string most() const {
+  // Gives what most have to a grammar, if nearly all have it.
+  void settle(Grammar& grammar) const {
     const auto best =
         std::max_element(shapes.begin(), shapes.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    return best != shapes.end() && best->second * 10 >= lines * 8 ? best->first : std::string();
+    if (best == shapes.end() || best->second * 10 < lines * 8) return;
+    grammar.levels = best->first.levels;
+    grammar.shape = best->first.shape;
+    grammar.behind_level = best->first.behind;
   }
 
   static std::size_t python_at(std::string_view text) {
@@ -107,10 +117,10 @@ struct Frames {
     return at > 1 && text[at - 2] == ' ' ? at - 1 : at;
   }
 
-  // A logger's head: what it says counts.
-  static bool has_level(std::string_view text) {
-    return std::ranges::any_of(
-        kLevels, [&](auto level) { return text.find(level) != std::string_view::npos; });
+  static Split split(std::string_view before) {
+    const Level level = level_in(before);
+    if (!level.size) return {masked(before), {}, false};
+    return {masked(before.substr(0, level.at)), masked(before.substr(level.at + level.size)), true};
   }
 };
 
@@ -209,7 +219,7 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   };
   if (!grammar.node && named(ballot.node, 80)) return grammar.node = true;
   if (!grammar.service && named(ballot.service, 60)) return grammar.service = true;
-  if (grammar.shape.empty()) grammar.shape = ballot.frames.most();
+  if (grammar.shape.empty() && !grammar.levels) ballot.frames.settle(grammar);
   return false;
 }
 

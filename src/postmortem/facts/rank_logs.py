@@ -53,6 +53,11 @@ class ExceptionText(Known):
         if rest and (first.endswith(":") or self.match("errors-listed") is not None):
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
+        elif rest.startswith(":"):  # of Java, below what called it
+            first = below[0].lstrip(": ")
+        nodes = [i for i, one in enumerate(below) if one.lstrip().startswith("[[{{node")]
+        if nodes and nodes[0]:
+            first = below[nodes[0] - 1]  # of TensorFlow's graph
         places = [i for i, one in enumerate(below) if one.lstrip().startswith('in "')]
         if len(places) > 1 and not places[0]:
             at = places[-1]
@@ -150,7 +155,12 @@ class LogFailure(Known):
 
     @property
     def uncaught(self) -> bool:
-        """It begins where a program does, which nobody is there to catch; or none was compiled."""
+        """It begins where a program does, which nobody is there to catch; or none was compiled.
+
+        A process that multiprocessing spawned has another one behind it.
+        """
+        if any(frame.function == "spawn_main" for frame in self.frames[:2]):
+            return False
         began = self.frames[0].function if self.frames else ""
         if began is None:
             return len(self.frames) == 1

@@ -262,6 +262,9 @@ def test_files_named_after_models_are_no_hosts(
         ("unit tests\tRun all\t2026-01-02T03:04:05.678Z ", None),
         ("[gpu-a01:4{rank}711] ", None),
         ("gpu-a01 ~ {rank} ~ ", 2),
+        ("2026-01-02 03:04:05.678\tworker-{rank}\tERROR\t", 2),
+        ("[Rank {rank}] INFO: ", 2),
+        ("[ERROR]  | run:4{rank} - ", None),
     ],
 )
 def test_what_stands_before_all_frames_is_a_prefix(
@@ -273,12 +276,14 @@ def test_what_stands_before_all_frames_is_a_prefix(
     assert first["line"] == len(RANKS)
 
 
-@pytest.mark.parametrize("head", ["trainer ERROR run: ", "E   ", "  | "])
-def test_what_a_logger_or_a_test_runner_writes_before_frames_is_none(head: str) -> None:
+@pytest.mark.parametrize(
+    ("head", "kept"), [("trainer ERROR run: ", "ERROR run: "), ("E   ", "E   "), ("  | ", "  | ")]
+)
+def test_a_level_or_what_a_test_runner_writes_before_frames_is_none(head: str, kept: str) -> None:
     text = "".join(f"{head}{line}\n" for line in RAISED).encode()
     pieces = iter([text])
     clean: list[bytes] = []
     _native.read_ranklog(
         lambda: next(pieces, b""), keep_literals(), sink=lambda _, piece: clean.append(piece)
     )
-    assert b"".join(clean) == text
+    assert b"".join(clean) == "".join(f"{kept}{line}\n" for line in RAISED).encode()

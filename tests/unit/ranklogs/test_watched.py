@@ -197,6 +197,13 @@ AIRFLOW = """\
             'ERROR: failed to solve: process "make" did not complete successfully: exit code: 1\n',
             "#9 12.31 lumen/ops.py:3:1: error: no name 'step'",
         ),
+        (
+            "n3:7:8 [6] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out\n"
+            "n1:5:6 [0] NCCL WARN Call to recv from 10.0.0.3<41> failed : Broken pipe\n"
+            "[rank0]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:7, "
+            "remote process exited or there was a network error, NCCL version 2.19.3\n",
+            "n3:7:8 [6] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
+        ),
     ],
 )
 def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:

@@ -43,6 +43,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "tgi-process-ended": ("TGI", ended),
     "supervisord-exited": ("supervisord", ended),
     "sagemaker-signal": ("SageMaker", ended),
+    "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),
     "hydra-code": ("mpiexec", ended_in_shell),
     "mpirun-code": ("mpirun", ended_in_shell),

@@ -46,9 +46,12 @@ class Case:
 
         waited = next((f for s in self.all for f in s.about_peers), None)
         said = f"{waited.file}:{waited.line} reports a time-out or a lost peer" if waited else None
-        over = all(one.outlived for one in self.logs.recorders) and ended_well(self.logs)
+        recorders = self.logs.recorders
+        over = (waited is None and all(one.goes_on for one in recorders)) or (
+            all(one.outlived for one in recorders) and ended_well(self.logs)
+        )
         size = self.logs.world_size
-        return find_jam(self.logs.recorders, world=size, timed_out=said, went_on=over)
+        return find_jam(recorders, world=size, timed_out=said, went_on=over)
 
     @functools.cached_property
     def several(self) -> bool:

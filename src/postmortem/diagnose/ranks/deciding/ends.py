@@ -33,7 +33,7 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
-_OF_ONE = ("shell", RUN, "supervisord", "SageMaker")
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
 """Who watches programs, and not the ranks of a job."""
 
 

@@ -40,7 +40,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-            return named_by_peers(case) or peers
+            return named_by_peers(case) or warned_itself(case, said.text) or peers
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
@@ -76,7 +76,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-            return named_by_peers(case) or peers
+            return named_by_peers(case) or warned_itself(case, near[0].text) or peers
         parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
         if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
@@ -84,6 +84,17 @@ def said_last(case: Case) -> Attribution | None:
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
+
+
+def warned_itself(case: Case, word: str) -> Attribution | None:
+    """Return NCCL's first warning that is about no peer, where all else tells of a lost one."""
+    of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
+    warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
+    own = next((one for one in warned if one.match(*of_peers) is None), None)
+    if own is None or own.text == word:
+        return None
+    cause = SaidLast(own.text, plain=True, form="peers", word=word)
+    return Attribution(cause, evidence=((own.where, own.text),))
 
 
 def said_above(one: Watched) -> Attribution:
