@@ -151,7 +151,12 @@ def _takes_lock(thread: Thread, index: int) -> bool:
 
 
 def _steps(threads: int, kinds: set[str]) -> tuple[str, ...]:
-    if threads == 1:
+    if threads == 1 and kinds & {"heap", "stdio"}:
+        first = (
+            "a signal handler may call nothing that allocates or prints (signal-safety(7)): set "
+        )
+        first += "a flag there, and do the work outside"
+    elif threads == 1:
         first = "do not take the lock again where it is held; make it recursive if that is meant"
     elif "gil" in kinds:
         first = (
