@@ -60,8 +60,8 @@ def bus_error_no_space(crash: Crash) -> Findings:
 def _no_huge_page(crash: Crash) -> Finding:
     return Finding(
         title=f"no huge page was left for the memory that was touched{place(crash.crashed)}",
-        cause=f"{crash.words}. Huge pages come from a pool of their own (vm.nr_hugepages), which "
-        "was empty; memory that was mapped without a reservation finds that out when it is touched",
+        cause="huge pages come from a pool of their own (vm.nr_hugepages), which was empty: memory "
+        "that was mapped without a reservation finds that out when it is first touched",
         confidence=Confidence.LIKELY,
         next_steps=(
             "grep Huge /proc/meminfo while the job runs; raise it: sysctl vm.nr_hugepages=N",
