@@ -22,7 +22,9 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
     return Report(
         kind="scan",
         inputs=facts.sources,
-        verdict=headline(facts.tensors, outcome.diagnoses, found, damaged=facts.damaged),
+        verdict=headline(
+            facts.tensors, outcome.diagnoses, found, damaged=facts.damaged, unread=facts.unread
+        ),
         failed=facts.damaged or any(one.role is Role.ROOT for one in outcome.diagnoses),
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),
@@ -37,5 +39,5 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
 
 def _settled(facts: CheckpointFacts) -> Outcome | None:
     """Healthy where every tensor was read and none is bad."""
-    bad = facts.tensors.bad or facts.damaged or facts.problems
+    bad = facts.tensors.bad or facts.damaged
     return Outcome.HEALTHY if facts.tensors.items and not bad else None

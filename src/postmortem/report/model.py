@@ -105,7 +105,12 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it; nothing found and nothing that says it went well is unknown."""
+        """What became of it; nothing found and nothing that says it went well is unknown.
+
+        Nothing is healthy of which a part could not be read.
+        """
+        if self.settled is Outcome.HEALTHY and self.problems:
+            return Outcome.UNKNOWN
         return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 
 

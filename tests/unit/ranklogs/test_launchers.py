@@ -283,3 +283,22 @@ def test_an_end_for_a_limit_is_told_where_no_ranks_are(
     best = report.diagnoses[0]
     assert (best.id, best.role.value, best.confidence.value) == ("process_ended", "root", "likely")
     assert best.evidence[0].where == f"end.txt:{line}"
+
+
+@pytest.mark.parametrize(("told", "first"), [((70,), [1]), ((), None), ((70, 71), None)])
+def test_whom_torchrun_does_not_tell_to_end_somebody_else_did(
+    tmp_path: Path, told: tuple[int, ...], first: list[int] | None
+) -> None:
+    api = "W1128 09:00:00.000000 60 torch/distributed/elastic/multiprocessing/api.py"
+    text = "".join(f"step {i} loss 0.{i}\n" for i in range(5))
+    text += "".join(f"{api}:1028] Sending process {pid} closing signal SIGTERM\n" for pid in told)
+    text += "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + "=" * 40
+    text += "\ntrain.py FAILED\nFailures:\n"
+    for rank in (0, 1):
+        text += (
+            f"[{rank}]:\n  time      : 2026-11-28_09:00:00\n  host      : n1\n"
+            f"  rank      : {rank} (local_rank: {rank})\n"
+            f"  exitcode  : -15 (pid: {70 + rank})  (SIGTERM)\n"
+        )
+    found = body_of(tmp_path, text)["first_failure"]
+    assert (found and found["ranks"]) == first

@@ -1,5 +1,6 @@
 """The rank that the names of several logs tell together, and names that only look so."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,14 @@ def test_a_number_that_may_be_another_is_none(
     tmp_path: Path, name: str, text: str, numbers: tuple[int, ...]
 ) -> None:
     assert set(ranks(tmp_path, name, text, numbers)) == {None}
+
+
+def test_a_packed_log_and_a_few_empty_ones_are_of_the_series(tmp_path: Path) -> None:
+    assert len(ranks(tmp_path, "err.{:03d}", LOST, tuple(range(20)))) == 20
+    for number in (3, 4):
+        path = tmp_path / f"err.{number:03d}"
+        (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert ranks(tmp_path, "err.{:03d}", LOST, (0,)) == [*range(20)]
+    (tmp_path / "err.007").write_text("")
+    assert ranks(tmp_path, "err.{:03d}", LOST, (0,)) == [*range(7), *range(8, 20)]

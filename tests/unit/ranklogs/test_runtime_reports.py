@@ -54,6 +54,7 @@ def test_the_report_of_a_jvm(tmp_path: Path) -> None:
         ("panic: runtime error: index out of range [7]", "index out of range [7]"),
         ("fatal error: concurrent map writes", "concurrent map writes"),
         ("thread 71 panic: index out of bounds", "index out of bounds"),
+        ("A/libc: Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x8", "SIGSEGV"),
     ],
 )
 def test_what_follows_such_an_end_is_its_report(tmp_path: Path, line: str, said: str) -> None:

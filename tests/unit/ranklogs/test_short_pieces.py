@@ -306,6 +306,8 @@ def test_of_warnings_on_a_pod_the_one_that_comes_again_is_told(tmp_path: Path) -
     )
     for again, told in ("2m (x12 over 30m)", "plug-in"), ("2m", "there twice"):
         assert told in report_of(tmp_path, events.format(again)).verdict
+        refused = "  Warning  UnexpectedAdmissionError  31m  kubelet  no device of lumen is left\n"
+        assert "no device" in report_of(tmp_path, refused + events.format(again)).verdict
 
 
 @pytest.mark.parametrize("said", ["lost communication", "a long way to go"])

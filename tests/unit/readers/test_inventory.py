@@ -1,5 +1,7 @@
 """What lies under a path is told by its content, and nothing there can hold us up."""
 
+import gzip
+import importlib
 import io
 import os
 import socket
@@ -146,6 +148,24 @@ def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path, prose:
     problems = unpack(str(cut), tmp_path / "out", Room(tmp_path))
     assert (tmp_path / "out" / "a.log").read_bytes() == b"a" * 100
     prose(*[p.what.split(":")[0] for p in problems])
+
+
+@pytest.mark.parametrize("packed", ["zstd", "lz4"])
+def test_a_tar_that_tarfile_has_no_decoder_for_is_unpacked_up_to_a_cut(
+    tmp_path: Path, packed: str
+) -> None:
+    members = ((tarfile.TarInfo("a.log"), b"a" * 100), (tarfile.TarInfo("b"), os.urandom(3 << 20)))
+    _tar(tmp_path / "gz", *members)
+    plain = gzip.decompress((tmp_path / "gz").read_bytes())
+    pack = importlib.import_module("backports.zstd" if packed == "zstd" else "lz4.frame").compress
+    for name, cut in (("whole", None), ("cut", -(1 << 20))):
+        path = tmp_path / f"{name}.tar.{packed}"
+        path.write_bytes(pack(plain)[:cut])
+        assert kinds(tmp_path)[path.name] is Kind.ARCHIVE
+        (tmp_path / name).mkdir()
+        problems = unpack(str(path), tmp_path / name, Room(tmp_path))
+        assert (tmp_path / name / "a.log").read_bytes() == b"a" * 100
+        assert len(problems) == (cut is not None)
 
 
 def test_a_bomb_stops_at_the_limit(

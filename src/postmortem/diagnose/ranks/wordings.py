@@ -35,7 +35,10 @@ def part_of(failure: LogFailure) -> ErrorRole:
     if failure.parts:  # of a group, each sub-exception
         parts = [part_of_words(said) for said in failure.parts]
         return next((part for part in parts if part is ErrorRole.OWN), parts[0])
-    part = part_of_words(failure.first_said)
+    said = failure.first_said
+    if said.exception.endswith(_CANCELLED):  # what was raised for that says why, if anything
+        said = failure.said
+    part = part_of_words(said)
     if part is ErrorRole.STARTUP and _of_another_port(failure):
         return ErrorRole.OWN
     if part in (ErrorRole.CLOSED, ErrorRole.WAITED) and _of_a_server(failure):
@@ -80,16 +83,15 @@ def _of_another_port(failure: LogFailure) -> bool:
     )
 
 
-_CLIENTS = ("urllib/", "urllib3/", "http/client", "requests/", "httpx/", "aiohttp/")
-_OF_CLIENTS = (
-    "urllib.error.",
-    "urllib3.",
-    "http.client.",
-    "requests.",
-    "httpx.",
-    "httpcore.",
-    "aiohttp.",
+_CANCELLED = "CancelledError"
+_OF_CLIENTS = tuple(
+    f"{name}."
+    for name in (
+        "urllib.error urllib3 http.client requests httpx httpcore aiohttp "
+        "redis pymongo psycopg psycopg2 asyncpg pymysql pika kafka botocore"
+    ).split()
 )
+_CLIENTS = tuple(name.replace(".", "/") for name in (*_OF_CLIENTS, "urllib."))
 _MULTIPROCESSING = "/multiprocessing/"
 _OF_PIPES = (
     "EOFError",

@@ -16,6 +16,7 @@ _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *)?$|(?:Error|Exception) in (?:rule|file) .*:$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
+_OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
 _MOST = 5
 
@@ -45,3 +46,16 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
 
 def _margin(text: str) -> int:
     return len(text) - len(text.lstrip())
+
+
+def minded(rows: Rows) -> Iterator[Row]:
+    """Yield rows without the tracebacks that Python itself ignores, as it takes an object down."""
+    inside = False
+    for row in rows:
+        if row[1].startswith("Exception ignored "):
+            inside = True
+        elif inside and (row[1][:1].isspace() or _OF_TRACEBACK.match(row[1])):
+            inside = row[1][:1].isspace() or row[1].startswith("Traceback ")
+        else:
+            inside = False
+            yield row

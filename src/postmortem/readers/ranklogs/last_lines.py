@@ -13,7 +13,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
-from postmortem.readers.ranklogs.broken_lines import Rows, whole_texts
+from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
@@ -102,7 +102,7 @@ def last_lines(
     todo = iter(tails)
     while some := [*islice(todo, _AT_ONCE)]:
         bare = [
-            [(row[0], text, *row[2:]) for row in rows if _SAYS.search(text := unstamped(row[1]))]
+            [(row[0], t, *row[2:]) for row in minded(rows) if _SAYS.search(t := unstamped(row[1]))]
             for rows, _, _ in some
         ]
         found = iter(
@@ -272,7 +272,7 @@ def _broken(text: str, names: Ids) -> bool:
 
 
 def _goes_on(text: str, names: Ids) -> bool:
-    indented = text[:1].isspace() and not calm(names)
+    indented = text[:1].isspace() and not (calm(names) or works(names))
     typed = bool(_PROMPT.search(text) or _KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 

@@ -62,7 +62,7 @@ _FEWEST = 2
 _SAMPLE = 4 << 20
 _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
-_TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
+_TEED = re.compile(rb"^\[(?!rank\d)[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
@@ -37,7 +36,8 @@ from postmortem.underway import Refused
 
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_INSPECTED = ".json"
+_TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
+"""By the name of another kind of file: what docker inspect, and sacct, print into it."""
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -80,17 +80,17 @@ class Found:
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
-    """Return the logs that are meant; raises EvidenceError where there are none."""
+    """Return the logs that are meant; a name that stands for none is a problem."""
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
     problems: list[Problem] = []
     left_out: list[tuple[str, str]] = []
     for name in names:
-        path = Path(name)
-        if name == STANDARD_INPUT:
-            logs[name] = LogFile(name)
-        elif path.is_dir():
+        path, piped = Path(name), name == STANDARD_INPUT
+        if piped:
+            keep_standard_input()
+        if not piped and path.is_dir():
             before = len(logs) + len(errors) + len(hung)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
@@ -105,18 +105,17 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
-            if len(logs) + len(errors) + len(hung) == before:
-                if problems:
-                    first = f"{problems[0].where}: {problems[0].what}"
-                    raise EvidenceError(name, "holds no logs that could be read", hint=first)
+            if len(logs) + len(errors) + len(hung) == before and not problems:
                 hint = "name the files, or the folder that torchrun --log-dir wrote"
-                raise EvidenceError(name, "holds no logs", hint=hint)
+                problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
+        elif piped:
+            logs[name] = LogFile(name)
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
@@ -198,10 +197,10 @@ def may_be_log(path: str) -> bool:
     return _why_no_log(path) is None
 
 
-def _tells_of_containers(path: str) -> bool:
-    """Return whether a file is what docker or podman inspect prints."""
+def _tells_how_it_ended(path: str, suffix: str) -> bool:
+    """Return whether a file with another kind's name is what one asks a scheduler for."""
     try:
-        return b'"OOMKilled": ' in text_head(path)
+        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):
         return False
 
@@ -216,7 +215,7 @@ def _why_no_log(path: str) -> str | None:
         return HIDDEN
     if repeats(path):
         return REPEATS
-    if plain.endswith(_INSPECTED) and _tells_of_containers(path):
+    if _tells_how_it_ended(path, Path(plain).suffix):
         return None
     if any(plain.endswith(suffix) for suffix in _NO_LOGS):
         return NAMED_OTHERWISE

@@ -34,6 +34,8 @@ def last_words(blame: Attribution) -> Findings:
         means = f"{blame.cause.ended[:1].upper()}{blame.cause.ended[1:]}."
     if blame.cause.word:
         cause = "What ran it only says that it failed. "
+        if blame.cause.form == "peers":
+            cause = "All else only reports a lost peer. "
         means, step = "This is the error above that word.", "read what stands around it"
     if blame.cause.form in ("", "code") and blame.cause.first:
         step = "look for what it wrote elsewhere: nothing stands above these lines"

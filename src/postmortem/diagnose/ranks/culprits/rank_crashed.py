@@ -23,6 +23,7 @@ from postmortem.diagnose.ranks.causes import (
     SaidMemory,
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.knowledge.messages import MPI_ENDS
 
 _STEPS = {
@@ -33,6 +34,15 @@ _STEPS = {
     "SIGILL": ("a library built for a newer processor? compare lscpu of the hosts",),
 }
 """What is worth a look by the signal alone."""
+
+_SENT = {
+    "SIGTERM": "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that "
+    "ends), a shell's history",
+    "SIGXCPU": "ulimit -t  on that host: the CPU time that it may use was used up",
+    "SIGXFSZ": "ulimit -f  on that host: a file reached the size that it may have",
+}
+_BY_WHOM = "who sends it? a scheduler's --signal, a timer or a kill: it has no handler for it"
+"""Of what leaves no core and is no kill."""
 
 _MORE_OF_SLURM = (
     "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
@@ -86,6 +96,8 @@ def rank_crashed(blame: Attribution) -> Findings:
             "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
         ]
+    elif party.failure is None and signal is not None and signal not in CRASH_SIGNALS:
+        steps = [_SENT.get(signal, _BY_WHOM)]
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")

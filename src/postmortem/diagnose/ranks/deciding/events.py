@@ -16,7 +16,6 @@ from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
     over_limit,
-    reason_of_stop,
     silent_exits,
     somebody_crashed,
     stopped_from_outside,
@@ -27,8 +26,9 @@ from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import RUN, LogFailure, Remark
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -67,7 +67,7 @@ class LogEvent:
     """What is told of it where it is a root; None where it alone says too little."""
     who: tuple[RankState, ...] = ()
     """Whom it happened to; of what happened to somebody, whom it may have happened to."""
-    last: Remark | LogFailure | LastLine | None = None
+    last: LogExit | LogFailure | LastLine | None = None
     """The line that tells of it last, where lines order it."""
     times: int = 1
     """How often lines that name nobody tell of it."""
@@ -187,13 +187,13 @@ def _cancelled(case: Case) -> Iterator[LogEvent]:
     raised = [f for s in case.all for f in _exceptions(s)]
     if not raised:
         return
-    told = (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
-    last = next((r for r in told if all(_right_below(r, f) for f in raised)), None)
+    told = (word for word in case.logs.words if word.why is not None)
+    last = next((word for word in told if all(_right_below(word, f) for f in raised)), None)
     if last is not None:
         yield LogEvent(Kind.CANCELLED, stopped_from_outside(case), last=last)
 
 
-def _right_below(stop: Remark, error: LogFailure) -> bool:
+def _right_below(stop: LogExit, error: LogFailure) -> bool:
     lines = error.begin_line - stop.line
     return error.file == stop.file and 0 < lines <= thresholds.END_LINES
 
@@ -265,8 +265,8 @@ def _stopped(case: Case) -> Iterator[LogEvent]:
     Without a reason it is what a launcher does when a process of it failed.
     """
     blame = stopped_from_outside(case)
-    lines: list[Remark | LogFailure] = [f for s in case.all for f in s.stopped]
-    lines += (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
+    lines: list[LogExit | LogFailure] = [f for s in case.all for f in s.stopped]
+    lines += (word for word in case.logs.words if word.why is not None)
     last = max(lines, key=lambda one: one.line, default=None)
     if blame is not None or last is not None:
         yield LogEvent(Kind.STOPPED, blame, last=last)

@@ -12,8 +12,9 @@ from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
+from postmortem.facts.exits import RUN
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
-from postmortem.facts.rank_logs import RUN, LogFailure, RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
@@ -33,13 +34,13 @@ def said_last(case: Case) -> Attribution | None:
         return None
     wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)
     if wrong:
-        lost = _lost_workers(case.logs)
+        lost, memory = _lost_workers(case.logs), case.logs.said_memory
         said = next((line for line in wrong[0].errors if line.where in lost), wrong[0].errors[0])
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-            return named_by_peers(case) or peers
+            return named_by_peers(case) or warned_itself(case, said.text) or peers
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
@@ -52,7 +53,7 @@ def said_last(case: Case) -> Attribution | None:
             above=above.text.strip() if above is not None else "",
             first=all(one.first for one in wrong),
             known=wrong[0].known,
-            memory=_memory(case.logs) if said.where in lost else "",
+            memory=memory.text if memory is not None and said.where in lost else "",
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
@@ -75,7 +76,7 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
-            return named_by_peers(case) or peers
+            return named_by_peers(case) or warned_itself(case, near[0].text) or peers
         parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
         if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
@@ -83,6 +84,17 @@ def said_last(case: Case) -> Attribution | None:
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
+
+
+def warned_itself(case: Case, word: str) -> Attribution | None:
+    """Return NCCL's first warning that is about no peer, where all else tells of a lost one."""
+    of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
+    warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
+    own = next((one for one in warned if one.match(*of_peers) is None), None)
+    if own is None or own.text == word:
+        return None
+    cause = SaidLast(own.text, plain=True, form="peers", word=word)
+    return Attribution(cause, evidence=((own.where, own.text),))
 
 
 def said_above(one: Watched) -> Attribution:
@@ -108,11 +120,6 @@ def only_a_stack(case: Case) -> Attribution | None:
 def _lost_workers(logs: RankLogs) -> set[str]:
     """Return where lines tell of workers that are gone."""
     return {r.where for r in logs.remarks if r.match("dataloader-workers") is not None}
-
-
-def _memory(logs: RankLogs) -> str:
-    """Return the line that tells of a kill for memory."""
-    return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 
 def cut_off(case: Case) -> Attribution | None:

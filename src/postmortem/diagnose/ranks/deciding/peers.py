@@ -12,12 +12,13 @@ from postmortem.diagnose.ranks.causes import (
     LeftEarly,
     NamedMissing,
     SilentAlone,
+    ThreadDied,
     Undecided,
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
-from postmortem.diagnose.ranks.deciding.last_words import whole_above
+from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
@@ -30,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.watchdogs import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.records import replace
 
 
 def called_differently(case: Case) -> Attribution | None:
@@ -223,6 +225,10 @@ def silent_ones(case: Case) -> Attribution | None:
     )
     if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
         return killed
+    thread = next((f for s in case.shared for f in s.threads), None)
+    if count == 1 and thread is not None:  # in lines that name nobody
+        party = replace(parties[0], why=thread.said.words, failure=thread)
+        return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
     sure = bool(halted) or _all_known(case, waiting)
     if count == 1 and not waits and len(waiting) >= 2 and sure:
@@ -352,7 +358,8 @@ def only_peers(case: Case) -> Attribution | None:
             s.party("it only reports a lost peer", s.about_peers[-1])
             for s in waiting[:MOST_CANDIDATES]
         )
-        return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
+        peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
+        return warned_itself(case, waiting[0].about_peers[-1].said.words) or peers
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
