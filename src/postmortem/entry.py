@@ -29,6 +29,7 @@ def run() -> None:
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_OBJECTS)
+    _fill_closed()
     from postmortem.cli.commands import is_contained
 
     contained = is_alone(sys._getframe()) and is_contained(sys.argv[1:])
@@ -41,6 +42,20 @@ def run() -> None:
     from postmortem.cli.main import run_as_program
 
     run_as_program(restore_interrupt=ours, contained=contained)
+
+
+def _fill_closed() -> None:
+    """Keep files and pipes of ours off the numbers of standard streams that are closed.
+
+    They are closed in what we start, too. Print writes to standard output where the other is None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115  it is for good
 
 
 def is_alone(frame: FrameType | None) -> bool:

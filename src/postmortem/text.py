@@ -67,13 +67,13 @@ def more(left: int, form: str = " and {} more") -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
+    """Return a text with its numbers, addresses and bars as ``#``: what differs between ranks."""
     return _numbers().sub("#", text)
 
 
 @functools.cache
 def _numbers() -> re.Pattern[str]:
-    return re.compile(r"0x[0-9a-fA-F]+|\d+")
+    return re.compile(r"0x[0-9a-fA-F]+|\d+|[\u2580-\u259f]+ *")
 
 
 def without_folders(text: str) -> str:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from builders.commands import ENVIRONMENT, ROOT, crash_in, refused, run, script
+from postmortem.cli.main import main
 
 pytest.importorskip("postmortem._native")
 
@@ -47,6 +49,18 @@ def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) 
     report = json.loads(done.stdout)
     assert any(row["where"] == "gdb" and row["remedy"] for row in report["problems"])
     assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@needs_gdb
+def test_without_a_temporary_folder_only_gdb_is_lost(
+    with_lines: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    assert main(["core", str(with_lines), "--engine", "gdb", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert "gdb" in [row["where"] for row in report["problems"]]
+    assert report["threads"][0]["frames"]
 
 
 @pytest.mark.parametrize("end", ["sleep 600", "exit 1", "kill -9 $$"])

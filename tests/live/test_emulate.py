@@ -22,6 +22,7 @@ PYTHON = sys.executable
 POSTMORTEM = [PYTHON, "-m", "postmortem"]
 EMULATE = [*POSTMORTEM, "emulate"]
 PROGRAMS = Path(__file__).parents[1] / "programs"
+TWO_RANKS = [PYTHON, str(PROGRAMS / "some_ranks.py"), "2"]
 REFUSED = 3
 MARK = "POSTMORTEM_TEST_MARK"
 NOBODY = 65534
@@ -146,13 +147,6 @@ with open("/dev/shm/emulated", "w+b") as stream:
     stream.truncate(1 << 20)
     mmap.mmap(stream.fileno(), 1 << 20)[:] = b"x" * (1 << 20)
 """
-RANKS = """
-import os, subprocess, sys
-def start(rank):
-    env = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    return subprocess.Popen(sys.argv[1:], env=env)
-print([one.wait() for one in [start(0), start(1)]])
-"""
 
 
 # --- the faults
@@ -229,7 +223,7 @@ def test_addresses_run_out(place: Path) -> None:
 
 
 def test_kill_of_a_rank_and_of_nobody_else(place: Path) -> None:
-    done = met("kill", "1", "--signal", "SEGV", "--", *script(place, RANKS), "sleep", "3")
+    done = met("kill", "1", "--signal", "SEGV", "--", *TWO_RANKS, "sleep", "3")
     assert done.stdout == f"[0, -{int(signal.SIGSEGV)}]\n"
     assert "SIGSEGV to rank 1" in done.stderr
 
@@ -270,7 +264,7 @@ def test_clock() -> None:
 
 
 TALK = """
-import socket, threading
+import socket, threading, time
 server = socket.create_server(("127.0.0.1", 4444))
 def serve():
     while True:
@@ -286,6 +280,7 @@ try:
         peer.send(b"x")
         peer.recv(1)
         count += 1
+        time.sleep(0.001)
 except TimeoutError:
     print("cut", count > 0)
 """
@@ -309,8 +304,9 @@ def test_nan_is_named_by_the_monitor(prose: Prose) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
+def test_killed_rank_of_torchrun_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS / "quick"))
     job = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job.append(str(PROGRAMS / "emulated_ranks.py"))
     fault = [*EMULATE, "kill", "1", "--after", "1"]
@@ -325,21 +321,11 @@ def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
     assert "rank 1 failed" in done.stderr
 
 
-@pytest.mark.torch
-@pytest.mark.slow
-def test_slow_rank_of_torchrun_is_named(place: Path) -> None:
-    pytest.importorskip("torch")
-    (place / "job.py").write_text(
-        "import time, torch, torch.distributed as dist\n"
-        'dist.init_process_group("gloo")\n'
-        "while True:\n"
-        "    dist.all_reduce(torch.ones(4))\n"
-        "    time.sleep(0.1)\n"
-    )
-    fault = [*EMULATE, "slow", "1", "--factor", "40", "--after", "25", "--"]
-    job = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "job.py"]
+def test_slow_rank_is_named(place: Path) -> None:
+    fault = [*EMULATE, "slow", "1", "--factor", "10", "--after", "2", "--"]
+    job = [*TWO_RANKS, PYTHON, str(PROGRAMS / "meeting_ranks.py"), "even"]
     subprocess.run(
-        [*POSTMORTEM, "run", "--timeout", "45", "--", *fault, *job],
+        [*POSTMORTEM, "run", "--timeout", "12", "--", *fault, *job],
         stderr=subprocess.DEVNULL,
         timeout=300,
         check=False,

@@ -21,7 +21,8 @@ from builders.schema import validate
 from postmortem.analyses.live_job import HangOptions, read_job
 from postmortem.cli.main import main
 
-PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
+SCRIPTS = Path(__file__).parents[1] / "programs"
+PROGRAMS = SCRIPTS / "hang"
 _SECONDS = 120
 
 
@@ -260,7 +261,7 @@ import os, time
 print("ready", flush=True)
 def work():
     while not os.path.exists(__file__ + ".seen"):
-        sum(range(10000))
+        time.sleep(0.001)
 reader, writer = os.pipe()
 work()
 def take():
@@ -533,6 +534,22 @@ def test_a_signal_that_is_handled_and_one_that_would_kill(tmp_path: Path) -> Non
             assert child.poll() is None
         finally:
             child.kill()
+
+
+@pytest.mark.parametrize(("kind", "slow"), [("even", []), ("slow", [1]), ("stuck", [])])
+def test_only_who_is_slow_is_called_so(
+    kind: str, slow: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [SCRIPTS / "some_ranks.py", "3", sys.executable, SCRIPTS / "meeting_ranks.py", kind]
+    with subprocess.Popen([sys.executable, *words]) as launcher:
+        try:
+            until("all meet", lambda: len(list(tmp_path.glob("steps.*"))) == 3)
+            report = hang(launcher.pid, "--samples", "20", "--gap", "0.3")
+        finally:
+            launcher.terminate()
+    found = [one["about"]["rank"] for one in report["diagnoses"] if one["id"] == "rank_slow"]
+    assert found == slow
 
 
 class Job:

@@ -4,10 +4,8 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,14 @@ from builders.manifests import told, traceback
 RUN = [sys.executable, "-m", "postmortem", "run"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 SLOWLY = ["--monitor-interval", "5"]
-"""It looks at its ranks every 5 s, so that a slow machine has seconds before it ends the rest."""
+"""It looks at its ranks every 5 s. One fails right after it has looked, so that even a slow machine
+has time for what is done before the rest is ended."""
+PROGRAMS = Path(__file__).parents[1] / "programs"
 
-# No garbage is looked for while PyTorch is imported, nor later in what that leaves: a third less.
 JOB = """
-import ctypes, os, signal, sys, threading
-import gc; gc.disable(); import torch, torch.distributed as dist; gc.freeze(); gc.enable()
+import ctypes, os, signal, sys, time
+began = time.time()
+import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 def train(step, batch):
@@ -32,14 +32,14 @@ def train(step, batch):
     dist.all_reduce(batch)
 def fail(batch):
     weight = torch.zeros(3, 5)
+    while not 0.5 < (time.time() - began) % 5 < 1:
+        time.sleep(0.01)
     if sys.argv[-1] == "raise":
         return batch @ weight
     if sys.argv[-1] == "segv":
         ctypes.string_at(8)
     if sys.argv[-1] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if sys.argv[-1] == "stuck":
-        threading.Event().wait()
 for step in range(6):
     train(step, torch.ones(4))
 dist.barrier()
@@ -55,15 +55,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "job.py").write_text(JOB)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS / "quick"))
     for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_ERROR_FILE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
-def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RUN, *words], capture_output=True, text=True, timeout=380, check=False, cwd=cwd
-    )
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=380, check=False)
 
 
 def left(place: Path) -> tuple[Path, dict[str, Any]]:
@@ -122,19 +121,14 @@ def test_launchers_of_libraries(
 
 
 def test_rank_that_crashes(place: Path) -> None:
-    """torchrun's summary has the Python stack, where our word reaches it before it is written."""
-    for attempt in range(3):
-        (place / str(attempt)).mkdir()
-        command = ("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "2", "../job.py", "segv")
-        done = run(*command, cwd=place / str(attempt))
-        assert done.returncode == 1
-        _, said = left(place / str(attempt))
-        assert said["conclusion"]["ranks"] == [1]
-        crashed = next(one for one in said["processes"] if one["rank"] == 1)
-        assert crashed["exit"]["signal"] == "SIGSEGV"
-        if "in fail" in failures(done.stderr):
-            return
-    pytest.fail("the stack stood in none of three summaries")
+    done = run("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "2", "job.py", "segv")
+    assert done.returncode == 1
+    _, said = left(place)
+    assert said["conclusion"]["ranks"] == [1]
+    crashed = next(one for one in said["processes"] if one["rank"] == 1)
+    assert crashed["exit"]["signal"] == "SIGSEGV"
+    # torchrun's summary has the Python stack: our word has reached it before it was written.
+    assert "in fail" in failures(done.stderr)
 
 
 def test_rank_that_is_killed(place: Path) -> None:
@@ -148,13 +142,10 @@ def test_rank_that_is_killed(place: Path) -> None:
     assert "by SIGKILL" in summary(done.stderr)
 
 
-def test_job_that_is_well_leaves_nothing(place: Path) -> None:
-    done = run("--", *TORCHRUN, "--nproc-per-node", "2", "job.py", "well")
-    assert done.returncode == 0, done.stderr
-    assert [one.name for one in place.iterdir()] == ["job.py"]
-
-
-def test_no_line_of_the_hook_runs_in_a_training_step(place: Path) -> None:
+def test_no_line_of_the_hook_runs_in_a_training_step(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH")  # an optimizer needs all of PyTorch
     (place / "step.py").write_text(
         "import sys, torch\n"
         "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))\n"
@@ -173,63 +164,16 @@ def test_no_line_of_the_hook_runs_in_a_training_step(place: Path) -> None:
     assert run("--", sys.executable, "step.py").stdout == "True True 0\n"
 
 
-def test_two_nodes(place: Path) -> None:
-    """Each node has its own run; that of the rank that failed knows, the other does not."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    nodes = []
-    for node in (0, 1):
-        (place / f"node{node}").mkdir()
-        command = [*RUN, "--", *TORCHRUN, "--nnodes", "2", "--nproc-per-node", "2"]
-        command += ["--node-rank", str(node), "--master-addr", "127.0.0.1"]
-        command += ["--master-port", str(port), "../job.py", "raise"]
-        nodes.append(
-            subprocess.Popen(command, cwd=place / f"node{node}", stderr=subprocess.DEVNULL)
-        )
-    assert [one.wait(380) for one in nodes] == [1, 1]
-    assert told(left(place / "node0")[1]) == ([1], ["rank_raised"])
-    other = told(left(place / "node1")[1])
-    assert not {2, 3} & {*other[0]}, other
-
-
 def test_time_out_of_a_job_that_hangs(place: Path) -> None:
-    done = run("--timeout", "90", "--", *TORCHRUN, "--nproc-per-node", "3", "job.py", "stuck")
+    ranks = [sys.executable, str(PROGRAMS / "some_ranks.py"), "3"]
+    ranks += [sys.executable, str(PROGRAMS / "meeting_ranks.py"), "stuck"]
+    done = run("--timeout", "10", "--", *ranks)
     folder, said = left(place)
     assert said["timed_out"]
     assert said["explained_by"] == "hang"
     assert said["conclusion"]["ranks"] == [1]
     assert (folder / "stacks" / "timeout.json").exists()
-    assert " 90 s" in done.stderr
-
-
-PACE = """
-import sys, time
-import gc; gc.disable(); import torch, torch.distributed as dist; gc.freeze(); gc.enable()
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-rank, weight, begin = dist.get_rank(), torch.randn(300, 300), float(sys.argv[2])
-def compute(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:  # at the same pace before anybody looks, but for nothing
-        (weight @ weight).sum().item() if time.time() > begin else time.sleep(0.01)
-for step in range(100000):
-    compute(0.05)
-    if sys.argv[1] == "slow" and rank == 1:
-        compute(0.5)
-    if sys.argv[1] == "checkpoint" and rank == 1 and step == 20:
-        compute(300)
-    dist.all_reduce(torch.ones(1000))
-"""
-
-
-@pytest.mark.parametrize("kind", ["slow", "checkpoint", "even"])
-def test_time_out_calls_only_slow_who_is(kind: str, place: Path) -> None:
-    (place / "pace.py").write_text(PACE)
-    begin = str(time.time() + 26)
-    run("--timeout", "30", "--", *TORCHRUN, "--nproc-per-node", "2", "pace.py", kind, begin)
-    ranks, ids = told(left(place)[1])
-    assert "rank_slow" not in ids or (kind, ranks) == ("slow", [1])
+    assert " 10 s" in done.stderr
 
 
 MPI = """

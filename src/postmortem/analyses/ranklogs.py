@@ -18,7 +18,7 @@ from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
-from postmortem.readers.ranklogs.splitting import own_folder, seekable, split
+from postmortem.readers.ranklogs.splitting import own_folder, split
 from postmortem.records import record, replace
 from postmortem.report.model import Report
 
@@ -43,9 +43,9 @@ def analyse_and_split(
 ) -> tuple[Report, str]:
     """Return the report, and in one line what was written where."""
     folder = own_folder(target)
-    with seekable(find_rank_logs(names)) as found:
-        read = read_rank_logs(found, world=options.world_size)
-        said = split(read, found, folder, redact=options.redact)
+    found = find_rank_logs(names)
+    read = read_rank_logs(found, world=options.world_size)
+    said = split(read, found, folder, redact=options.redact)
     return report_on(read, options), said
 
 

@@ -22,7 +22,9 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
     return Report(
         kind="scan",
         inputs=facts.sources,
-        verdict=headline(facts.tensors, outcome.diagnoses, found, damaged=facts.damaged),
+        verdict=headline(
+            facts.tensors, outcome.diagnoses, found, damaged=facts.damaged, unread=facts.unread
+        ),
         failed=facts.damaged or any(one.role is Role.ROOT for one in outcome.diagnoses),
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),

@@ -16,16 +16,33 @@ CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage", *LIVE
 """Those that read what may be hostile: in a child, under limits."""
 
 
+_WITH_VALUE = ("-o", "--output", "--html", "--color", "--width", "--world-size")
+"""Options of a report behind which a word is theirs."""
+
+
 def in_full(words: Sequence[str]) -> list[str]:
-    """Return a command line with the command that it leaves out: a path alone is for triage."""
+    """Return a command line with its command first: a path alone is for triage."""
     command = command_of(words)
-    path = command is not None and command not in COMMANDS and os.path.lexists(command)
-    return ["triage", *words] if path else [*words]
+    if command is None or words[0] in ("-h", "--help", "-V", "--version", "--"):
+        first = ["triage"] if command and os.path.lexists(command) else []
+        return [*first, *words]
+    if command in COMMANDS:
+        at = words.index(command)
+        return [command, *words[:at], *words[at + 1 :]]
+    return ["triage", *words] if command == "-" or os.path.lexists(command) else [*words]
 
 
 def command_of(words: Sequence[str]) -> str | None:
-    """Return the first word that is no option."""
-    return next((word for word in words if not word.startswith("-")), None)
+    """Return the first word that is no option, nor the value of one."""
+    before = ("", *words)
+    return next(
+        (
+            word
+            for last, word in zip(before, words, strict=False)
+            if (word == "-" or not word.startswith("-")) and last not in _WITH_VALUE
+        ),
+        None,
+    )
 
 
 def is_contained(words: Sequence[str]) -> bool:

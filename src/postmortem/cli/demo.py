@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from postmortem.cli import core
 from postmortem.demo import KINDS
 
 SUMMARY = "crash a sample program for real and explain its core"
@@ -16,7 +17,7 @@ example:
 """
 
 
-_OF_FILES = frozenset({"fold", "python", "sysroot", "slim", "pid", "temp_dir"})
+_OF_FILES = frozenset({"cores", "fold", "python", "sysroot", "slim", "pid", "temp_dir"})
 """What ``postmortem core`` asks about cores that lie somewhere; this one is made on the spot."""
 
 
@@ -38,21 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="keep the core in this folder (default: it is removed at the end)",
     )
-    scratch, positionals = _core_parser()
-    of_files = [action for action in scratch._actions if action.dest in _OF_FILES]
-    parser.set_defaults(**{action.dest: action.default for action in of_files})
-    for action in (*positionals, *of_files):
-        scratch._remove_action(action)
-        for group in scratch._action_groups:
+    core.add_arguments(parser)
+    for action in [action for action in parser._actions if action.dest in _OF_FILES]:
+        parser.set_defaults(**{action.dest: action.default})
+        parser._remove_action(action)
+        for option in action.option_strings:
+            del parser._option_string_actions[option]
+        for group in parser._action_groups:
             if action in group._group_actions:
                 group._group_actions.remove(action)
-    # what ArgumentParser(parents=[scratch]) does; this parser has been made already
-    parser._add_container_actions(scratch)
 
 
 def run(args: argparse.Namespace) -> int:
     """Crash the sample program, then do what ``postmortem core`` does with its core."""
-    from postmortem.cli import core
     from postmortem.demo.crashing import crash, program
 
     _say(f"running {program(args.kind)}, which will crash")
@@ -63,29 +62,12 @@ def run(args: argparse.Namespace) -> int:
         size = path.stat().st_size
         _say(f"{writer} {path} ({size / (1 << 20):.1f} MiB); explaining it as postmortem core does")
         sys.stderr.flush()
-        code = core.run(_core_arguments(args, path))
+        args.cores = [path]
+        code = core.run(args)
         if args.keep is None and not path.is_relative_to(folder):
             _say(f"the core stays where the system keeps its cores: {path}")
     # the crash is what was asked for, so that it was found is no failure of the demo
     return 0 if code in (0, 1) else code
-
-
-def _core_parser() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
-    """Return the parser of ``postmortem core``, and those of its arguments that are no options."""
-    from postmortem.cli import core
-
-    parser = argparse.ArgumentParser(add_help=False)
-    core.add_arguments(parser)
-    return parser, [action for action in parser._actions if not action.option_strings]
-
-
-def _core_arguments(args: argparse.Namespace, path: Path) -> argparse.Namespace:
-    """Return the arguments as ``postmortem core PATH`` with the same options has them."""
-    given = argparse.Namespace(**vars(args))
-    for action in _core_parser()[1]:
-        value: object = action.type(str(path)) if callable(action.type) else str(path)
-        setattr(given, action.dest, [value] if action.nargs in ("*", "+") else value)
-    return given
 
 
 @contextlib.contextmanager

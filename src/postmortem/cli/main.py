@@ -75,6 +75,8 @@ def run_as_program(*, restore_interrupt: bool = False, contained: bool = False) 
         code = main(contained=contained)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    if restore_interrupt:  # another one comes too late
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not alone or not is_alone(sys._getframe(1)):
         sys.exit(code)
     try:
@@ -103,7 +105,9 @@ def _run(words: list[str], *, contained: bool) -> int:
     except OSError as error:
         what = error.strerror or str(error)
         where = error.filename or underway.path()  # a read that fails names no file
-        complain(f"{where}: {what}" if where else what, None, words)
+        lacking = "temporary directory" in what  # as tempfile says it
+        hint = "set TMPDIR to a folder with room" if lacking else None
+        complain(f"{where}: {what}" if where else what, hint, words)
     except MemoryError:
         underway.out_of_memory()
         if not contained:  # else who watches us tells it
@@ -244,6 +248,8 @@ def complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
 
     if sys.stderr is None:
         return
+    if what.startswith("-: "):
+        what = f"standard input: {what[3:]}"
     underway.writing()
     try:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):

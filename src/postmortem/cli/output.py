@@ -16,6 +16,7 @@ from postmortem import underway
 from postmortem.cli.arguments import whole
 from postmortem.errors import Refusal
 from postmortem.partial import new_file
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -179,6 +180,8 @@ def check_target(args: argparse.Namespace) -> str | None:
     """Return why the file for the report cannot be written, before hours go into making it."""
     output: str | None = getattr(args, "output", None)
     page: str | None = getattr(args, "html", None)
+    if page is not None and page in (output, "-"):
+        return f"--html {page}: the page needs a file of its own"
     return _refusal("-o", None if output == "-" else output) or _refusal("--html", page)
 
 
@@ -246,7 +249,12 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
     elif args.quiet:
         from postmortem.render.safe import encodable, line
 
-        out.write(encodable(line(report.verdict), _encoding(stream)) + "\n")
+        unread = (
+            f" ({counted(len(report.problems), 'problem')})"
+            if report.problems and not report.failed
+            else ""
+        )
+        out.write(encodable(line(report.verdict) + unread, _encoding(stream)) + "\n")
     elif is_whole(args):
         from postmortem.render import terminal
 
@@ -315,8 +323,8 @@ def _write_file(path: Path, text: str) -> None:
     """Write a file so that it is there whole or as it was before."""
     final = Path(os.path.realpath(path))  # a link stays a link
     try:
-        if final.exists() and not stat.S_ISREG(final.stat().st_mode):
-            final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            path.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
         with new_file(final) as stream:
             stream.write(text.encode())

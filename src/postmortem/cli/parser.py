@@ -42,7 +42,9 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
         """Print and exit."""
-        print("\n".join(_build_facts()))
+        from postmortem.cli.output import write_text
+
+        write_text("\n".join(_build_facts()) + "\n")
         parser.exit()
 
 

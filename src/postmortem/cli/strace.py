@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the whole summary)",
     )
     parser.add_argument(
-        "--pid", type=int, metavar="PID", help="answer for this process and its threads alone"
+        "--pid", type=pid, metavar="PID", help="answer for this process and its threads alone"
     )
     parser.add_argument(
         "--record-hint",

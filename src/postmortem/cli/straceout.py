@@ -53,11 +53,13 @@ def _exports(args: argparse.Namespace) -> tuple[Exports, Callable[[list[str]], N
     from postmortem.readers import strace_exports
     from postmortem.readers.stracefind import find_logs
 
+    if "-" in wish.names and sys.stdout is None:
+        raise OutputError("standard output", "it is closed", hint="name a file")
     if wish.names.count("-") > 1:
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):
         raise OutputError(wish.names[0], "is given for two exports", hint="give each its own file")
-    logs = [name for group in find_logs(args.logs) for name, _ in group.files]
+    logs = [name for group in find_logs(args.logs, []) for name, _ in group.files]
     same = strace_exports.same_file(wish, logs)
     if same is not None:
         raise OutputError(same, "is the evidence itself", hint="name another file")

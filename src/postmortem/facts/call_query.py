@@ -10,7 +10,7 @@ from postmortem.patterns import Pattern
 from postmortem.records import record
 
 _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
-_SIGNAL = Pattern(r"SIG[A-Z0-9]+")
+_SIGNAL = Pattern(r"SIG[A-Z0-9_]+")
 _SECONDS = Pattern(r"\d*\.?\d+(?:e-?\d+)?s?")
 OWN_ERRORS = (
     "ERESTARTSYS",
@@ -136,9 +136,11 @@ def parse(text: str) -> Query:
 
 def _kind(name: str) -> str:
     if _SIGNAL.fullmatch(name):
+        if not name.startswith("SIGRT"):  # SIGRT_1, as strace writes those
+            _require("signal", name, signal.Signals.__members__)
         return "signals"
     if _ERRNO.fullmatch(name):
-        _require(name, (*errno.errorcode.values(), *OWN_ERRORS))
+        _require("errno", name, (*errno.errorcode.values(), *OWN_ERRORS))
         return "errors"
     if _CALL.fullmatch(name):
         return "calls"
@@ -154,7 +156,7 @@ def _name(word: str) -> str:
     return upper if known or upper in signal.Signals.__members__ else word
 
 
-def _require(name: str, known: Iterable[str]) -> None:
+def _require(kind: str, name: str, known: Iterable[str]) -> None:
     """Raise ValueError with the nearest name where there is no such one."""
     names = tuple(known)
     if name not in names:
@@ -162,7 +164,7 @@ def _require(name: str, known: Iterable[str]) -> None:
 
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no errno {name}{hint}")
+        raise ValueError(f"there is no {kind} {name}{hint}")
 
 
 def union(queries: Iterable[Query], field: str) -> tuple[str, ...]:

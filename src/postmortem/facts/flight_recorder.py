@@ -100,6 +100,8 @@ class Recorder:
     """Seconds since 1970: when the file was written last."""
     outlived: bool = False
     """Logs of the job were written to later."""
+    goes_on: bool = False
+    """They tell of work later than it, by their clock."""
 
     @property
     def calls(self) -> int:

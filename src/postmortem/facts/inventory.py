@@ -39,6 +39,8 @@ OF_RANKS = frozenset(
     {Kind.LOG, Kind.ERROR_FILE, Kind.STACKS, Kind.RECORDER, Kind.FLIGHT, Kind.KERNEL}
 )
 """What is read together, as the logs of the ranks of one job."""
+SET_ASIDE = "set aside"
+"""The series of runs in folders of old ones."""
 
 
 @record

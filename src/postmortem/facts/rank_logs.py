@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.batch_jobs import BatchJob
+from postmortem.facts.exits import LogExit
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
@@ -12,7 +13,6 @@ from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.facts.versions import OddVersion
 from postmortem.records import record, replace
-from postmortem.text import counted
 
 
 @record
@@ -50,9 +50,15 @@ class ExceptionText(Known):
             first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
             return f"{below[0]} (c{first.removesuffix('.')[1:]})"
-        if rest and (first.endswith(":") or self.match("errors-listed") is not None):
+        is_open = any(first.count(a) > first.count(b) for a, b in ("<>", "()"))  # brackets
+        if rest and (first.endswith(":") or is_open or self.match("errors-listed") is not None):
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
+        elif rest.startswith(":"):  # of Java, below what called it
+            first = below[0].lstrip(": ")
+        nodes = [i for i, one in enumerate(below) if one.lstrip().startswith("[[{{node")]
+        if nodes and nodes[0]:
+            first = below[nodes[0] - 1]  # of TensorFlow's graph
         places = [i for i, one in enumerate(below) if one.lstrip().startswith('in "')]
         if len(places) > 1 and not places[0]:
             at = places[-1]
@@ -150,7 +156,12 @@ class LogFailure(Known):
 
     @property
     def uncaught(self) -> bool:
-        """It begins where a program does, which nobody is there to catch; or none was compiled."""
+        """It begins where a program does, which nobody is there to catch; or none was compiled.
+
+        A process that multiprocessing spawned has another one behind it.
+        """
+        if any(frame.function == "spawn_main" for frame in self.frames[:2]):
+            return False
         began = self.frames[0].function if self.frames else ""
         if began is None:
             return len(self.frames) == 1
@@ -187,97 +198,6 @@ class LogFailure(Known):
         if not self.causes or self.said.match("dataloader-workers"):
             return self.said
         return self.causes[0]
-
-
-_WINDOWS = {
-    0xC0000005: "0xC0000005: an access violation",
-    0xC000001D: "0xC000001D: an illegal instruction",
-    0xC00000FD: "0xC00000FD: a stack overflow",
-    0xC0000135: "0xC0000135: a DLL was not found",
-    0xC000013A: "0xC000013A: Ctrl-C",
-    0xC0000374: "0xC0000374: a damaged heap",
-    0xC0000409: "0xC0000409: abort()",
-}
-"""What Windows gives as the exit code of a process that it ended."""
-RUN = "postmortem run"
-"""The launcher whose word is of the ranks, or of the program itself where it has none."""
-
-
-@record
-class LogExit:
-    """How a process ended, as its launcher says."""
-
-    file: str
-    line: int
-    rank: int | None = None
-    local_rank: int | None = None
-    pid: int | None = None
-    code: int | None = None
-    """Of exit(); None for a signal."""
-    signal: str | None = None
-    died: bool = False
-    """It did not end well, and by what is not told."""
-    launcher: str = "torchrun"
-    of_launcher: bool = False
-    """It is the launcher of the job itself that ended so, as the shell's line names it."""
-    blamed: bool = False
-    """torchrun calls it the root cause: the failure that its agent saw first."""
-    stopped: bool = False
-    """Its launcher had begun to end all others when it died of SIGTERM or SIGKILL."""
-    memory: bool = False
-    """Who watched it says that the memory it was given was used up."""
-    evicted: str = ""
-    """Of a pod that was evicted, for what; no process of it lived on."""
-    host: str | None = None
-    writer: int | None = None
-    attempt: int | None = None
-    time: float | None = None
-    """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
-    output: str | None = None
-    """The file that its launcher says it wrote to."""
-    process: str = ""  # its name, where it is known by that alone
-    times: int = 1
-    """How many processes ended so, where one line, or one shell, tells of several."""
-    above: tuple[LastLine, ...] = ()
-    """Lines right above, without a name, that may be its own, where nothing else is of it."""
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether it did not end by itself, and well."""
-        return bool(self.code or self.signal or self.evicted or self.died)
-
-    @property
-    def exited(self) -> str:
-        """``exited with 1``, and what the code means where Windows ended the process."""
-        if self.code is None:
-            return "died"
-        means = _WINDOWS.get(self.code % (1 << 32))
-        return f"exited with {self.code}" + (f" ({means})" if means else "")
-
-    @property
-    def witness(self) -> str:
-        """Who says how it ended."""
-        return {"shell": "the shell", "kubernetes": "Kubernetes"}.get(self.launcher, self.launcher)
-
-    @property
-    def words(self) -> str:
-        """``process 4711 on node1 was killed by SIGKILL``."""
-        there = f" on {self.host}" if self.host else ""
-        if self.evicted:
-            return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
-        if self.launcher == "raylet":
-            return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
-        if self.times > 1:
-            return f"{counted(self.times, 'program')} were killed by {self.signal}"
-        how = f"was killed by {self.signal}" if self.signal else self.exited
-        how += ", out of memory" if self.memory else ""
-        pid = f"process {self.pid}" if self.pid else self.process or "a process"
-        if self.rank is None and self.local_rank is not None:
-            pid = f"local rank {self.local_rank} ({pid})"
-        if self.launcher == RUN and self.rank is None:
-            pid = f"the program (pid {self.pid})"
-        pid = f"the job's launcher ({pid})" if self.of_launcher else pid
-        return f"{pid}{there} {how}"
 
 
 @record
@@ -340,8 +260,9 @@ class RankLogs:
     remarks: tuple[Remark, ...]
     stopped_pids: frozenset[int]
     """Processes that the launcher ended because another one had failed."""
-    killed_by_kernel: frozenset[int]
-    """Processes that the kernel's OOM killer chose, by the pid that it knows."""
+    words: tuple[LogExit, ...]
+    """What who watched says of more than one process, or of one whose rank nobody names: that the
+    whole job was ended, that a host failed, that the kernel killed for memory."""
     world_size: int | None
     world_source: str | None
     """What says so: ``"--world-size"``, a line of a log."""
@@ -374,12 +295,19 @@ class RankLogs:
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
     odd_version: OddVersion | None = None
+    unread: tuple[str, ...] = ()
+    """Logs of the job, as their names tell, that may not be read."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""
         return self.writers[writer]
+
+    @property
+    def said_memory(self) -> LogExit | None:
+        """The first word on a kill for memory that does not tell of whom."""
+        return next((w for w in self.words if w.memory and not w.of_job and not w.pid), None)
 
     def of_attempt(self, attempt: int) -> RankLogs:
         """Return what is known of one attempt; what has none is of the last."""
@@ -396,6 +324,7 @@ class RankLogs:
             writers=self.writers if last else silent,
             failures=tuple(filter(mine, self.failures)),
             exits=tuple(filter(mine, self.exits)),
+            words=tuple(filter(mine, self.words)),
             remarks=tuple(filter(mine, self.remarks)),
             stacks=self.stacks if last else None,
             flights=self.flights if last else (),

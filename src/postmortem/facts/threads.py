@@ -59,6 +59,8 @@ class Frame:
 _SIGNAL_FRAME = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt")
 _LIBRARY = (
     *("site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen "),
+    *("/python/pyspark/", "/pyspark.zip/"),  # as Spark ships its own
+    *("\\Lib\\", "\\lib\\"),  # of Windows, packages too
     *(".pyx", ".pxi"),  # Cython's, as it names them: from the root of the library's sources
 )
 _PARTS = ("run/hook", "monitor", "breakpoints", "integrations", "scan")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from postmortem import underway
+from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import OF_RANKS, Inventory, Item, Kind, Reading
 from postmortem.facts.source import Problem
 from postmortem.readers.archives import Room, unpack
@@ -52,6 +53,10 @@ class Evidence:
 def take_evidence(names: Sequence[str], undo: contextlib.ExitStack) -> Evidence:
     """Return what there is; archives are unpacked until `undo` is closed."""
     folders: dict[str, str] = {}
+    if "-" in names:
+        hint = "postmortem logs - reads a log from there, postmortem strace - a recording"
+        raise EvidenceError("standard input", "what it is of has to be said", hint=hint)
+    names = [f"./{name}" if name.startswith("-") else name for name in names]  # no option of theirs
     found = take_inventory(names)
     problems = list(found.problems)
     items, roots = list(found.items), list(names)

@@ -6,6 +6,7 @@ import lzma
 import os
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 import zlib
@@ -13,7 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Self, TypeAlias, cast
 
+from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
+from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
+from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.regular import open_regular
 
 MOST_FILES = 20_000
@@ -23,6 +27,7 @@ BYTES_EACH = 1000
 """Of what is unpacked for one that an archive holds, beside `LEAST_BYTES`; of logs 30 are many."""
 LEAST_BYTES = 256 << 20
 _PIECE = 1 << 20
+_NOT_OF_TARFILE = ("zstd", "lz4")
 _ZEROS = bytes(_PIECE)
 _MORE_HEADERS = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
@@ -67,7 +72,7 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
         holds = os.stat(path).st_size  # noqa: PTH116  a name may hold any bytes
         kept_back = max(0, room.bytes - LEAST_BYTES - BYTES_EACH * holds)
         room.bytes -= kept_back
-        for count, (name, stream, extents, changed) in enumerate(_entries(path)):
+        for count, (name, stream, extents, changed) in enumerate(_entries(path, room.bytes)):
             if stream is None and count < _MOST_ENTRIES:
                 continue
             room.files -= 1
@@ -93,7 +98,7 @@ def unpack(path: str, target: Path, room: Room) -> list[Problem]:
     except (RuntimeError, NotImplementedError, OverflowError, LookupError) as error:
         # zipfile: a password, a new method; tarfile: a hole larger than any file, a cut list
         problems.append(Problem(path, f"cannot be unpacked: {error}"))
-    except (lzma.LZMAError, zlib.error) as error:
+    except (lzma.LZMAError, zlib.error, EvidenceError) as error:
         problems.append(Problem(path, f"cannot be unpacked whole: {error}"))
     room.bytes += kept_back
     if unnamed:
@@ -129,7 +134,25 @@ def _write(entry: str, stream: BinaryIO, extents: Extents, target: Path, room: R
     return name
 
 
-def _entries(path: str) -> Iterator[tuple[str, object, Extents, float]]:
+@contextlib.contextmanager
+def _unpacked(file: BinaryIO, most: int) -> Iterator[BinaryIO]:
+    """Give a tar as tarfile reads it: out of what it knows no decoder for, up to a cut."""
+    packed = compression_of_stream(file, file.read(HEAD_BYTES))
+    file.seek(0)
+    if packed not in _NOT_OF_TARFILE:
+        yield file
+        return
+    with tempfile.TemporaryFile() as plain:
+        with contextlib.suppress(StreamError):
+            for piece in decoded(file, packed):
+                most -= plain.write(piece)
+                if most < 0:
+                    break
+        plain.seek(0)
+        yield cast(BinaryIO, plain)
+
+
+def _entries(path: str, most: int) -> Iterator[tuple[str, object, Extents, float]]:
     """Yield names with a stream of the bytes, None for what is not a regular file, and their times.
 
     Where the archive says what a file with holes holds, that comes with it.
@@ -147,7 +170,10 @@ def _entries(path: str) -> Iterator[tuple[str, object, Extents, float]]:
         file.seek(0)
         # Members come in their order, so that nothing is unpacked twice. No "r|*": where a member's
         # end is claimed to lie behind that of the archive, tarfile would look for it for ever.
-        with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Entry) as tar:
+        with (
+            _unpacked(file, most) as plain,
+            tarfile.open(fileobj=plain, mode="r:*", tarinfo=_Entry) as tar,
+        ):
             for member in tar:
                 content = tar.extractfile(member) if member.isreg() else None
                 extents = cast(Extents, member.sparse or ())

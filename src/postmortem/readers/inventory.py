@@ -17,6 +17,7 @@ from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError, beginning
 from postmortem.readers.formats import elf_head
 from postmortem.readers.health.recorded import is_health
+from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.log_names import has_name_of_log
@@ -39,16 +40,19 @@ _HUNG = {
 
 
 def take_inventory(names: Sequence[str]) -> Inventory:
-    """Return what lies under the paths; raises EvidenceError where one of them is not there."""
+    """Return what lies under the paths; raises EvidenceError where none of them is there."""
     items: dict[str, Item] = {}
     problems: list[Problem] = []
     for name in names:
         if not os.path.lexists(name):
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
+            continue
         below = Path(name).is_dir()
         for path in files_below(name, problems, _matters) if below else (name,):
             if path not in items:
                 items[path] = _item(path, problems)
+    if names and not any(map(os.path.lexists, names)):
+        raise EvidenceError(problems[0].where, problems[0].what)
     return Inventory(tuple(items.values()), tuple(problems))
 
 
@@ -102,7 +106,7 @@ def _kind(path: str, head: bytes) -> Kind:
         return Kind.ARCHIVE
     if _OWN in head[:400]:
         return Kind.DOCUMENT
-    if is_health(head.decode("latin-1")):
+    if is_health(in_utf_8(head).decode("latin-1")):
         return Kind.HEALTH
     # One line that looks like a call may stand in any log; a recording has nothing else.
     first = head.lstrip().split(b"\n", 1)[0]

@@ -3,15 +3,18 @@
 What one job's ranks write must stay together, so files are only taken apart where something proves
 it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
 in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended, in name or by its first line behind such a summary.
+like one had ended, in name or by its first line behind such a summary. So it is, after
+hours, with logs of different folders that begin alike, or have one name, and with a folder of old
+ones.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import combinations, pairwise, starmap
 from pathlib import Path
 
-from postmortem.facts.inventory import OF_RANKS, Inventory, Kind, Run
+from postmortem.facts.inventory import OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
@@ -30,14 +33,18 @@ _DATED = Pattern(
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
+_ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
+_OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _MOST_LOOKED_AT = 256
 _BEGIN = 40
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _CERTAIN = 5.0
 """Seconds that a file must have begun after another one's end."""
+_LONG = 3600.0
+"""The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
 
 
 @record
@@ -46,6 +53,8 @@ class _Ends:
 
     began: float | None
     ended: float
+    times: tuple[float, ...]
+    """The first and the last that it says, by its own clock."""
     ranks: dict[str, str]
     """The processes of torchrun's summary, by rank."""
     first: str
@@ -54,21 +63,34 @@ class _Ends:
 
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
-    logs = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
+    every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
+    old = {path: folder for path in every if (folder := _set_aside(path))}
+    logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
     if len(groups) < 2:
         groups, rest = _by_content(logs)
     if len(groups) < 2:
+        groups, rest = {}, logs
+    if not logs or not (groups or old):
         return ()
     if rest:
-        groups[_REST] = rest
-    runs = sorted((_run(*one) for one in groups.items()), key=_order)
+        groups[(rest[0], "", False) if len(rest) == 1 else _REST] = rest
+    before: dict[_Key, list[str]] = {}
+    for path, folder in old.items():
+        before.setdefault((folder, SET_ASIDE, False), []).append(path)
+    both = (sorted(starmap(_run, part.items()), key=_order) for part in (before, groups))
+    runs = [run for part in both for run in part]
     # What is no log is the last run's, as far as anybody knows.
     beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
     held = {path for run in runs for path in run.paths}
     last = runs[-1]
-    paths = (*last.paths, *(path for path in beside if path not in held))
+    paths = (*last.paths, *(p for p in beside if p not in held and _set_aside(p) is None))
     return (*runs[:-1], Run(last.name, paths, last.series, last.sweep, last.began, last.ended))
+
+
+def _set_aside(path: str) -> str | None:
+    """Return the folder above a file that somebody named as one for what is over."""
+    return next((str(one) for one in Path(path).parents if _OLD.match(one.name)), None)
 
 
 _Key = tuple[str, str, bool]
@@ -198,23 +220,54 @@ def _of_job(path: str, job: re.Match[str]) -> _Key:
 def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
     beside: dict[Path, list[str]] = {}
     for path in logs:
-        if not names_a_rank(path) and "/attempt_" not in path:
+        if not names_a_rank(path) and not _ATTEMPT.search(path):
             beside.setdefault(Path(path).parent, []).append(path)
-    apart: dict[str, None] = {}
+    apart: dict[str, _Key] = {}
+    ends = cache(_ends)
     for paths in beside.values():
         if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
             continue
-        ends = {path: _ends(path) for path in paths}
-        for (a, one), (b, other) in combinations(ends.items(), 2):
+        for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
-            if _are_apart(one, other) or _one_by_one(one, other, alike=alike):
-                apart |= {a: None, b: None}
-    groups: dict[_Key, list[str]] = {(path, _series(path), False): [path] for path in apart}
-    return groups, [path for path in logs if path not in apart]
+            if _are_apart(ends(a), ends(b)) or _one_by_one(ends(a), ends(b), alike=alike):
+                apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
+    held = [path for paths in beside.values() for path in paths]
+    if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
+        apart = _long_after({path: ends(path) for path in held})
+    groups: dict[_Key, list[str]] = {}
+    for path in logs:
+        groups.setdefault(apart.get(path, _REST), []).append(path)
+    return groups, groups.pop(_REST, [])
 
 
-def _series(path: str) -> str:
-    return _form(_ROTATED.sub("", path))
+def _long_after(ends: Mapping[str, _Ends]) -> dict[str, _Key]:
+    """Return the run of each log of which something alike began elsewhere long after its end."""
+    runs: list[list[str]] = []
+    until = 0.0
+    for path, one in sorted(ends.items(), key=lambda item: item[1].began or item[1].ended):
+        if one.began is not None:
+            if not runs or one.began > until + _LONG:
+                runs.append([])
+            runs[-1].append(path)
+        until = max(until, one.ended)
+    for earlier, later in pairwise(runs):
+        if not any(_is_alike(a, b, ends) for a in earlier for b in later):
+            return {}
+    found: dict[str, _Key] = {}
+    for run in runs if len(runs) > 1 else ():
+        first = Path(run[0])
+        own = first if len(run) == 1 and _NUMBER.search(first.name) else first.parent
+        key = (str(own), _NUMBER.sub("#", own.name.partition(".")[0]), False)
+        folders = {Path(path).parent for path in run}
+        found |= {path: key for path in ends if path in run or Path(path).parent in folders}
+    return found
+
+
+def _is_alike(a: str, b: str, ends: Mapping[str, _Ends]) -> bool:
+    """Return whether two logs in different folders have one name, or begin alike."""
+    if Path(a).parent == Path(b).parent:
+        return False
+    return Path(a).name == Path(b).name or ends[a].first == ends[b].first
 
 
 def _form(path: str) -> str:
@@ -230,7 +283,9 @@ def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
     """Return whether one began after the other's end, in a file of the same kind."""
     first, then = sorted((one, other), key=lambda ends: ends.ended)
     alike = alike or bool(first.ranks and first.first == then.first)
-    return alike and then.began is not None and then.began > first.ended + _CERTAIN
+    side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
+    behind = then.began is not None and then.began > first.ended + _CERTAIN
+    return alike and behind and not side_by_side
 
 
 def _stamps(path: str) -> list[float]:
@@ -245,7 +300,8 @@ def _ends(path: str) -> _Ends:
     # By the clock of the file's last change, for the log's own may be another one.
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
-    return _Ends(began, ended, {one[1]: one[2] for one in _SUMMARY.finditer(tail)}, first)
+    ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
+    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, first)
 
 
 def _run(key: _Key, paths: list[str]) -> Run:
@@ -265,4 +321,4 @@ def _run(key: _Key, paths: list[str]) -> Run:
 def _order(run: Run) -> tuple[int, bool, list[int], str]:
     """Return a key: by the minute of the end; copies have one time, and numbers that grow."""
     numbers = list(map(int, _NUMBER.findall(run.name)))
-    return int(run.ended // 60), run.name == _REST[0], numbers, run.name
+    return int(run.ended // 60), not run.series, numbers, run.name

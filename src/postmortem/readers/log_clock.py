@@ -7,6 +7,7 @@ change but for whole quarters of an hour, the zone is known, and that the file w
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from postmortem.facts.inventory import Inventory, Kind, Result
@@ -32,24 +33,23 @@ LATER = 3.0
 class LogSpan:
     """Seconds since the epoch."""
 
-    began: float
+    began: float | None
+    """None where the clock of one log is not known."""
     worked: float | None
     """None where no line with a time tells of work."""
 
 
 def span_of(paths: Iterable[str]) -> LogSpan | None:
-    """Return what logs of one job tell together; None where the clock of one is not known."""
-    found = []
-    for path in paths:
-        if not _is_empty(path):
-            found.append(_span(path))
-        if len(found) > _MOST_LOGS or None in found:
-            return None
-    spans = [one for one in found if one is not None]
+    """Return what logs of one job tell together; None where no clock is known, or of very many."""
+    held = [*islice((path for path in paths if not _is_empty(path)), _MOST_LOGS + 1)]
+    if len(held) > _MOST_LOGS:
+        return None
+    spans = [one for path in held if (one := _span(path)) is not None]
     if not spans:
         return None
+    began = [one.began for one in spans if one.began is not None]
     worked = [one.worked for one in spans if one.worked is not None]
-    return LogSpan(min(one.began for one in spans), max(worked, default=None))
+    return LogSpan(min(began) if len(began) == len(held) else None, max(worked, default=None))
 
 
 def worked_behind(span: LogSpan | None, path: str) -> bool:
@@ -62,7 +62,8 @@ def worked_behind(span: LogSpan | None, path: str) -> bool:
 def began_behind(span: LogSpan | None, path: str) -> bool:
     """Return whether a job's logs begin behind the last change of a file."""
     changed = written(path)
-    return span is not None and changed is not None and span.began > changed + _EXACT
+    began = span.began if span is not None else None
+    return began is not None and changed is not None and began > changed + _EXACT
 
 
 @record

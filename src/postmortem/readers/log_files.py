@@ -167,11 +167,32 @@ def _chain(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
+def keep_standard_input() -> None:
+    """Have what is piped in stand in a file without a name: a log is looked at more than once."""
+    with _standard_input() as stream:
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile() as kept:
+                for piece in _chain(b"", cast(BinaryIO, _Patient(stream))):
+                    kept.write(piece)
+                kept.flush()
+                os.dup2(kept.fileno(), sys.stdin.fileno())
+        except OSError as error:
+            what = f"cannot be kept: {error.strerror}"
+            raise EvidenceError("standard input", what, hint="write it to a file first") from error
+
+
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise EvidenceError("standard input", "is closed")
     underway.consuming()
-    return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    if stream.seekable():  # its place is that of all who read it
+        stream.seek(0)
+    return stream
 
 
 def _open(name: str) -> BinaryIO:

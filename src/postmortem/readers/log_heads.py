@@ -4,6 +4,7 @@ A log has zeros where it was cut to nothing while its writer kept its place (cop
 power failed before its text was on the disk, and where a program printed the end of a C string.
 """
 
+import codecs
 import contextlib
 import errno
 import os
@@ -54,7 +55,15 @@ def text_head(path: str) -> bytes:
         head, packed = beginning(stream)
         if packed is None and head and not head.strip(b"\0"):
             head = _behind_zeros(stream)
+    head = in_utf_8(head)
     return head if looks_like_binary(head) else head.replace(b"\0", b"")
+
+
+def in_utf_8(text: bytes) -> bytes:
+    """Return a text of PowerShell's, which is in UTF-16 behind a mark, as others have it."""
+    marked = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    # Else the mark stands before bytes.
+    return text.decode("utf-16", "replace").encode() if marked and b"\0" in text else text
 
 
 def looks_like_binary(head: bytes) -> bool:

@@ -222,7 +222,8 @@ def _candidates(path: Path, temp_dir: Path | None) -> Iterator[Path]:
     yield path.resolve().parent
     import tempfile
 
-    yield Path(tempfile.gettempdir())
+    with contextlib.suppress(FileNotFoundError):  # not one that can be written
+        yield Path(tempfile.gettempdir())
 
 
 def _unpack(

@@ -27,6 +27,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading; raises OSError, `underway.Refused` for all that is none."""
     name = os.fspath(path)
     underway.reading(name)
+    name = _real(name)
     # Looked at first: to open a device alone may do something, such as rewind a tape.
     _require_regular(name, os.stat(name).st_mode)  # noqa: PTH116  a name may hold any bytes
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -59,6 +60,15 @@ class _Raw(io.FileIO):
         if data is None:
             raise self._nothing
         return data
+
+
+def size_of(path: str) -> int:
+    """Return how many bytes a file has; raises OSError."""
+    return os.stat(_real(path)).st_size  # noqa: PTH116
+
+
+def _real(name: str) -> str:
+    return "/dev/stdin" if name == "-" else name
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:

@@ -79,16 +79,23 @@ NOTHING = Beside()
 def read_recordings(
     names: Sequence[str], question: Question, beside: Beside = NOTHING
 ) -> list[StraceFacts]:
-    """Return the facts of each recording; raises EvidenceError when one is not an strace log.
+    """Return the facts of each recording; raises EvidenceError when none is an strace log.
 
     Where there are several, what is exported says of which one it is.
     """
-    groups = find_logs(names)
-    labels = [Path(group.name).name if len(groups) > 1 else beside.label for group in groups]
-    return [
-        read_strace(group, question, replace(beside, label=label))
-        for group, label in zip(groups, labels, strict=True)
-    ]
+    lost: list[EvidenceError] = []
+    groups = find_logs(names, lost)
+    read: list[StraceFacts] = []
+    for group in groups:
+        label = Path(group.name).name if len(groups) > 1 else beside.label
+        try:
+            read.append(read_strace(group, question, replace(beside, label=label)))
+        except EvidenceError as error:
+            lost.append(error)
+    if not read:
+        raise lost[0]
+    problems = (Problem(one.where, one.what, one.hint) for one in lost)
+    return [replace(read[0], problems=(*read[0].problems, *problems)), *read[1:]]
 
 
 def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -> StraceFacts:

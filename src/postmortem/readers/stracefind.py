@@ -60,24 +60,32 @@ class LogGroup:
     """Path and, for files of -ff, the task that each is of (else 0)."""
 
 
-def find_logs(names: Iterable[str]) -> tuple[LogGroup, ...]:
-    """Return the recordings that are meant by names of files, prefixes of -ff and folders."""
+def find_logs(
+    names: Iterable[str], lost: list[EvidenceError] | None = None
+) -> tuple[LogGroup, ...]:
+    """Return the recordings that are meant by names of files, prefixes of -ff and folders.
+
+    A name that stands for none raises EvidenceError, or is put into `lost`.
+    """
     groups: dict[str, list[tuple[str, int]]] = {}
     single: list[LogGroup] = []
     for name in names:
         path = Path(name)
-        if name == STANDARD_INPUT:
-            single.append(LogGroup(name, ((name, 0),)))
-        elif path.is_dir():
-            _add_folder(path, groups)
-        elif path.exists() or path.is_symlink():
-            match = _PID_SUFFIX.match(name)
-            if match:
+        match = _PID_SUFFIX.match(name)
+        there = path.exists() or path.is_symlink()
+        try:
+            if path.is_dir():
+                _add_folder(path, groups)
+            elif name == STANDARD_INPUT or (there and not match):
+                single.append(LogGroup(name, ((name, 0),)))
+            elif there and match:
                 _add(groups, match["stem"], name, int(match["pid"]))
             else:
-                single.append(LogGroup(name, ((name, 0),)))
-        else:
-            _add_prefix(path, groups)
+                _add_prefix(path, groups)
+        except EvidenceError as error:
+            if lost is None:
+                raise
+            lost.append(error)
     found = [LogGroup(_named(stem, files), _once(files)) for stem, files in groups.items()]
     return (*single, *found)
 

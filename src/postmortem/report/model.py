@@ -105,7 +105,13 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it; nothing found and nothing that says it went well is unknown."""
+        """What became of it; nothing found and nothing that says it went well is unknown.
+
+        Nothing is healthy beside a file that could not be read.
+        """
+        read = {source.path for source in self.inputs}
+        if self.settled is Outcome.HEALTHY and any(p.where not in read for p in self.problems):
+            return Outcome.UNKNOWN
         return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 
 

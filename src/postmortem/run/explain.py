@@ -144,7 +144,7 @@ def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Foun
 def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | None:
     """Return what exceptions, endings, stacks and recorders of all processes say together."""
     from postmortem.analyses.ranklogs import RankLogOptions, report_on, with_hung
-    from postmortem.facts.rank_logs import LogExit
+    from postmortem.facts.exits import LogExit
     from postmortem.readers.ranklogs.read import read_rank_logs
     from postmortem.readers.ranklogs.sources import find_rank_logs
 

@@ -12,6 +12,8 @@ import pytest
 from builders.terminals import SECONDS, Job, Terminal
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "breakpoints"
+QUICK = PROGRAMS.with_name("quick")
+FORKED = ["--run-path", "--start-method", "fork"]
 
 
 @pytest.fixture
@@ -28,6 +30,7 @@ def env(tmp_path: Path) -> dict[str, str]:
         "POSTMORTEM_ATTACH_DIR": str(folder),
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(QUICK),
         "TERM": "xterm",
         "HOME": str(tmp_path),
     }
@@ -72,28 +75,17 @@ def attach(terminal: Callable[..., Terminal]) -> Callable[..., Terminal]:
 
 @pytest.fixture
 def torchrun(start: Callable[..., Job]) -> Callable[..., Job]:
-    """Return `torchrun(kind, seconds)`: four ranks over gloo."""
-    pytest.importorskip("torch")
+    """Return `torchrun(kind, seconds)`: four ranks over gloo, which the agent forks.
 
-    def go(kind: str, seconds: float = 4, **more: str) -> Job:
-        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-        return start([*words, "4", PROGRAMS / "ranks.py", kind, str(seconds)], **more)
-
-    return go
-
-
-@pytest.fixture
-def ranks(start: Callable[..., Job]) -> Callable[..., Job]:
-    """Return `ranks(kind, seconds)`: as `torchrun`, whose agent forks them: a quarter of the time.
-
-    Not where a rank fails that the others should outlive a little: one that was forked is gone at
-    once, and the agent ends the rest.
+    It looks at them seldom, for one that was forked and fails is gone at once, and the others would
+    be ended before they have said anything.
     """
     pytest.importorskip("torch")
 
     def go(kind: str, seconds: float = 4, **more: str) -> Job:
-        words = [sys.executable, PROGRAMS / "forked.py", PROGRAMS / "ranks.py", kind, str(seconds)]
-        return start(words, **more)
+        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", *FORKED]
+        words += ["--monitor-interval", "2", "--nproc-per-node", "4"]
+        return start([*words, PROGRAMS / "ranks.py", kind, str(seconds)], **more)
 
     return go
 

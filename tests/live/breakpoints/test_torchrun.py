@@ -37,9 +37,9 @@ def nothing_left(env: dict[str, str]) -> bool:
 
 
 def test_the_others_wait_beyond_their_time_outs(
-    ranks: Torchrun, attach: Attach, env: dict[str, str]
+    torchrun: Torchrun, attach: Attach, env: dict[str, str]
 ) -> None:
-    job = ranks("plain", SHORT)
+    job = torchrun("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     asked_until(near, "^3 ")
@@ -70,8 +70,8 @@ def test_quit_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
     assert job.output.count("] secret") == 3  # the others went on from the breakpoint
 
 
-def test_a_terminal_that_is_killed_lets_all_go_on(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("plain", SHORT)
+def test_a_terminal_that_is_killed_lets_all_go_on(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.process.kill()
@@ -89,8 +89,8 @@ def test_the_rank_is_killed_in_the_debugger(torchrun: Torchrun, attach: Attach) 
     assert job.ends() != 0
 
 
-def test_stepping_into_a_collective_lets_the_others_go(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("collective", SHORT)
+def test_stepping_into_a_collective_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("collective", SHORT)
     near = attach()
     near.until("(rank 1) ")
     seen = ""
@@ -107,8 +107,8 @@ def test_stepping_into_a_collective_lets_the_others_go(ranks: Torchrun, attach: 
     assert job.output.count("over") == 4
 
 
-def test_a_long_line_lets_the_others_go(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("long", 60)
+def test_a_long_line_lets_the_others_go(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("long", 60)
     near = attach()
     near.until("(rank 1) ")
     near.type("n\rn\rn\rn\rn\r")
@@ -118,8 +118,8 @@ def test_a_long_line_lets_the_others_go(ranks: Torchrun, attach: Attach) -> None
     assert job.ends() == 0
 
 
-def test_release_by_hand(ranks: Torchrun, attach: Attach, prose: Prose) -> None:
-    job = ranks("plain", SHORT)
+def test_release_by_hand(torchrun: Torchrun, attach: Attach, prose: Prose) -> None:
+    job = torchrun("plain", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.type("release\r")
@@ -133,8 +133,8 @@ def test_release_by_hand(ranks: Torchrun, attach: Attach, prose: Prose) -> None:
     assert job.ends() == 0
 
 
-def test_each_of_a_set_of_ranks_stops(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("set", SHORT)
+def test_each_of_a_set_of_ranks_stops(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("set", SHORT)
     first, second = attach("--rank", "1"), attach("--rank", "2")
     second.until("(rank 2) ")
     first.until("(rank 1) ")
@@ -146,8 +146,8 @@ def test_each_of_a_set_of_ranks_stops(ranks: Torchrun, attach: Attach) -> None:
     assert job.output.count("over") == 4
 
 
-def test_when(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("when", SHORT)
+def test_when(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("when", SHORT)
     near = attach()
     near.until("(rank 1) ")
     near.type("p step\r")
@@ -158,8 +158,8 @@ def test_when(ranks: Torchrun, attach: Attach) -> None:
     assert job.output.count("over") == 4
 
 
-def test_a_rank_that_is_not_here_is_named(ranks: Torchrun, attach: Attach) -> None:
-    job = ranks("absent", 60)
+def test_a_rank_that_is_not_here_is_named(torchrun: Torchrun, attach: Attach) -> None:
+    job = torchrun("absent", 60)
     near = attach()
     near.until("(rank 1) ")
     asked_until(near, r"^2 .*\b1 .*\b3\)")
@@ -168,8 +168,8 @@ def test_a_rank_that_is_not_here_is_named(ranks: Torchrun, attach: Attach) -> No
     assert job.ends() == 0
 
 
-def test_a_rank_that_never_comes_is_given_up(ranks: Torchrun) -> None:
-    job = ranks("never", 60)
+def test_a_rank_that_never_comes_is_given_up(torchrun: Torchrun) -> None:
+    job = torchrun("never", 60)
     assert job.ends() == 0
     assert job.output.count("rank 1 ") == 3
 

@@ -4,18 +4,14 @@ SECONDS is the time-out of the process group. Each rank says where it is; a rank
 "over".
 """
 
-import gc
 import os
 import sys
 import time
+import traceback
 from datetime import timedelta
 
-gc.disable()  # importing torch takes half as long again with it
 import torch
 import torch.distributed as dist
-
-gc.freeze()
-gc.enable()
 
 from postmortem import breakpoint_on_rank, printflock
 
@@ -92,4 +88,8 @@ def main() -> None:
     dist.destroy_process_group()  # else gloo's threads may still run when the interpreter ends
 
 
-main()
+try:
+    main()
+except Exception:  # the agent that forked us would keep it to itself
+    traceback.print_exc()
+    sys.exit(1)

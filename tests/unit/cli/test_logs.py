@@ -113,6 +113,28 @@ def test_packed_logs_and_standard_input(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(piped.stdout)["first_failure"]["rank"] == 1
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[  24.106350] NVRM: Xid (PCI:0000:61:00): 79, pid=9, GPU is gone\n", "kernel_log_notes"),
+        ('[{"textPayload": "RuntimeError: bad row", "severity": "ERROR"}]\n', "last_words"),
+    ],
+)
+def test_what_is_piped_in_is_read_as_a_file_is(
+    text: str, told: str, packed: bool, tmp_path: Path
+) -> None:
+    data = gzip.compress(text.encode()) if packed else text.encode()
+    (tmp_path / "it").write_bytes(data)
+    command = [sys.executable, "-m", "postmortem", "logs", "--json"]
+    piped = subprocess.run([*command, "-"], input=data, capture_output=True, check=False)
+    of_file = subprocess.run([*command, "it"], capture_output=True, check=False, cwd=tmp_path)
+    assert piped.returncode == of_file.returncode
+    diagnoses = json.loads(piped.stdout)["diagnoses"]
+    assert [one["id"] for one in diagnoses] == [told]
+    assert diagnoses == json.loads(of_file.stdout.replace(b'"it', b'"-'))["diagnoses"]
+
+
 def test_cut_packed_logs_are_read_as_far_as_they_go(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -298,7 +298,7 @@ def test_missing_and_empty_folders(
 
 
 @pytest.mark.parametrize(
-    "query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "slower=x"]
+    "query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "slower=x", "SIGFOO"]
 )
 def test_queries_that_ask_nothing(query: str, log: Path) -> None:
     assert main(["strace", str(log), "--find", query]) == 2

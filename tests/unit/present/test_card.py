@@ -111,6 +111,7 @@ def test_our_hooks_and_libraries_are_not_the_users_own() -> None:
     assert is_own("<stdin>")
     assert not is_own("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py")
     assert not is_own("/opt/x/postmortem/run/hook/sitecustomize.py")
+    assert not is_own("C:\\Users\\lum\\conda\\Lib\\multiprocessing\\reduction.py")
 
 
 def test_doubt_is_said_in_one_way() -> None:

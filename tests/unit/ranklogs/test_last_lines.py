@@ -12,6 +12,11 @@ UNKNOWN, FAILED = (Outcome.UNKNOWN, False), (Outcome.FAILED, True)
 AWAY = "waits for the pods\nerror: no name was given\n"
 CUT = 'Traceback (most recent call last):\n  File "a.py", line 3, in a\n'
 MORE = 'Additional GRPC error information:\n:{"created":"@1.2","grpc_status":14}\n'
+GOES = (
+    "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
+)
+BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -50,6 +55,14 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + AWAY * 2, Outcome.UNKNOWN, True),
         ("KeyError: 'w'\n\na child failed\n" + CUT, *FAILED),
         ("KeyError: 'w'\n" + STEPS + CUT, *FAILED),
+        (STEPS + "ValueError: bad batch\n" + GOES, *FAILED),
+        (STEPS + "Training complete.\n" + GOES, *_WELL),
+        (STEPS + GOES, *UNKNOWN),
+        ("[n1:7] 3 more processes have sent help message help-l.txt / error in link\n", *UNKNOWN),
+        (STEPS + "a:b 71.71 E: shard 3 is gone\n[0] a::b(int)\n", Outcome.UNKNOWN, True),
+        (STEPS + "done\nEncountered problems while solving:\n  - no __lumen\n", *FAILED),
+        (STEPS + "01/02/2026 03:04:05  L    Simulation: preempting job\n", *FAILED),
+        ("Error: the buffer exited with error status.\n" + BARS, *UNKNOWN),
         (STEPS + "[W1 a.cpp:3] [c10d] send failed on SocketImpl(d=8): Broken pipe\n", *FAILED),
         (STEPS + "    reason: PodRunning\n    reason: Succeeded\n", Outcome.UNKNOWN, False),
         (STEPS + "      Reason: Completed\n      Exit Code: 0\n", *_WELL),

@@ -52,6 +52,19 @@ def _earlier(report: Report) -> list[tuple[str, int]]:
     return [(row["text"], row["line"]) for row in report.body["earlier"]]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("prefix", "runs"), [("[rank1]: ", 1), ("[default1]:", 0)])
+def test_numbers_of_the_head_may_differ_where_no_launcher_names_all_writers(
+    tmp_path: Path, prefix: str, runs: int
+) -> None:
+    """PyTorch names the rank before the lines of an exception alone."""
+    text = ""
+    for hour in (3, 4):
+        head = f"== try {hour} on n{hour}\nthe job {hour} has 2 ranks and a seed of {hour}\n"
+        raised = prefix + _raised("ValueError: x").rstrip().replace("\n", "\n" + prefix) + "\n"
+        text += head + _run(hour, raised).removeprefix(_HEAD)
+    assert len(_earlier(report_of(tmp_path, text))) == runs
+
+
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
 
 
@@ -94,6 +107,36 @@ def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
     report = report_of(tmp_path, text)
     assert raised_first(report) == (None, "KeyError: 'second'")
     assert "ValueError: first" in report.problems[0].what
+
+
+@pytest.mark.parametrize(
+    ("script", "second"), [("train.py", "KeyError: 'second'"), ("prepare.py", "ValueError: first")]
+)
+def test_of_two_programs_under_srun_the_last_one_is_how_it_ended(
+    tmp_path: Path, script: str, second: str
+) -> None:
+    text = _program("prepare.py", "ValueError: first") + _program(script, "KeyError: 'second'")
+    report = report_of(tmp_path, text + "srun: error: n1: task 0: Exited with exit code 1\n")
+    assert raised_first(report) == (0, second)
+
+
+def test_an_error_of_julia_below_a_traceback_is_another_programs(tmp_path: Path) -> None:
+    stack = "Stacktrace:\n" + " [1] step(x::Int)\n   @ Main /job/t.jl:3\n" * 40
+    text = _program("prepare.py", "ValueError: first") + "ERROR: LoadError: KeyError: 7\n"
+    report = report_of(tmp_path, text + stack + "in expression starting at /job/t.jl:9\n")
+    assert [one.id for one in report.diagnoses] == ["rank_crashed"]
+    assert _earlier(report) == [("ValueError: first", 4)]
+
+
+@pytest.mark.parametrize(("finished", "another"), [(3, True), (2, False)])
+def test_what_a_script_starts_and_finishes_behind_an_interrupt_is_another_program(
+    tmp_path: Path, finished: int, another: bool
+) -> None:
+    behind = f"== Starting part 3 ==\n== Finished part {finished} ==\nn: 7\nm: 7\n"
+    report = report_of(tmp_path, _run(3, "") + _program("train.py", "KeyboardInterrupt") + behind)
+    assert [one.id for one in report.diagnoses] == (
+        ["last_words"] if another else ["stopped_from_outside"]
+    )
 
 
 def test_who_raises_because_its_program_failed_is_no_later_run(tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ PYTHON = (
 )
 JAVA = "\tat org.lumen.Loader.open(Loader.java:31)\n\tat org.lumen.Main.main(Main.java:5)\n"
 JULIA = " [44] step(::Array{Float32}) at /job/a.jl:58\n [45] top-level scope at /job/a.jl:71\n"
+INLINED = "ERROR: no shard 3\nStacktrace:\n" + " [2] sqrt\n   @ ./math.jl:6 [inlined]\n" * 40
+TCL = (
+    "ERROR: [SIM 7] the test failed\nINFO: [SIM 8] finish\n4\n"
+    '    while executing\n"source run.tcl"\nINFO: [SIM 9] peak 3 MB\n'
+)
 NODE = "    at Object.<anonymous> (/job/serve.js:12:9)\n    at node:internal/main:17:47\n"
 NATIVE = "frame #3: lumen::check(int) + 0x64 (0x7f in liblumen.so)\nframe #4: main + 0x1 (0x5)\n"
 DIED = "ERROR 01-02 03:04:05 [pool.py:135] worker 3 is not there any more\n"
@@ -42,6 +47,8 @@ SERVED = "INFO:     10.0.0.1:80 - one answer was sent\n"
         (STEPS + PYTHON[-68:] + "_queue.Empty\n", Outcome.UNKNOWN, True),
         (STEPS + JAVA, Outcome.UNKNOWN, True),
         (STEPS + JULIA, Outcome.UNKNOWN, True),
+        (STEPS + INLINED + "sys 0.00\n", Outcome.UNKNOWN, True),
+        (STEPS + TCL, Outcome.FAILED, True),
         (STEPS + NODE, Outcome.UNKNOWN, True),
         (STEPS + NATIVE, Outcome.UNKNOWN, True),
         (

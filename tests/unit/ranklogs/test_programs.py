@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
 _KILLED = "run.sh: line 3:  4711 Killed                  python t.py\n"
@@ -77,3 +78,21 @@ def test_steps_suit_the_signal_that_a_run_saw(tmp_path: Path, signal: str, step:
     (found,) = analyse([str(path)], RankLogOptions()).diagnoses
     assert found.id == "process_ended"
     assert step in " ".join(found.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("function", "first"), [("spawn_main", "OSError"), ("main", "RuntimeError")]
+)
+def test_what_a_spawned_process_raised_is_why_its_parent_lost_it(
+    tmp_path: Path, function: str, first: str
+) -> None:
+    text = "".join(f"step {i} loss 2.{i}\n" for i in range(9))
+    text += "Traceback (most recent call last):\n"
+    text += '  File "<string>", line 1, in <module>\n'
+    text += f'  File "/lib/multiprocessing/spawn.py", line 122, in {function}\n    run()\n'
+    text += '  File "/lib/torch/__init__.py", line 137, in <module>\n    raise err\n'
+    text += "OSError: [Errno 12] Cannot allocate memory\n"
+    text += 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
+    text += "RuntimeError: DataLoader worker (pid(s) 71) exited unexpectedly\n"
+    rank, said = raised_first(report_of(tmp_path, text))
+    assert (rank, said.partition(":")[0]) == (None, first)

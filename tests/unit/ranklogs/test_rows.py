@@ -4,13 +4,13 @@ import pytest
 
 from postmortem.diagnose.incident.graph import solve
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.cause_kinds import Stop
 from postmortem.diagnose.ranks.causes import StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.facts.exits import LogExit, Stop
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
+from postmortem.facts.rank_logs import ExceptionText, LogFailure, Writer
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 from postmortem.report.model import Confidence

@@ -1,5 +1,7 @@
 """What lies under a path is told by its content, and nothing there can hold us up."""
 
+import gzip
+import importlib
 import io
 import os
 import socket
@@ -64,6 +66,17 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, prose: Prose) -> N
     with pytest.raises(EvidenceError) as refused:
         take_inventory([str(tmp_path / "gone")])
     prose(refused.value)
+
+
+def test_a_list_of_packages_tells_of_no_job_but_is_read_beside_its_log(tmp_path: Path) -> None:
+    (tmp_path / "freeze.txt").write_text("# of the image\nnumpy==2.1.0\ntorch @ file:///t.whl\n")
+    found = find_rank_logs([str(tmp_path)])
+    assert (found.logs, len(found.problems)) == ((), 1)
+    (tmp_path / "train.log").write_text("step 1 loss 0.5\n")
+    assert len(find_rank_logs([str(tmp_path)]).logs) == 2
+    (tmp_path / "train.log").unlink()
+    (tmp_path / "freeze.txt").write_text("numpy==2.1.0\nERROR: no matching distribution\n")
+    assert len(find_rank_logs([str(tmp_path)]).logs) == 1
 
 
 def test_no_more_is_opened_than_the_limit_says(
@@ -146,6 +159,24 @@ def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path, prose:
     problems = unpack(str(cut), tmp_path / "out", Room(tmp_path))
     assert (tmp_path / "out" / "a.log").read_bytes() == b"a" * 100
     prose(*[p.what.split(":")[0] for p in problems])
+
+
+@pytest.mark.parametrize("packed", ["zstd", "lz4"])
+def test_a_tar_that_tarfile_has_no_decoder_for_is_unpacked_up_to_a_cut(
+    tmp_path: Path, packed: str
+) -> None:
+    members = ((tarfile.TarInfo("a.log"), b"a" * 100), (tarfile.TarInfo("b"), os.urandom(3 << 20)))
+    _tar(tmp_path / "gz", *members)
+    plain = gzip.decompress((tmp_path / "gz").read_bytes())
+    pack = importlib.import_module("backports.zstd" if packed == "zstd" else "lz4.frame").compress
+    for name, cut in (("whole", None), ("cut", -(1 << 20))):
+        path = tmp_path / f"{name}.tar.{packed}"
+        path.write_bytes(pack(plain)[:cut])
+        assert kinds(tmp_path)[path.name] is Kind.ARCHIVE
+        (tmp_path / name).mkdir()
+        problems = unpack(str(path), tmp_path / name, Room(tmp_path))
+        assert (tmp_path / name / "a.log").read_bytes() == b"a" * 100
+        assert len(problems) == (cut is not None)
 
 
 def test_a_bomb_stops_at_the_limit(

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
-from postmortem.readers.job_runs import _REST, runs_apart
+from postmortem.readers.job_runs import runs_apart
 
 NOW = 1_763_900_000
 ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nKeyError: "lr"\n'
@@ -87,7 +88,7 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 @pytest.mark.parametrize(
     ("beside", "judged"),
-    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, _REST[0])],
+    [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "loop.txt")],
 )
 def test_who_watched_the_runs_is_no_run(tmp_path: Path, beside: str, judged: str) -> None:
     write(tmp_path / "job" / "a.log", ERROR + summary(r0=11))
@@ -133,6 +134,62 @@ def test_ranks_that_opened_their_logs_together_are_one_run(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize(("ended", "runs"), [(NOW - 7200, ["first", "second"]), (NOW - 3600, [])])
+def test_logs_of_different_folders_are_runs_where_one_began_long_after_the_other(
+    tmp_path: Path, ended: int, runs: list[str]
+) -> None:
+    write(tmp_path / "first" / "train.log", steps("08") + ERROR, ended)
+    write(tmp_path / "second" / "train.log", steps("10"), NOW)
+    write(tmp_path / "second" / "notes.log", "queue: gpu\n", NOW)
+    assert names(tmp_path) == runs
+    code, report = triage(tmp_path, tmp_path.parent / "report.json")
+    assert [one["files"][0] for one in report["runs"] if one["judged"]] == (
+        [str(tmp_path / "first" / "train.log")] if runs else []
+    )
+    assert code == 1
+
+
+def test_nodes_of_one_run_stay_together_beside_an_earlier_one(tmp_path: Path) -> None:
+    write(tmp_path / "before" / "node1.log", steps("08"), NOW - 7200)
+    for node in (1, 2):
+        write(tmp_path / f"host{node}" / f"node{node}.log", steps("10"), NOW + node)
+    assert names(tmp_path) == ["node1.log", "host1"]
+
+
+def test_a_log_that_was_begun_while_another_one_hung_is_of_its_job(tmp_path: Path) -> None:
+    write(tmp_path / "log.0", steps("10", 1), NOW - 900)
+    write(tmp_path / "log.1", steps("10", 2) + ERROR, NOW)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
+    write(tmp_path / "run_1" / "train.log", steps("08") + ERROR, NOW - 7200)
+    write(tmp_path / "run_2" / "train.log", steps("10"), NOW)
+    assert triage(tmp_path, tmp_path.parent / "report.json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "judged"),
+    [
+        ("old", ERROR.replace("KeyError", "ValueError"), "job.log"),
+        ("backup-2", "step 1\nTraining complete.\n", "job.log"),
+        ("prev", "step 1\n", "prev"),
+        ("oldenburg", "step 1\n", None),
+    ],
+)
+def test_what_lies_in_a_folder_of_old_ones_counts_where_the_others_say_nothing(
+    tmp_path: Path, folder: str, text: str, judged: str | None
+) -> None:
+    write(tmp_path / folder / "job.log", steps("10") + ERROR)
+    write(tmp_path / "job.log", text)
+    code, report = triage(tmp_path, tmp_path.parent / "report.json")
+    assert [Path(one["name"]).name for one in report["runs"] if one["judged"]] == (
+        [judged] if judged else []
+    )
+    assert code == ("complete" not in text)
+    assert "ValueError" not in text or "ValueError" in report["verdict"]
+
+
 def test_numbers_that_may_be_processes_prove_nothing(tmp_path: Path) -> None:
     for number in (31_001, 31_002):
         write(tmp_path / f"train-{number}.log", steps("08"))
@@ -160,6 +217,15 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
         ("failed", True),
         ("unknown", False),
     ]
+
+
+def test_what_lies_beside_a_sweep_is_none_of_its_runs(tmp_path: Path, prose: Prose) -> None:
+    write(tmp_path / "multirun.yaml", "lr: 1,2\n")
+    for run in "01":
+        write(tmp_path / run / "train.log", steps("08"))
+    write(tmp_path / "console.txt", ERROR, NOW + 60)
+    _, found = triage(tmp_path, tmp_path.parent / "out.json")
+    prose(found["verdict"].partition(";")[0])
 
 
 def test_a_run_that_ends_with_a_word_like_an_error_is_not_counted_as_well(tmp_path: Path) -> None:

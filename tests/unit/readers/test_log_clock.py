@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.facts.inventory import Inventory, Item, Kind, Reading, Result
-from postmortem.readers.log_clock import ByClock, by_clock
+from postmortem.readers.log_clock import ByClock, began_behind, by_clock, span_of, worked_behind
 
 _END = 1_800_000_000
 """Seconds since the epoch at which the log is changed last."""
@@ -58,6 +58,18 @@ def test_another_core_is_not_old(tmp_path: Path, changed: float, log_changed: fl
 
 def test_a_look_behind_which_work_goes_on_is_outdated(tmp_path: Path) -> None:
     assert set(_clock(tmp_path, "hang", _END - 50).outdated) == {1}
+
+
+def test_a_log_without_a_clock_hides_no_work_but_when_the_job_began(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("looked at it\n")
+    _clock(tmp_path, "hang", _END - 50)
+    log, other, notes = (str(tmp_path / name) for name in ("train.log", "other", "notes.txt"))
+    assert worked_behind(span_of([log, notes]), other)
+    assert not began_behind(span_of([log, notes]), notes)
+    os.utime(notes, (_END - 900, _END - 900))
+    assert began_behind(span_of([log]), notes)
+    assert not began_behind(span_of([log, notes]), notes)
+    assert span_of([notes]) is None
 
 
 def test_a_look_behind_the_last_work_is_not(tmp_path: Path) -> None:

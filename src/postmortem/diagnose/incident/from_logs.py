@@ -6,7 +6,7 @@ from typing import Any
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, root_of, told_by
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
-from postmortem.facts.rank_logs import RUN
+from postmortem.facts.exits import RUN
 from postmortem.knowledge.stderr_text import errnos_in_text
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
@@ -99,7 +99,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     signal = end["signal"] if end is not None else None
     own = _own_pid(document, rank) if ranks else _of_run(document)
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
-    if kind is EventType.CRASHED and signal == "SIGKILL":
+    if kind is EventType.CRASHED and signal in ("SIGKILL", "SIGTERM"):
         kind = EventType.KILLED
     what = str(found["what"])
     stands = evidence(top)[len(ranks) :] if top is not None and decided == "recorded" else ()
@@ -214,17 +214,22 @@ def _victims(document: Document) -> Event | None:
 def _kernel(document: Document) -> Iterator[Event]:
     """Yield the faults that are about the job's processes, devices or hosts.
 
-    What the driver says of a GPU besides its Xid is of that.
+    What the driver says of a GPU besides its first Xid is of that. Of the ranks of a host, the one
+    is meant that the logs conclude on.
     """
+    found = document.get("first_failure") or {}
     numbered = {
         _gpu(row) for row in document.get("kernel_events", ()) if row.get("xid") is not None
     }
+    lost: set[tuple[str | None, str]] = set()
     for order, row in enumerate(document.get("kernel_events", ())[:_MOST_KERNEL], 2):
         kind = _KERNEL_TYPES.get(row["kind"])
         if kind is None or row["fault"] in ("none", "aftermath"):
             continue
-        if kind is EventType.DEVICE_LOST and row.get("xid") is None and _gpu(row) in numbered:
-            continue
+        if kind is EventType.DEVICE_LOST:
+            if (row.get("xid") is None and _gpu(row) in numbered) or _gpu(row) in lost:
+                continue
+            lost.add(_gpu(row))
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
         calm = document.get("outcome") != "failed" and (other or document.get("done"))
@@ -237,7 +242,9 @@ def _kernel(document: Document) -> Iterator[Event]:
             kind,
             str(row["what"] or row["text"]),
             "logs",
-            ranks=tuple(row["ranks"]),
+            ranks=tuple(
+                found["ranks"] if told and told is best(document) and found else row["ranks"]
+            ),
             host=row["host"],
             pid=row["pid"],
             role="child" if child else None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.common import Document, root_of
-from postmortem.facts.inventory import Result, Run
+from postmortem.facts.inventory import SET_ASIDE, Result, Run
 from postmortem.records import record
 
 
@@ -41,13 +41,22 @@ class Runs:
 def runs_of(results: Sequence[Result]) -> Runs:
     """Return how each run ended; the last that failed is judged, else one that may have.
 
-    One that was started again counts no more, unless all of them did. What lies beside runs, and
-    only has words that something failed, is none: who watched them wrote it.
+    One that was started again counts no more, unless all of them did; nor does one in a folder of
+    old ones, where the others tell how they ended. What lies beside runs, and only has words that
+    something failed, is none: who watched them wrote it.
     """
     told = [(r.reading.run, r.document) for r in results if r.reading.run and r.document]
-    if any(one["outcome"] == "failed" for run, one in told if run.series):
+    if any(one["outcome"] == "failed" for run, one in told if run.series not in ("", SET_ASIDE)):
         told = [(run, one) for run, one in told if run.series or one["decided_by"] != "last words"]
-    ends = [(run, one, _came_again(run, [other for other, _ in told])) for run, one in told]
+    over = any(
+        one["outcome"] == "failed" or one.get("done")
+        for run, one in told
+        if run.series != SET_ASIDE
+    )
+    ends = [
+        (run, one, over if run.series == SET_ASIDE else _came_again(run, [r for r, _ in told]))
+        for run, one in told
+    ]
     failed = [run for run, one, again in ends if one["outcome"] == "failed" and not again]
     suspect = [run for run, one, again in ends if _is_suspect(one) and not again]
     last = [run for run, _, again in ends if not again]

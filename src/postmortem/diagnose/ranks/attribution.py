@@ -4,7 +4,8 @@ from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.ranks.cause_kinds import CauseKind, StartupFault
 from postmortem.diagnose.ranks.causes import Cause, CouldNotStart, NeverJoined, SeenByKernel
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
-from postmortem.facts.rank_logs import LogExit, LogFailure
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.records import record
 
 

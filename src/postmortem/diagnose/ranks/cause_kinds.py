@@ -103,15 +103,3 @@ class NamedBy(StrEnum):
     """Watchdogs, each of which says how much its rank had enqueued."""
     PAUSE = "pause"
     """Its own lines: it wrote nothing for as long as the others waited, and then went on."""
-
-
-class Stop(StrEnum):
-    """What a scheduler says it stopped a job for."""
-
-    TIME = "time"
-    PREEMPTED = "preempted"
-    MEMORY = "memory"
-    NODE = "node"
-    REQUEUED = "requeued"
-    TASK = "task"
-    LIMIT = "limit"

@@ -3,11 +3,12 @@
 from typing import TypeAlias
 
 from postmortem.diagnose.numerics.first_bad import FirstBad
-from postmortem.diagnose.ranks.cause_kinds import CauseKind, Doubt, NamedBy, StartupFault, Stop
+from postmortem.diagnose.ranks.cause_kinds import CauseKind, Doubt, NamedBy, StartupFault
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.batch_jobs import BatchJob
+from postmortem.facts.exits import LogExit, Stop
 from postmortem.facts.kernel_log import KernelEvent
-from postmortem.facts.rank_logs import LogExit, LogFailure
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.records import record
 
 

@@ -9,7 +9,12 @@ from postmortem.text import counted
 
 
 def headline(
-    tensors: Tensors, diagnoses: Sequence[Diagnosis], found: Series | None, *, damaged: bool
+    tensors: Tensors,
+    diagnoses: Sequence[Diagnosis],
+    found: Series | None,
+    *,
+    damaged: bool,
+    unread: int,
 ) -> str:
     """Return which tensors are bad, and from which checkpoint on."""
     if tensors.bad:
@@ -27,7 +32,8 @@ def headline(
         )
     count = counted(len(tensors.items), "tensor")
     if damaged:
-        return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"
+        what = f"{counted(unread, 'file')} not read" if unread else "the checkpoint is damaged"
+        return f"{what}; no NaN and no Inf in the {count} that could be read"
     clean = f"no NaN and no Inf in {count}"
     return clean if found is None else f"{clean} of {len(found.files)} checkpoints"
 

@@ -94,6 +94,7 @@ def beside_calm_logs(incident: Incident[Event], documents: Sequence[Document]) -
 _AGAIN = frozenset(
     {
         EventType.RAISED,
+        EventType.THREAD_DIED,
         EventType.CRASHED,
         EventType.KERNEL_FAILED,
         EventType.GPU_MEMORY,
@@ -109,6 +110,8 @@ _AGAIN = frozenset(
     }
 )
 
+_BROKEN = frozenset({EventType.DEVICE_LOST, EventType.HOST_FAILED, EventType.HARDWARE})
+
 
 def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[str, str] | None:
     """Return whether to start the job again, and why; None where nothing failed."""
@@ -121,7 +124,7 @@ def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[s
     )
     if isinstance(alike, int) and alike > 1:
         return "stop", f"{alike} attempts ended the same way: another one will too"
-    lost = (one for one in roots if one.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED))
+    lost = (one for one in roots if one.type in _BROKEN)
     if broken := next(lost, None):
         return "stop", f"{broken.host or 'the host'} has to be looked at first, or left out"
     if any(one.type in _AGAIN for one in roots):

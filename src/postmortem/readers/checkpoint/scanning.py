@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ class CheckpointFacts:
     problems: tuple[Problem, ...] = ()
     damaged: bool = False
     """Whether a file is cut, lies about itself, or could not be read."""
+    unread: int = 0
+    """Files that are not there, or may not be read, where that is all that is wrong."""
     nan_numbers: tuple[NanNumber, ...] = ()
     """Of each file the first `MOST_NAN_NUMBERS`."""
 
@@ -62,8 +65,11 @@ def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> C
     problems = tuple(dict.fromkeys((*said, *run.problems)))
     sources = tuple(Source(places.path, places.size_bytes) for places in readable)
     damaged = bool(said) or run.damaged
+    lost = sum(not os.access(path, os.R_OK) for path in files)
+    unread = lost if lost == len(errors) and not (found or run.damaged) else 0
     nans = tuple(NanNumber(name, of.path) for of in readable for name in of.nan_numbers)
-    return CheckpointFacts(sources, Tensors(tuple(joined(run.items))), problems, damaged, nans)
+    tensors = Tensors(tuple(joined(run.items)))
+    return CheckpointFacts(sources, tensors, problems, damaged, unread, nans)
 
 
 class _Run:

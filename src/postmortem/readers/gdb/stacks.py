@@ -198,7 +198,7 @@ class _Reading:
         except OSError as error:
             what = f"no room to exchange files with gdb: {error.strerror or error}"
             remedy = "set TMPDIR to a folder with space"
-            self.give_up(Problem(tempfile.gettempdir(), what, remedy))
+            self.give_up(Problem("gdb", what, remedy))
         return self.result()
 
     def give_up(self, problem: Problem) -> None:

@@ -13,6 +13,7 @@ from postmortem.facts.health import Health, Reading
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.health.nvidia import nvlink_errors, nvlink_states, readings_of_gpus
+from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.regular import read_regular
 from postmortem.records import record, replace
 
@@ -88,7 +89,7 @@ def _text(path: str) -> str:
         data = read_regular(path, most=_LARGEST)
     except OSError as error:
         raise EvidenceError(path, f"cannot be read: {error.strerror}") from error
-    text = data.decode("utf-8", "replace")
+    text = in_utf_8(data).decode("utf-8", "replace")
     if not is_health(text):
         raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi diag or health")
     return text

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
@@ -10,7 +9,8 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.kernel_log.stamps import Stamped, stamped
-from postmortem.readers.regular import open_regular
+from postmortem.readers.log_heads import in_utf_8
+from postmortem.readers.regular import open_regular, size_of
 
 LARGEST = 256 << 20
 """Bytes of one log that are looked at, from its end: what ended the job is what came last."""
@@ -97,7 +97,7 @@ def read_text(path: str, sources: list[Source], problems: list[Problem]) -> byte
             head = stream.read(HEAD_BYTES)
             packed = compression_of(head)
             stream.seek(0)
-            size = Path(path).stat().st_size
+            size = size_of(path)
             if packed is None:
                 stream.seek(max(0, size - LARGEST))
                 data = stream.read(LARGEST)
@@ -112,7 +112,7 @@ def read_text(path: str, sources: list[Source], problems: list[Problem]) -> byte
         what = f"is longer than {LARGEST >> 20} MiB: only its end was read"
         problems.append(Problem(path, what, "give the hours around the failure"))
     sources.append(Source(path, size, packed))
-    return data
+    return in_utf_8(data)
 
 
 def _unpacked(path: str, pieces: Iterator[bytes], problems: list[Problem]) -> tuple[bytes, bool]:

@@ -1,5 +1,6 @@
 """Whether a program went on behind an error: what a server answers, what it says below."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from postmortem import thresholds
@@ -16,11 +17,12 @@ from postmortem.readers.ranklogs.last_words import (
     wrong,
 )
 from postmortem.readers.signatures import Signatures
+from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL = "last-answer", "last-calm"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
-_FEWEST_AGAIN = 3
+_FEWEST_AGAIN, _FEWEST = 3, 2
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 
@@ -48,6 +50,13 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
     again = [text for text in behind if text in above]
     once = len(above) == len(set(above)) >= _FEWEST_AGAIN
     return once and again == above and behind[-1] != above[-1]
+
+
+def resumed(texts: Sequence[str], at: int) -> bool:
+    """Return whether lines of one form but for numbers stand above a mere word and behind it."""
+    forms = [*map(without_numbers, texts)]
+    above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
+    return any("#" in form and min(above[form], behind[form]) >= _FEWEST for form in behind)
 
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:

@@ -4,13 +4,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, takewhile
-from pathlib import Path
 from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.last_words import wrong
+from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -37,7 +37,7 @@ def nan_since(found: LastLines, path: str) -> LastLines:
     """Return it with the line from which on the numbers are none, however far above that is."""
     last = found.not_a_number
     try:
-        if last is None or not found.earlier or not 0 < Path(path).stat().st_size <= _MOST_BYTES:
+        if last is None or not found.earlier or not 0 < size_of(path) <= _MOST_BYTES:
             return found
         stream = open_plain(path)
         if stream is None:

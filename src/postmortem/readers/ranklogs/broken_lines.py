@@ -16,6 +16,7 @@ _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *)?$|(?:Error|Exception) in (?:rule|file) .*:$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
+_OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
 _MOST = 5
 
@@ -32,7 +33,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
         text = last = said
         for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
             named = _NAMED_ALONE.search(text) or (
-                text.endswith(":") and _margin(more) > _margin(text)
+                text.rstrip().endswith(":") and _margin(more) > _margin(text)
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
@@ -45,3 +46,16 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
 
 def _margin(text: str) -> int:
     return len(text) - len(text.lstrip())
+
+
+def minded(rows: Rows) -> Iterator[Row]:
+    """Yield rows without the tracebacks that Python itself ignores, as it takes an object down."""
+    inside = False
+    for row in rows:
+        if row[1].startswith("Exception ignored "):
+            inside = True
+        elif inside and (row[1][:1].isspace() or _OF_TRACEBACK.match(row[1])):
+            inside = row[1][:1].isspace() or row[1].startswith("Traceback ")
+        else:
+            inside = False
+            yield row

@@ -261,7 +261,8 @@ class Demuxer:
         # A pool quotes the traceback of its process (multiprocessing/pool.py, RemoteTraceback).
         # A process of multiprocessing writes its name above a traceback of its own.
         quoted = line.text == '"""' or _PROCESS.match(line.text) is not None
-        if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1:
+        blank = last.said is not None and last.said.message.endswith(":")  # it announces more
+        if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1 + blank:
             self._message = 0
             return
         self._message -= 1

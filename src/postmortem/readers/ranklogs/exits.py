@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.exits import LogExit
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import replace

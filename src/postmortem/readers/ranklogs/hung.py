@@ -24,9 +24,9 @@ from postmortem.readers.flight_recorder import (
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
-from postmortem.readers.log_heads import looks_like_binary, text_head
+from postmortem.readers.log_heads import in_utf_8, looks_like_binary, text_head
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
-from postmortem.readers.regular import open_regular, read_regular
+from postmortem.readers.regular import open_regular, read_regular, size_of
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
@@ -141,9 +141,16 @@ def read_recorders(
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
     hosts = _hosts({rank: one.where for rank, one in found.items()})
-    ended = max((written(log.path) or 0.0 for log in logs), default=0.0) if found else 0.0
+    paths = [log.path for log in logs] if found else []
+    ended = max((written(path) or 0.0 for path in paths), default=0.0)
+    span = span_of(paths)
     return [
-        replace(one, host=hosts.get(rank), outlived=0 < (one.written or 0.0) < ended - LATER)
+        replace(
+            one,
+            host=hosts.get(rank),
+            outlived=0 < (one.written or 0.0) < ended - LATER,
+            goes_on=worked_behind(span, one.where),
+        )
         for rank, one in sorted(found.items())
     ]
 
@@ -193,7 +200,7 @@ def read_flights(
     for path in paths:
         try:
             flight, wrong = read_flight(path)
-            sources.append(Source(path, Path(path).stat().st_size))
+            sources.append(Source(path, size_of(path)))
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -210,7 +217,7 @@ def _worth(one: Recorder) -> tuple[int, bool]:
 
 def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
     try:
-        size = Path(path).stat().st_size
+        size = size_of(path)
         if size > _LARGEST:
             problems.append(Problem(path, f"{size:,} bytes are too many for a dump"))
             return None
@@ -219,4 +226,4 @@ def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes |
         problems.append(Problem(path, f"cannot be read: {error.strerror}"))
         return None
     sources.append(Source(path, size))
-    return data
+    return in_utf_8(data)

@@ -12,8 +12,9 @@ from operator import attrgetter
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.answers import resumed
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
-from postmortem.readers.ranklogs.broken_lines import Rows, whole_texts
+from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
@@ -43,7 +44,6 @@ from postmortem.readers.ranklogs.last_words import (
     is_habit,
     is_text,
     place_of,
-    resumed,
     says_more,
     says_why,
     stands_still,
@@ -55,6 +55,7 @@ from postmortem.readers.ranklogs.last_words import (
     told_by,
     warns,
     watched,
+    went_on,
     without_repeated,
     works,
     wrong,
@@ -101,7 +102,7 @@ def last_lines(
     todo = iter(tails)
     while some := [*islice(todo, _AT_ONCE)]:
         bare = [
-            [(row[0], text, *row[2:]) for row in rows if _SAYS.search(text := unstamped(row[1]))]
+            [(row[0], t, *row[2:]) for row in minded(rows) if _SAYS.search(t := unstamped(row[1]))]
             for rows, _, _ in some
         ]
         found = iter(
@@ -270,8 +271,9 @@ def _broken(text: str, names: Ids) -> bool:
 
 
 def _goes_on(text: str, names: Ids) -> bool:
-    typed = _PROMPT.search(text) or _KEYS.search(text) or (text[:1].isspace() and not calm(names))
-    return bool(typed) or carries_on(names) or dumped(text) or is_code(text)
+    indented = text[:1].isspace() and not (calm(names) or works(names))
+    typed = bool(_PROMPT.search(text) or _KEYS.search(text))
+    return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
 def _nearest(
@@ -290,41 +292,39 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = given_up = row = False
+    counts = calmly = over = given_up = row = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
+        at = len(lines) - 1 - behind
         if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)) and not carries_on(names):
-            at = len(lines) - 1 - behind
             printed = over and any(map(is_frame, ids[at + 1 : at + 2]))  # with its stack, by itself
             if complete(strong(names)) and not printed and (sure(names) or not over):
-                calmly = goes_on_as_before(texts, ids, at)
+                as_before = goes_on_as_before(texts, ids, at) or went_on(texts, at)
                 if calm(names) and watched(names):  # it quotes what stands above
-                    given_up = given_up or not calmly
+                    given_up = given_up or not as_before
                     if nearest is None or calm(ids[lines.index(nearest)]):
                         nearest = line
                     continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                ending = given_up or (not calmly and not (closing and sure(names)))
+                ending = given_up or (not as_before and not (closing and sure(names)))
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            on = went_on or resumed(texts, at)
-            counts = counts or ((near or short) and not on) or (short and level and not over)
-        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
+            near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            told = (near and not calmly) or (short and level and not (over or closing))
+            counts = counts or (told and not (went_on(texts, at) or resumed(texts, at)))
+        elif (closes(names) and not closing) or stands_still(texts, at):
             continue
-        elif survived(names) and not (
-            short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
-        ):
+        elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):
             break
-        went_on, row = went_on or calm(names), bool(wrong(names))
+        calmly, row = calmly or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)

@@ -1,6 +1,5 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -51,7 +50,7 @@ _IN_C = Pattern(
 )
 _MOST_WORDS = 40
 _COUNT = Pattern(r"\d{1,18}")
-_AGAIN, _ALONE, _RESUMED = 3, 2, 2
+_AGAIN, _ALONE = 3, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
 _QUOTES = frozenset("[({'\"")
 IN_FEW = ("last-alone", "last-few")
@@ -64,7 +63,7 @@ _NUMBER = "last-calm-number"
 _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
-_START = "last-start"
+_START, _FALLBACK = "last-start", "last-start-fallback"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2
@@ -92,7 +91,8 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    none = (*_WEAK, *_MINDED) if calm(ids) or carries_on(ids) else ()
+    spared = calm(ids) or carries_on(ids) or _FALLBACK in ids
+    none = (*_WEAK, *_MINDED) if spared else ()
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 
@@ -200,7 +200,7 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
 def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     moves = _PRINTED if _ENDED in ids else _MOVES  # "aborted at step 300"
-    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD))
+    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _FALLBACK))
     return not denied and _has(ids, words)
 
 
@@ -282,23 +282,22 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
-def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too.
+_WENT_ON = 8
 
-    One is enough where that line comes again and again.
-    """
+
+def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
+    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
     above = {without_numbers(text) for text in texts[:at]}
     rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
     again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)
+    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)  # then one of them is enough
     return calm(ids[at]) and (len(again) > 1 or habit)
 
 
-def resumed(texts: Sequence[str], at: int) -> bool:
-    """Return whether lines of one form stand above a line and behind it: its program went on."""
-    forms = [*map(without_numbers, texts)]
-    above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
-    return any("#" in form and min(above[form], behind[form]) >= _RESUMED for form in behind)
+def went_on(texts: Sequence[str], at: int) -> bool:
+    """Return whether many lines behind one have forms that stood above it too."""
+    above = {without_numbers(text) for text in texts[:at]}
+    return sum(without_numbers(text) in above for text in texts[at + 1 :]) > _WENT_ON
 
 
 def stands_still(texts: Sequence[str], at: int) -> bool:

@@ -70,7 +70,7 @@ _FEWEST = 2
 _SAMPLE = 4 << 20
 _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
-_TEED = re.compile(rb"^\[[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
+_TEED = re.compile(rb"^\[(?!rank\d)[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
@@ -194,7 +194,9 @@ def _heads(data: bytes) -> list[bytes]:
         if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]
+    return [line for line, ids in zip(fit, known, strict=True) if not (wrong(ids) or stopped(ids))][
+        :_MOST_HEADS
+    ]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:

@@ -4,7 +4,7 @@ import calendar
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from postmortem.facts.rank_logs import RUN, LogExit
+from postmortem.facts.exits import RUN, LogExit, Stop
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
@@ -41,6 +41,8 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "raylet-memory-kills": ("raylet", ended),
     "vllm-process-died": ("vLLM", ended),
     "tgi-process-ended": ("TGI", ended),
+    "supervisord-exited": ("supervisord", ended),
+    "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),
     "hydra-code": ("mpiexec", ended_in_shell),
@@ -54,6 +56,22 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "shell-ended-behind": ("shell", ended),
 }
 """Messages that tell how a process ended: who says it, and how a code is meant (`exit_of`)."""
+_OF_JOB = {
+    "stopped-by-scheduler": "Slurm",
+    "stopped-due-to": "Slurm",
+    "slurm-state": "Slurm",
+    "torchrun-signal": "torchrun",
+    "lsf-ended": "LSF",
+    "pbs-ended": "PBS",
+    "ci-time-limit": "CI",
+    "stopped-by-keyboard": "a person",
+    "stopped-mpirun": "a person",
+}
+"""Messages that somebody ended the whole job: who says it."""
+_WHY = {**{why.value: why for why in Stop}, "wall": Stop.TIME}
+"""Groups of theirs that say what for."""
+_STOP_SIGNALS = ("", "1", "2", "15")
+_MEMORY = ("oom-said", "oom-slurm")
 _BEGUN = {
     "hydra-code": "hydra-process",
     "mpirun-code": "mpirun-process",
@@ -84,7 +102,8 @@ class Launchers:
         self._known = known
         self.exits: list[LogExit] = []
         self.stopped: set[int] = set()
-        self.killed_by_kernel: set[int] = set()
+        self.words: list[LogExit] = []
+        """What is said of the job, of a host, or of a process by its number alone."""
         self.summary_lines: set[int] = set()
         """Numbers of the lines of torchelastic's summary: its tracebacks are other processes'."""
         self.quoted: list[tuple[int, int, list[str]]] = []
@@ -174,9 +193,20 @@ class Launchers:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
-        kernel = found.get("kernel-killed")
-        if kernel:
-            self.killed_by_kernel.add(int(kernel["pid"]))
+        self.words += self._words(number, text, found)
+
+    def _words(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
+        word = LogExit(self._file, number, text=text)
+        stops = [found[name] for name in _OF_JOB if name in found]
+        if stops and stops[0]["number"] in _STOP_SIGNALS:
+            why = next((_WHY[name] for one in stops for name in one.captures if name in _WHY), None)
+            yield replace(word, launcher=_OF_JOB[stops[0].id], of_job=True, why=why)
+        if node := found.get("slurm-node-failed"):
+            yield replace(word, launcher="Slurm", host=node["host"])
+        if kernel := found.get("kernel-killed"):
+            yield replace(word, launcher="kernel", pid=int(kernel["pid"]), memory=True)
+        if not found.keys().isdisjoint(_MEMORY):
+            yield replace(word, launcher="kernel", memory=True)
 
     def _others(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
         if self.aborting is None and "slurm-ending" in found:

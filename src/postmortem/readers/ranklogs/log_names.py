@@ -46,6 +46,7 @@ _ONE_AFTER_ANOTHER = frozenset(
     "attempt batch case chunk epoch exp experiment fold iter iteration job part phase restart "
     "retry round run seed stage step sweep test trial try v ver version".split()
 )
+_ONE_EMPTY_OF = 16
 _STREAM = Pattern(r"(?:std)?(?:out|err)\b")
 _OF_SEVERAL = Pattern(
     r"distributed_c10d\.py|ProcessGroup(?:NCCL|Gloo|MPI)|NCCL INFO|gloo/transport"
@@ -75,6 +76,12 @@ def names_a_rank(path: str) -> bool:
     return _RANK.search(Path(path).name) is not None
 
 
+def _unpacked(name: str) -> str:
+    for suffix in PACKED:
+        name = name.removesuffix(suffix)
+    return name
+
+
 def named(path: str, root: str) -> LogFile:
     """Return what the name of a file says of who wrote it."""
     elastic = _ELASTIC.search(path)
@@ -85,9 +92,7 @@ def named(path: str, root: str) -> LogFile:
             host=host_above(path, root),
             attempt=int(elastic["attempt"]),
         )
-    stem = Path(path).name
-    for suffix in PACKED:
-        stem = stem.removesuffix(suffix)
+    stem = _unpacked(Path(path).name)
     rank = _RANK.search(stem) or _rank_above(path, root)
     node = _NODE.match(stem)
     if node and _SLURM_JOB.match(stem):
@@ -155,23 +160,26 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
 def _of_a_series(files: list[LogFile]) -> tuple[LogFile, ...]:
     """Return the files; where the names of a job's differ in one number alone, it is the rank.
 
-    That number goes from 0 to n-1, and two logs at least are of single ranks: a
-    program that ran n times and the nodes of a job leave such names too.
+    That number goes from 0 to n-1, but for a few (an empty log is none), and two logs at least are
+    of single ranks: a program that ran n times and the nodes of a job leave such names too.
     """
     if any(file.rank is not None or file.local_rank is not None for file in files):
         return tuple(files)
     series: dict[tuple[str, str], dict[int, list[int]]] = {}
     for index, file in enumerate(files):
-        for found in _COUNTED.finditer(file.path):
+        path = _unpacked(file.path)
+        for found in _COUNTED.finditer(path):
             word = found["word"].lower()
             if word not in _ONE_AFTER_ANOTHER and not _HOST_WORD.match(word):
-                before, behind = file.path[: found.start("number")], file.path[found.end() :]
+                before, behind = path[: found.start("number")], path[found.end() :]
                 rest = (_STREAM.sub("#", before), _STREAM.sub("#", behind))
                 series.setdefault(rest, {}).setdefault(int(found["number"]), []).append(index)
     whole = [
         ranks
         for (before, _), ranks in series.items()
-        if 1 < len(ranks) == max(ranks) + 1 and not _ARRAY.search(before)
+        if len(ranks) > 1
+        and max(ranks) < len(ranks) + len(ranks) // _ONE_EMPTY_OF
+        and not _ARRAY.search(before)
     ]
     if len(whole) == 1:
         together = ((files[indexes[0]].path, rank) for rank, indexes in whole[0].items())

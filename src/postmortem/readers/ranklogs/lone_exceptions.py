@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from postmortem.facts.exits import LogExit
 from postmortem.facts.last_lines import LastLines
-from postmortem.facts.rank_logs import ExceptionText, LogExit, LogFailure, Writer
+from postmortem.facts.rank_logs import ExceptionText, LogFailure, Writer
 from postmortem.readers.ranklogs.lines import shape_of, surely_exception
 
 

@@ -2,13 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
 
 from postmortem.facts.last_lines import LastLine, Printed
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.knowledge.messages import Wording
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.bad_numbers import printed
+from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
 from postmortem.underway import Refused
 
@@ -36,7 +36,7 @@ def losses_of_ranks(logs: RankLogs) -> Iterator[tuple[int, Printed]]:
 
 def _told(path: str) -> Iterator[tuple[int, LastLine]]:
     try:
-        stream = open_plain(path) if 0 < Path(path).stat().st_size <= _MOST_BYTES else None
+        stream = open_plain(path) if 0 < size_of(path) <= _MOST_BYTES else None
         if stream is None:
             return
         with stream:

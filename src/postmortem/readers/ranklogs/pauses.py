@@ -4,11 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 from postmortem.facts.last_lines import LastLine, Pause
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.readers.log_heads import open_plain
+from postmortem.readers.regular import size_of
 from postmortem.records import replace
 from postmortem.underway import Refused
 
@@ -60,7 +60,7 @@ def _pause(failure: LogFailure) -> Pause | None:
 
 
 def _above(failure: LogFailure) -> Iterator[tuple[int, bytes]]:
-    stream = open_plain(failure.file) if Path(failure.file).stat().st_size <= _MOST_BYTES else None
+    stream = open_plain(failure.file) if size_of(failure.file) <= _MOST_BYTES else None
     if stream is not None:
         with stream:
             for number, line in enumerate(islice(stream, failure.begin_line - 1), 1):

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from postmortem.facts.exits import LogExit
 from postmortem.facts.frames import Flight
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankPid, Remark, Writer
+from postmortem.facts.rank_logs import LogFailure, RankPid, Remark, Writer
 
 _MOST = 100_000
 
@@ -35,8 +36,7 @@ def _of_exits(who: tuple[Writer, ...], exits: Iterable[LogExit]) -> Iterator[Ran
     for end in exits:
         if end.rank is not None and end.pid:
             host = end.host or hosts.get(end.rank)
-            where = f"{end.file}:{end.line}"
-            yield RankPid(end.rank, end.pid, host, f"{end.launcher} says so", where)
+            yield RankPid(end.rank, end.pid, host, f"{end.launcher} says so", end.where)
 
 
 def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[RankPid]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.exits import LogExit
 from postmortem.facts.signature import Match
 from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended_in_shell, exit_of

@@ -5,7 +5,9 @@ The outermost frame of such an exception's traceback is a module's.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
+from postmortem.facts.threads import is_own
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, is_code, read_like, stopped, works, wrong
@@ -25,7 +27,10 @@ _FEWEST = 2
 FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 WRITERS = "run-of-ranks"
-_HOLE = bytes(8)
+_HOLE, _SRUN = bytes(8), b"\nsrun: error: "
+_ELSE = "julia-error"
+"""How a program of another language ends, which a traceback above it is no part of."""
+_STARTS, _OVER = Pattern(r"(?i)\b(?:start|begin)\w*"), Pattern(r"(?i)\b(?:finish|complet|done)\w*")
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
@@ -80,18 +85,27 @@ def behind_program(data: bytes, signs: Signs) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if TRACEBACK not in data or WRITERS in signs():
+    if TRACEBACK not in data:
         return 0
     raised = [*programs(data)]
     if not raised:
         return 0
     begin, script = raised[0]
     said, end = _end_of(data, begin)
-    if _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
+    if re.search((briefs()[_ELSE].pattern or "").encode(), data[end:], re.MULTILINE):
+        return end
+    ranks = [*takewhile(lambda one: one[1] == script, raised)]
+    others = [one[1] for one in raised[len(ranks) :]]
+    if WRITERS in signs():  # ranks run one script, what a launcher raises is no script's
+        own = script not in others and is_own(script) and any(map(is_own, others))
+        if not own or _SRUN not in data:
+            return 0
+        begin = ranks[-1][0]
+    elif _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
         return end
     if _OF_OTHER in signs_of([said])[0]:
         return 0
-    if all(one[1] == script for one in raised):  # ranks, or programs that wrote with holes between
+    if not others:  # ranks, or programs that wrote with holes between
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
         return hole + len(_HOLE) if hole >= 0 else 0
     return data.rfind(b"\n", 0, begin) + 1
@@ -141,12 +155,15 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
 def _goes_on(data: bytes, *, interrupted: bool) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end.
 
+    So does who starts programs in turn: what it started is finished, in the same words.
     Who was `interrupted` may still say what libraries say on the way out.
     """
     lines = [*dict.fromkeys(filter(str.strip, text_of(data[-CLOCK:]).splitlines()))][-LAST_LINES:]
     lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
     ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
-    return ended or work_on(lines)
+    begun = {_STARTS.sub("", line) for line in lines if _STARTS.search(line)}
+    in_turn = any(_OVER.sub("", line) in begun for line in lines if _OVER.search(line))
+    return ended or in_turn or work_on(lines)
 
 
 def work_on(lines: Sequence[str]) -> bool:

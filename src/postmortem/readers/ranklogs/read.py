@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import re
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
@@ -21,6 +19,7 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.formats import ELF_MAGIC
 from postmortem.readers.log_files import OpenedLog
+from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.around import lines_around
@@ -37,6 +36,7 @@ from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
+from postmortem.readers.regular import size_of
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -86,7 +86,14 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     told: list[Versions] = []
     heads: dict[str, bytes] = {}
     for file in found.logs:
-        one = _read_one(file, sources, problems, told, heads)
+        try:
+            one = _read_one(file, sources, problems, told, heads)
+        except EvidenceError as error:
+            problems.append(Problem(error.where, error.what, error.hint))
+            continue
+        except OSError as error:
+            problems.append(Problem(file.path, f"cannot be read: {error.strerror or error}"))
+            continue
         if one is not None:
             read.append(one)
     others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
@@ -106,7 +113,8 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         and of[source] == 1  # a file of several ranks begins with anybody's lines
     }
     losses = tuple(losses_of_ranks(logs))
-    logs = replace(with_pauses(logs), odd_version=odd_version(own), losses=losses)
+    odd = odd_version(own)
+    logs = replace(with_pauses(logs), odd_version=odd, losses=losses, unread=found.unread)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -151,7 +159,7 @@ def _of_nccl(logs: RankLogs) -> Versions:
 
 def _size(path: str) -> int:
     try:
-        return Path(path).stat().st_size
+        return size_of(path)
     except OSError:
         return 0
 
@@ -259,17 +267,14 @@ def _of_last_run(
     if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
-    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    wide = marked and b"\0" in data  # else the mark stands before bytes
-    if wide:
-        data = data.decode("utf-16", "replace").encode()
+    read, data = data, in_utf_8(data)
     step = failed_step(data)
     if step is not None:
         return _of_step(data, step, opened.name, problems), EarlierRuns()
     run = last_run(data)
     if run is None:
         whole = iter((data,))
-        as_is = isinstance(source, int) and not wide
+        as_is = isinstance(source, int) and data is read
         return source if as_is else lambda: next(whole, b""), EarlierRuns()
     above, rest = data.count(b"\n", 0, run.begin), data[run.begin :]
     what, one = "holds several runs, one after the other: only the last one", "the one before"

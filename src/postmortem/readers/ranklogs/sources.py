@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
@@ -37,7 +37,8 @@ from postmortem.underway import Refused
 
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_INSPECTED = ".json"
+_TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
+"""By the name of another kind of file: what docker inspect, and sacct, print into it."""
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -52,7 +53,11 @@ _RAYS_OWN = Pattern(
 _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
+_NUMBER = Pattern(r"\d+")
 _FIRST_LINES = 5
+_MOST_PACKAGES = 500
+_PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
+"""A line of what pip freeze prints, or of a file of requirements."""
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -75,23 +80,25 @@ class Found:
     """What was left out that may be evidence, and why."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that are none of these, each with the reason."""
+    unread: tuple[str, ...] = ()
+    """Those of them that may not be read and are called as a log is, but for their numbers."""
     without_driver: bool = False
     """All logs are of a Ray session, and what its driver printed is not among them."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
-    """Return the logs that are meant; raises EvidenceError where there are none."""
+    """Return the logs that are meant; a name that stands for none is a problem."""
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
     problems: list[Problem] = []
     left_out: list[tuple[str, str]] = []
     for name in names:
-        path = Path(name)
-        if name == STANDARD_INPUT:
-            logs[name] = LogFile(name)
-        elif path.is_dir():
-            before = len(logs) + len(errors) + len(hung)
+        path, piped = Path(name), name == STANDARD_INPUT
+        if piped:
+            keep_standard_input()
+        if not piped and path.is_dir():
+            before, known = len(errors) + len(hung), set(logs)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
             problems += said
@@ -105,18 +112,21 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
-            if len(logs) + len(errors) + len(hung) == before:
-                if problems:
-                    first = f"{problems[0].where}: {problems[0].what}"
-                    raise EvidenceError(name, "holds no logs that could be read", hint=first)
-                hint = "name the files, or the folder that torchrun --log-dir wrote"
-                raise EvidenceError(name, "holds no logs", hint=hint)
+            new = logs.keys() - known
+            if len(errors) + len(hung) == before and all(map(_lists_packages, new)):
+                for file in new:
+                    del logs[file]
+                if not problems:
+                    hint = "name the files, or the folder that torchrun --log-dir wrote"
+                    problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
+        elif piped:
+            logs[name] = LogFile(name)
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
-            raise EvidenceError(name, "no such file or folder")
+            problems.append(Problem(name, "no such file or folder"))
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
     if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
@@ -131,8 +141,15 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
         problems=(*problems, *_worth_telling(left_out)),
         left_out=tuple(left_out),
+        unread=tuple(_closed(logs, left_out)),
         without_driver=_is_without_driver(logs, sessions),
     )
+
+
+def _closed(logs: Iterable[str], left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
+    forms = {_NUMBER.sub("#", path) for path in logs}
+    like = (path for path, _ in left_out if _NUMBER.sub("#", path) in forms)
+    return (path for path in like if not os.access(path, os.R_OK))
 
 
 def _is_without_driver(logs: Iterable[str], sessions: Collection[Path]) -> bool:
@@ -198,10 +215,19 @@ def may_be_log(path: str) -> bool:
     return _why_no_log(path) is None
 
 
-def _tells_of_containers(path: str) -> bool:
-    """Return whether a file is what docker or podman inspect prints."""
+def _lists_packages(path: str) -> bool:
+    """Return whether a text is what pip prints of an environment, and no log."""
     try:
-        return b'"OOMKilled": ' in text_head(path)
+        lines = text_head(path).decode("utf-8", "replace").splitlines()
+    except (OSError, StreamError):
+        return False
+    return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
+
+
+def _tells_how_it_ended(path: str, suffix: str) -> bool:
+    """Return whether a file with another kind's name is what one asks a scheduler for."""
+    try:
+        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):
         return False
 
@@ -216,7 +242,7 @@ def _why_no_log(path: str) -> str | None:
         return HIDDEN
     if repeats(path):
         return REPEATS
-    if plain.endswith(_INSPECTED) and _tells_of_containers(path):
+    if _tells_how_it_ended(path, Path(plain).suffix):
         return None
     if any(plain.endswith(suffix) for suffix in _NO_LOGS):
         return NAMED_OTHERWISE

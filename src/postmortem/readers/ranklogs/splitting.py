@@ -1,18 +1,14 @@
 """The clean lines of each rank in a file of its own."""
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
-from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.present import words_in
 from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.read import RankFacts, split_rank_log
 from postmortem.readers.ranklogs.sources import Found
-from postmortem.records import replace
 from postmortem.report.log_text import LogMasker
 from postmortem.text import counted
 
@@ -40,29 +36,6 @@ def own_folder(name: str) -> Path:
     except OSError as error:
         raise EvidenceError(str(folder), f"cannot be written: {error.strerror}") from error
     return folder
-
-
-@contextlib.contextmanager
-def seekable(found: Found) -> Iterator[Found]:
-    """Copy standard input to a file: who wrote a line is known when all lines have been seen."""
-    if all(file.path != STANDARD_INPUT for file in found.logs):
-        yield found
-        return
-    import shutil
-    import sys
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
-        copy = Path(folder) / "standard-input"
-        with copy.open("wb") as out:
-            shutil.copyfileobj(sys.stdin.buffer, out)
-        yield replace(
-            found,
-            logs=tuple(
-                replace(file, path=str(copy)) if file.path == STANDARD_INPUT else file
-                for file in found.logs
-            ),
-        )
 
 
 def split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> str:

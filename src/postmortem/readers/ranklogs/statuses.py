@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.exits import LogExit
 from postmortem.facts.signature import Match
 from postmortem.readers.siginfo import signal_name
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogExit, Writer
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import Writer
 from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.records import record
 

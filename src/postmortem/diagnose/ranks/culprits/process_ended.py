@@ -18,7 +18,7 @@ from postmortem.diagnose.ranks.culprits.rank_crashed import LIMITS
 from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS, just_above
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
-from postmortem.facts.rank_logs import RUN
+from postmortem.facts.exits import RUN
 from postmortem.knowledge.lookup import ending_signal, lines_of
 
 _KEPT = "read the last lines of its output (postmortem run --keep-output keeps them)"

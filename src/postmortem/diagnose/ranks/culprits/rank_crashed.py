@@ -36,6 +36,8 @@ _STEPS = {
 """What is worth a look by the signal alone."""
 
 _SENT = {
+    "SIGTERM": "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that "
+    "ends), a shell's history",
     "SIGXCPU": "ulimit -t  on that host: the CPU time that it may use was used up",
     "SIGXFSZ": "ulimit -f  on that host: a file reached the size that it may have",
 }

@@ -16,8 +16,8 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.facts.exits import LogExit
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogExit
 from postmortem.text import shell_word, without_folders
 
 _OF_ALL = "give the output of each rank, standard output too"

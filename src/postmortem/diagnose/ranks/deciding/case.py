@@ -46,9 +46,12 @@ class Case:
 
         waited = next((f for s in self.all for f in s.about_peers), None)
         said = f"{waited.file}:{waited.line} reports a time-out or a lost peer" if waited else None
-        over = all(one.outlived for one in self.logs.recorders) and ended_well(self.logs)
+        recorders = self.logs.recorders
+        over = (waited is None and all(one.goes_on for one in recorders)) or (
+            all(one.outlived for one in recorders) and ended_well(self.logs)
+        )
         size = self.logs.world_size
-        return find_jam(self.logs.recorders, world=size, timed_out=said, went_on=over)
+        return find_jam(recorders, world=size, timed_out=said, went_on=over)
 
     @functools.cached_property
     def several(self) -> bool:
@@ -129,7 +132,7 @@ def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
             place = f"{failure.file}:{failure.line if whole else failure.begin_line}"
             rows.append((place, f"{party.words}: {clip(said, 300)}"))
         if party.exit is not None:
-            rows.append((f"{party.exit.file}:{party.exit.line}", exit_words(party)))
+            rows.append((party.exit.where, exit_words(party)))
     return tuple(rows[:8])
 
 
@@ -140,3 +143,9 @@ def exit_words(party: Suspect) -> str:
     pid = f" (pid {end.pid})" if end.pid else ""
     how = f"killed by {end.signal}" if end.signal else end.exited
     return f"{end.launcher} says: {party.words}{pid} {how}"
+
+
+def outlived(case: Case, failure: LogFailure) -> bool:
+    """Return whether what stood right above an end is said again at the end of its log."""
+    said = case.logs.writers[failure.writer].last_words
+    return len(said) > 1 and failure.before[-len(said) :] == said

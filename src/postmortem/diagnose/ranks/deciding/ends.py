@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.cause_kinds import Stop
 from postmortem.diagnose.ranks.causes import (
     Crashed,
     ExitedSilently,
@@ -18,44 +18,23 @@ from postmortem.diagnose.ranks.causes import (
     StoppedFromOutside,
     UnnamedProcessEnded,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
+from postmortem.facts.exits import RUN, LogExit, Stop
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import RUN, LogExit, LogFailure, LogFrame, Remark, Writer
-from postmortem.facts.signature import Match
+from postmortem.facts.rank_logs import LogFailure, LogFrame, Remark, Writer
 from postmortem.records import replace
 
-_OF_SLURM = ("stopped-by-scheduler", "stopped-due-to", "slurm-state")
-_STOPS = (
-    *_OF_SLURM,
-    "torchrun-signal",
-    "lsf-ended",
-    "pbs-ended",
-    "ci-time-limit",
-    "stopped-by-keyboard",
-    "stopped-mpirun",
-)
-_SAYS_WHY = ("stopped-due-to", "ci-time-limit")
 _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
-_STOP_SIGNALS = ("1", "2", "15")
-_WHY = (
-    ("time", Stop.TIME),
-    ("wall", Stop.TIME),
-    ("preempted", Stop.PREEMPTED),
-    ("memory", Stop.MEMORY),
-    ("node", Stop.NODE),
-    ("requeued", Stop.REQUEUED),
-    ("task", Stop.TASK),
-    ("limit", Stop.LIMIT),
-)
-"""Groups of those messages that say why."""
-_SCHEDULERS = (*_OF_SLURM, "slurm-timelimit", "slurm-ending", "ci-time-limit")
+_SCHEDULERS = ("Slurm", "CI")
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
+"""Who watches programs, and not the ranks of a job."""
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
@@ -77,7 +56,7 @@ def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attri
     failed = case.failed_ends
     who = failed[0] if len(failed) == 1 else state
     party = who.party(failure.said.words, failure)
-    sure = not any(s.exit is not None and s.exit.signal for s in failed)
+    sure = not outlived(case, failure) and not any(s.exit and s.exit.signal for s in failed)
     return Attribution(Crashed(), (party,), sure=sure and who is state, evidence=cited((party,)))
 
 
@@ -114,8 +93,8 @@ def _aborted_unsaid(party: Suspect) -> bool:
 
 
 def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
-    pids = {s.exit.pid for s in found if s.exit is not None}
-    if pids & case.logs.killed_by_kernel:
+    pids = {s.exit.pid for s in found if s.exit is not None and s.exit.pid}
+    if any(word.pid in pids for word in case.logs.words):
         return HostMemory()
     if any(s.exit is not None and s.exit.memory for s in found):
         return MemoryLimit()
@@ -124,13 +103,8 @@ def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
     kill = _kill_there(case, {s.rank for s in found})
     if kill is not None:
         return MaybeMemory(kill)
-    said = _said_memory(case)
+    said = case.logs.said_memory
     return SaidMemory(said.text, said.where) if said is not None else None
-
-
-def _said_memory(case: Case) -> Remark | None:
-    """Return the first line in which a scheduler, or the kernel, tells of a kill for memory."""
-    return next((r for r in case.logs.remarks if r.match("oom-said", "oom-slurm")), None)
 
 
 def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
@@ -216,36 +190,32 @@ def _exit_words(standing: RankState) -> str:
 
 def node_failed(case: Case) -> Attribution | None:
     """Return the host that Slurm says failed, and the ranks that were there."""
-    told = [(r, found) for r in case.logs.remarks if (found := r.match("slurm-node-failed"))]
+    told = [word for word in case.logs.words if word.host]
     if not told:
         return None
-    host = told[0][1]["host"]
+    host = told[0].host or ""
     there = [s for s in case.ranks if s.writer.host == host]
     if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
         # srun tells how the tasks of the other hosts ended, with their hosts
         there = [s for s in case.ranks if s.exit is None]
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
-    evidence = tuple((r.where, clip(r.text, 300)) for r, _ in told[:3])
+    evidence = tuple(map(_cited, told[:3]))
     return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
 
 
-def _stop(remark: Remark) -> Match | None:
-    """Return the message that says that somebody ended the job."""
-    found = remark.match(*_STOPS)
-    by_signal = found is not None and found.id == "torchrun-signal"
-    return found if found and (not by_signal or found["number"] in _STOP_SIGNALS) else None
-
-
-def reason_of_stop(remarks: Iterable[Remark]) -> Stop | None:
+def reason_of_stop(words: Iterable[LogExit]) -> Stop | None:
     """Return what a scheduler says it stopped the job for."""
-    known = (match for remark in remarks for match in remark.matches if match.id in _STOPS)
-    return next((why for match in known for group, why in _WHY if match[group]), None)
+    return next((word.why for word in words if word.why is not None), None)
 
 
 def over_limit(case: Case) -> bool:
     """Return whether the scheduler says that it ended the job for its memory."""
-    return reason_of_stop(case.logs.remarks) is Stop.MEMORY
+    return reason_of_stop(case.logs.words) is Stop.MEMORY
+
+
+def _cited(said: LogExit | LastLine) -> tuple[str, str]:
+    return said.where, clip(said.text.strip(), 300)
 
 
 def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]) -> bool:
@@ -260,7 +230,7 @@ def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]
 
 def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
-    told = [r for r in case.logs.remarks if _stop(r)]
+    told = [word for word in case.logs.words if word.of_job and not _outlived(case, word)]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
@@ -269,22 +239,24 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if not told and not stopped and not said:
         return None
     if not told and not stopped:
-        evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
+        evidence = tuple(map(_cited, said[:3]))
     elif told:
-        told.sort(key=lambda remark: remark.match(*_SAYS_WHY) is None)  # what says why, first
-        evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
+        told.sort(key=lambda word: word.why is None)  # what says why, first
+        evidence = tuple(map(_cited, told[:3]))
     else:
         evidence = tuple(
             (f"{f.file}:{f.line}", clip(f.said.words, 300))
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
+    scheduled = any(word.launcher in _SCHEDULERS for word in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
-    memory = _said_memory(case)
+    if cause.why is None and _ended_before(case, evidence[0][0]):
+        return None
+    memory = case.logs.said_memory
     if scheduled and cause.why is None and memory is not None:
         cause = replace(cause, then=memory.text)
-        evidence = (*evidence, (memory.where, clip(memory.text, 300)))
+        evidence = (*evidence, _cited(memory))
     alone = _interrupted_elsewhere(case, stopped)
     if alone is not None:
         who, failure = alone
@@ -292,6 +264,18 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         cause = replace(cause, then=stood)
         evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
     return Attribution(cause, evidence=evidence)
+
+
+def _outlived(case: Case, word: LogExit) -> bool:
+    """Return whether lines go on to a good end far below a word on a stop: it is of another job."""
+    ends = (one.ended or one.done for one in case.logs.last_lines if one.last.file == word.file)
+    return any(end is not None and end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+
+
+def _ended_before(case: Case, stop: str) -> bool:
+    """Return whether who watched tells of a bad end of a process above the line of a stop."""
+    file, _, line = stop.rpartition(":")
+    return any(end.file == file and end.line < int(line) for end in _nameless(case))
 
 
 def _interrupted_elsewhere(
@@ -320,15 +304,15 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.local_rank is not None and not case.ranks:
         return _local(end)
     if end.launcher == "raylet" and not case.ranks:
-        evidence = ((f"{end.file}:{end.line}", f"raylet says: {end.words}"),)
+        evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
     limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
-    of_one = end.launcher in ("shell", RUN, "Airflow") or limited
+    of_one = end.launcher in _OF_ONE or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
     if alike and end.signal is not None and not case.ranks:  # a script that runs one by one
-        said = tuple((f"{e.file}:{e.line}", f"the shell says: {e.words}") for e in ends[-_MOST:])
+        said = tuple((e.where, f"the shell says: {e.words}") for e in ends[-_MOST:])
         return Attribution(ProcessEnded(replace(ends[-1], times=len(ends))), evidence=said)
     parties = tuple(
         s.party("it may be that process")
@@ -338,7 +322,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     return Attribution(
         UnnamedProcessEnded(end),
         candidates=parties if len(parties) <= MOST_CANDIDATES else (),
-        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
+        evidence=((end.where, f"{end.launcher} says: {end.words}"),),
     )
 
 
@@ -392,13 +376,13 @@ def _aborted_for(case: Case, end: LogExit) -> tuple[Remark, str] | None:
 
 def _of_program(case: Case, end: LogExit) -> Attribution:
     """Return that the one program of a shell, or of a run of ours, died."""
-    memory = _said_memory(case) if end.signal == "SIGKILL" and not end.memory else None
-    evidence = [(f"{end.file}:{end.line}", f"{end.witness} says: {end.words}")]
+    memory = case.logs.said_memory if end.signal == "SIGKILL" and not end.memory else None
+    evidence = [(end.where, f"{end.witness} says: {end.words}")]
     why = _aborted_for(case, end)
     if why is not None:
         end = replace(end, signal=why[1])
         evidence.insert(0, (why[0].where, clip(why[0].text, 300)))
     if memory is not None:
-        evidence.append((memory.where, clip(memory.text, 300)))
+        evidence.append(_cited(memory))
     said = memory.text if memory is not None else ""
     return Attribution(ProcessEnded(end, said), evidence=tuple(evidence))

@@ -16,7 +16,6 @@ from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
     over_limit,
-    reason_of_stop,
     silent_exits,
     somebody_crashed,
     stopped_from_outside,
@@ -27,8 +26,9 @@ from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import RUN, LogFailure, Remark
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -67,7 +67,7 @@ class LogEvent:
     """What is told of it where it is a root; None where it alone says too little."""
     who: tuple[RankState, ...] = ()
     """Whom it happened to; of what happened to somebody, whom it may have happened to."""
-    last: Remark | LogFailure | LastLine | None = None
+    last: LogExit | LogFailure | LastLine | None = None
     """The line that tells of it last, where lines order it."""
     times: int = 1
     """How often lines that name nobody tell of it."""
@@ -122,12 +122,12 @@ def _said_above(case: Case) -> Iterator[LogEvent]:
 def _ended_saying(case: Case) -> Iterator[LogEvent]:
     """Yield how a process ended, and what reads like an error at the end of the logs.
 
-    A run of ours tells the end of its program beside what that wrote: the two are one.
+    Who watches a program tells its code beside what that wrote: the two are one.
     """
     ended, blame = unnamed_end(case), said_last(case)
     if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
         end, said = ended.cause.end, blame.cause
-        if end.launcher == RUN and end.signal is None and isinstance(said, SaidLast):
+        if isinstance(said, SaidLast) and end.code and (end.launcher == RUN or _says_more(said)):
             blame = replace(blame, cause=replace(said, ended=end.words))
             ended = None
     if ended is not None:
@@ -137,6 +137,11 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
         places = {where for where, _ in blame.evidence[:1]}
         word = next((one.word for one in case.logs.watched if one.word.where in places), None)
         yield LogEvent(Kind.SAID_LAST, blame, last=word)  # where it is a watcher's word
+
+
+def _says_more(said: SaidLast) -> bool:
+    """Return whether a last error says more than the code that who watched tells."""
+    return not said.behind and said.form != "code"
 
 
 def _told(
@@ -157,8 +162,12 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     """Yield the exceptions of ranks; without any, those in lines that name nobody."""
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
-        who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
-        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or _caught(case, who)
+        who = tuple(s for s, _ in own)
+        caught = _caught(case, who)
+        if caught and all(f.lines_after or len(s.own) > 1 for s, f in own):
+            return
+        blame = first_to_raise(case, own)
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or caught
         yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
@@ -174,7 +183,10 @@ def _raised(case: Case) -> Iterator[LogEvent]:
 
 
 def _caught(case: Case, raised: Sequence[RankState]) -> bool:
-    """Return whether workers may have caught what they raised, and the job was told to stop."""
+    """Return whether workers may have caught what they raised, and the job was told to stop.
+
+    That they have is known of those that wrote on, or raised once more.
+    """
     workers = all(s.writer.rank is None and s.exit is None for s in raised)
     return workers and any(s.stopped for s in case.all if s not in raised)
 
@@ -187,13 +199,13 @@ def _cancelled(case: Case) -> Iterator[LogEvent]:
     raised = [f for s in case.all for f in _exceptions(s)]
     if not raised:
         return
-    told = (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
-    last = next((r for r in told if all(_right_below(r, f) for f in raised)), None)
+    told = (word for word in case.logs.words if word.why is not None)
+    last = next((word for word in told if all(_right_below(word, f) for f in raised)), None)
     if last is not None:
         yield LogEvent(Kind.CANCELLED, stopped_from_outside(case), last=last)
 
 
-def _right_below(stop: Remark, error: LogFailure) -> bool:
+def _right_below(stop: LogExit, error: LogFailure) -> bool:
     lines = error.begin_line - stop.line
     return error.file == stop.file and 0 < lines <= thresholds.END_LINES
 
@@ -265,8 +277,8 @@ def _stopped(case: Case) -> Iterator[LogEvent]:
     Without a reason it is what a launcher does when a process of it failed.
     """
     blame = stopped_from_outside(case)
-    lines: list[Remark | LogFailure] = [f for s in case.all for f in s.stopped]
-    lines += (r for r in case.logs.remarks if reason_of_stop([r]) is not None)
+    lines: list[LogExit | LogFailure] = [f for s in case.all for f in s.stopped]
+    lines += (word for word in case.logs.words if word.why is not None)
     last = max(lines, key=lambda one: one.line, default=None)
     if blame is not None or last is not None:
         yield LogEvent(Kind.STOPPED, blame, last=last)

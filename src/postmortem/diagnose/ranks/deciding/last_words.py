@@ -12,8 +12,9 @@ from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.diagnose.stacks.activity import where
+from postmortem.facts.exits import RUN
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
-from postmortem.facts.rank_logs import RUN, LogFailure, RankLogs
+from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.records import replace
 
 _MOST = 4
@@ -33,7 +34,7 @@ def said_last(case: Case) -> Attribution | None:
         return None
     wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)
     if wrong:
-        lost = _lost_workers(case.logs)
+        lost, memory = _lost_workers(case.logs), case.logs.said_memory
         said = next((line for line in wrong[0].errors if line.where in lost), wrong[0].errors[0])
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
@@ -44,6 +45,9 @@ def said_last(case: Case) -> Attribution | None:
         if above is not None:
             evidence = (*evidence, _cited(above))
         cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        if cut and (whole := wrong[0].nearest) is not None:
+            cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
+            return Attribution(cause, candidates=parties, evidence=(_cited(whole), *evidence))
         words = f"a traceback that is cut: {wrong[0].last.text.strip()}" if cut else said.text
         cause = SaidLast(
             words,
@@ -52,7 +56,7 @@ def said_last(case: Case) -> Attribution | None:
             above=above.text.strip() if above is not None else "",
             first=all(one.first for one in wrong),
             known=wrong[0].known,
-            memory=_memory(case.logs) if said.where in lost else "",
+            memory=memory.text if memory is not None and said.where in lost else "",
         )
         return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
@@ -119,11 +123,6 @@ def only_a_stack(case: Case) -> Attribution | None:
 def _lost_workers(logs: RankLogs) -> set[str]:
     """Return where lines tell of workers that are gone."""
     return {r.where for r in logs.remarks if r.match("dataloader-workers") is not None}
-
-
-def _memory(logs: RankLogs) -> str:
-    """Return the line that tells of a kill for memory."""
-    return next((r.text for r in logs.remarks if r.match("oom-said") is not None), "")
 
 
 def cut_off(case: Case) -> Attribution | None:

@@ -9,10 +9,11 @@ from postmortem.diagnose.ranks.causes import Cause, ChildKilled, EveryRankRaised
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, ends_behind
 from postmortem.diagnose.ranks.wordings import about_numbers
-from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import LogFailure
 
 _CHILD_KILLED, _JVM = "error-child-killed", "jvm-signal"
-_CHILD_DIED, _KILL = "error-child-died", "oom-said"
+_CHILD_DIED = "error-child-died"
 _RIGHT_ABOVE = 2
 """Lines: an empty one may stand between."""
 
@@ -46,7 +47,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     return Attribution(cause, parties, sure=sure, evidence=evidence)
 
 
-def _told_beside(child: LogFailure | None, kill: Remark | None) -> Iterator[tuple[str, str]]:
+def _told_beside(child: LogFailure | None, kill: LogExit | None) -> Iterator[tuple[str, str]]:
     """Yield what is cited of a process that whoever raised had started."""
     if kill is not None:
         yield kill.where, kill.text.strip()
@@ -74,11 +75,11 @@ def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:
     return next(iter(reports or mine), None) if len(pids) == 1 else None
 
 
-def _memory_beside(case: Case, failure: LogFailure) -> Remark | None:
+def _memory_beside(case: Case, failure: LogFailure) -> LogExit | None:
     """Return what tells of a kill for memory, if who raised only says that its own process died."""
     if failure.said.match(_CHILD_DIED) is None:
         return None
-    return next((r for r in case.logs.remarks if r.match(_KILL) is not None), None)
+    return case.logs.said_memory
 
 
 def _thread_above(state: RankState, failure: LogFailure) -> LogFailure | None:

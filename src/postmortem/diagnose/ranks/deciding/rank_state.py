@@ -7,7 +7,8 @@ from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.facts.exits import LogExit
+from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
 from postmortem.knowledge.messages import MPI_ENDS
 from postmortem.records import record, replace
 
@@ -44,6 +45,8 @@ class RankState:
     stopped: tuple[LogFailure, ...] = ()
     exit: LogExit | None = None
     ended_by_launcher: bool = False
+    sent_elsewhere: bool = False
+    """Its launcher names those whom it tells to end, and not this one."""
     survived: bool = False
     """It printed errors behind which it went on with its work, or others stand."""
 
@@ -51,13 +54,14 @@ class RankState:
     def crashed(self) -> bool:
         """A signal that nobody sent to stop it ended it.
 
-        Slurm tells when it begins to stop tasks: a SIGTERM before that is somebody else's.
+        Slurm tells when it begins to stop tasks: a SIGTERM before that is somebody else's; torchrun
+        tells whom it sends one.
         """
         end = self.exit
         return (
             end is not None
             and end.signal is not None
-            and (end.signal not in _STOPS or end.launcher == "srun")
+            and (end.signal not in _STOPS or end.launcher == "srun" or self.sent_elsewhere)
             and not self.ended_by_launcher
         )
 
@@ -236,8 +240,11 @@ def _standing(
 ) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
     by_launcher = ended and end is not None and end.code is None
+    elsewhere = bool(logs.stopped_pids) and not ended and end is not None and end.pid is not None
     if not mine:  # of many ranks, nearly all
-        return RankState(writer, writer.rank, exit=end, ended_by_launcher=by_launcher)
+        return RankState(
+            writer, writer.rank, exit=end, ended_by_launcher=by_launcher, sent_elsewhere=elsewhere
+        )
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
     parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]

@@ -1,10 +1,10 @@
 """What explains what in the logs of ranks: rows of cause and effect, and what must join them."""
 
 from postmortem.diagnose.incident.explains import Explains
-from postmortem.diagnose.ranks.cause_kinds import Stop
 from postmortem.diagnose.ranks.causes import StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import ends_behind
+from postmortem.facts.exits import Stop
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.report.model import Confidence
 

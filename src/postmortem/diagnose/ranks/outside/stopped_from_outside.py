@@ -10,10 +10,10 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.cause_kinds import Stop
 from postmortem.diagnose.ranks.causes import StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.facts.exits import Stop
 
 _WHY = {
     Stop.TIME: "its time limit was reached",
