@@ -56,6 +56,7 @@ def test_the_report_of_a_jvm(tmp_path: Path) -> None:
         ("panic: runtime error: index out of range [7]", "index out of range [7]"),
         ("fatal error: concurrent map writes", "concurrent map writes"),
         ("thread 71 panic: index out of bounds", "index out of bounds"),
+        ("libc++abi: terminating due to uncaught exception of type a::B: no row: 7", "no row: 7"),
         ("A/libc: Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x8", "SIGSEGV"),
     ],
 )

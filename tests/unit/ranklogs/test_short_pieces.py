@@ -194,6 +194,27 @@ def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Pa
     assert "cut off" in report_of(tmp_path, f"{said}{_STEPS}{cut}").verdict
 
 
+def test_an_error_is_told_in_place_of_a_traceback_that_is_cut_at_its_head(tmp_path: Path) -> None:
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 3, i\n'
+    said = "[critical] lumen.core.Error: no core is left\nError raised in:\n  [0] a::b\n\n\n"
+    assert "no core is left" in report_of(tmp_path, _PARTS + said + cut).verdict
+
+
+def test_why_a_container_could_not_start_is_told_for_the_wait_that_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "docker: Error response from daemon: OCI runtime create failed: running hook #0: exit "
+        "status 1, stdout: , stderr: no lumen is there: unknown.\n"
+        "ERRO[0000] error waiting for container: context canceled \n"
+    )
+    assert report_of(tmp_path, text).verdict.startswith("docker: ")
+
+
+def test_of_what_is_announced_before_a_blank_the_next_line_is_told(tmp_path: Path) -> None:
+    assert "lumen=10" in report_of(tmp_path, "ResolvePackageNotFound: \n  - lumen=10\n").verdict
+
+
 def test_a_traceback_within_a_string_is_a_message(tmp_path: Path) -> None:
     within = "LumenError: 'a worker raised:\\nTraceback (most recent call last):\\n  File \\n'\n"
     frames = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    g()\n'
