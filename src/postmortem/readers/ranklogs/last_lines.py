@@ -53,6 +53,7 @@ from postmortem.readers.ranklogs.last_words import (
     told_by,
     warns,
     watched,
+    went_on,
     without_repeated,
     works,
     wrong,
@@ -293,38 +294,38 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = given_up = row = False
+    counts = calmly = over = given_up = row = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
+        at = len(lines) - 1 - behind
         if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)) and not carries_on(names):
             if complete(strong(names)) and (sure(names) or not over):
-                calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+                as_before = goes_on_as_before(texts, ids, at) or went_on(texts, at)
                 if calm(names) and watched(names):  # it quotes what stands above
-                    given_up = given_up or not calmly
+                    given_up = given_up or not as_before
                     if nearest is None or calm(ids[lines.index(nearest)]):
                         nearest = line
                     continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                ending = given_up or (not calmly and not (closing and sure(names)))
+                ending = given_up or (not as_before and not (closing and sure(names)))
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            counts = counts or ((near or short) and not went_on) or (short and level and not over)
-        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
+            near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            told = (near and not calmly) or (short and level and not (over or closing))
+            counts = counts or (told and not went_on(texts, at))
+        elif (closes(names) and not closing) or stands_still(texts, at):
             continue
-        elif survived(names) and not (
-            short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
-        ):
+        elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):
             break
-        went_on, row = went_on or calm(names), bool(wrong(names))
+        calmly, row = calmly or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)
