@@ -295,6 +295,8 @@ class RankLogs:
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
     odd_version: OddVersion | None = None
+    unread: tuple[str, ...] = ()
+    """Logs of the job, as their names tell, that may not be read."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 

@@ -286,11 +286,15 @@ _WENT_ON = 8
 
 
 def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
+    """Return whether a line is no error by its level, and calm lines behind it stood above too.
+
+    One is enough where that line comes again and again.
+    """
     above = {without_numbers(text) for text in texts[:at]}
     rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
     again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    return calm(ids[at]) and len(again) > 1
+    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)
+    return calm(ids[at]) and (len(again) > 1 or habit)
 
 
 def went_on(texts: Sequence[str], at: int) -> bool:
