@@ -107,21 +107,12 @@ class Report:
     def outcome(self) -> Outcome:
         """What became of it; nothing found and nothing that says it went well is unknown.
 
-        Nothing is healthy beside a file or folder of which nothing was read.
+        Nothing is healthy beside a file that could not be read.
         """
-        if (
-            self.settled is Outcome.HEALTHY
-            and self.inputs
-            and any(map(self._is_lost, self.problems))
-        ):
+        read = {source.path for source in self.inputs}
+        if self.settled is Outcome.HEALTHY and any(p.where not in read for p in self.problems):
             return Outcome.UNKNOWN
         return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
-
-    def _is_lost(self, problem: Problem) -> bool:
-        """Return whether a problem is of no file that was read, of no line of one, no folder."""
-        where, folder = problem.where, f"{problem.where.rstrip('/')}/"
-        read = (source.path for source in self.inputs)
-        return not any(f"{p}/".startswith(folder) or where.startswith(f"{p}:") for p in read)
 
 
 def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
