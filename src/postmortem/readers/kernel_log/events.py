@@ -96,14 +96,15 @@ def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     process = _NAME.search(rest)
     pid = _PID.search(rest)
     said = _AFTER.sub("", rest).strip(" ,.") or known.name
-    name = f"Xid {known.number} ({known.name})"
+    number = f"Xid {known.number}"
+    name = f"{number} ({known.name})"
     return replace(
         event,
         number=known.number,
         fault=known.fault,
         pid=_pid(pid["pid"]) if pid else None,
         process=process["name"].strip() if process else None,
-        words=f"{name}: {said[:_SHORT]}",
+        words=f"{number if said.startswith(known.name) else name}: {said[:_SHORT]}",
         brief=name,
     )
 
