@@ -285,6 +285,57 @@ def test_an_end_for_a_limit_is_told_where_no_ranks_are(
     assert best.evidence[0].where == f"end.txt:{line}"
 
 
+_WORK = "".join(f"epoch {n} of 30: loss {3 - n / 12:.2f}\n" for n in range(30))
+_RESTARTED = "".join(
+    f"2026-01-02 03:0{n}:00,1 INFO spawned: 'train' with pid 471{n}\n"
+    f"2026-01-02 03:0{n}:07,9 WARN exited: train (exit status 3; not expected)\n"
+    for n in range(4)
+)
+_GET = (
+    "(Controller pid=71) Traceback (most recent call last):\n"
+    '(Controller pid=71)   File "ctl.py", line 7, in ask\n'
+    "(Controller pid=71)     ray.get(answer)\n"
+    "(Controller pid=71) GetTimeoutError: no answer\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "outcome"),
+    [
+        (
+            _RESTARTED + "2026-01-02 03:09:00,1 WARN received SIGTERM, exiting\n",
+            "process_ended",
+            "failed",
+        ),
+        (
+            "ERROR Reporting training FAILURE\nExitCode -9\nErrorMessage\n",
+            "process_ended",
+            "failed",
+        ),
+        (
+            "srun: Job allocation 71 has been revoked\n" + _WORK + "Training finished.\n",
+            "",
+            "healthy",
+        ),
+        (_WORK + "srun: Job allocation 71 has been revoked\n", "stopped_from_outside", "failed"),
+        (
+            f"(Worker pid=72) ready\n{_GET}(Controller pid=71) asks again\n{_GET}"
+            "*** SIGTERM received at time=1767323045 on cpu 0 ***\n",
+            "stopped_from_outside",
+            "failed",
+        ),
+        (f"(Worker pid=72) ready\n{_GET}", "rank_raised", "failed"),
+    ],
+)
+def test_who_watched_is_held_against_what_else_is_told(
+    tmp_path: Path, text: str, rules: str, outcome: str
+) -> None:
+    (tmp_path / "job.log").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.outcome.name.lower() == outcome, report.outcome
+    assert [one.id for one in report.diagnoses][:1] == ([rules] if rules else [])
+
+
 @pytest.mark.parametrize(("told", "first"), [((70,), [1]), ((), None), ((70, 71), None)])
 def test_whom_torchrun_does_not_tell_to_end_somebody_else_did(
     tmp_path: Path, told: tuple[int, ...], first: list[int] | None

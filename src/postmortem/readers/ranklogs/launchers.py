@@ -41,6 +41,8 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "raylet-memory-kills": ("raylet", ended),
     "vllm-process-died": ("vLLM", ended),
     "tgi-process-ended": ("TGI", ended),
+    "supervisord-exited": ("supervisord", ended),
+    "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),
     "hydra-code": ("mpiexec", ended_in_shell),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -17,7 +18,7 @@ from postmortem.diagnose.ranks.causes import (
     StoppedFromOutside,
     UnnamedProcessEnded,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.diagnose.ranks.phrases import at_frame
@@ -32,6 +33,8 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
+"""Who watches programs, and not the ranks of a job."""
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
@@ -53,7 +56,7 @@ def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attri
     failed = case.failed_ends
     who = failed[0] if len(failed) == 1 else state
     party = who.party(failure.said.words, failure)
-    sure = not any(s.exit is not None and s.exit.signal for s in failed)
+    sure = not outlived(case, failure) and not any(s.exit and s.exit.signal for s in failed)
     return Attribution(Crashed(), (party,), sure=sure and who is state, evidence=cited((party,)))
 
 
@@ -227,7 +230,7 @@ def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]
 
 def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
-    told = [word for word in case.logs.words if word.of_job]
+    told = [word for word in case.logs.words if word.of_job and not _outlived(case, word)]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
@@ -248,6 +251,8 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         )
     scheduled = any(word.launcher in _SCHEDULERS for word in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
+    if cause.why is None and _ended_before(case, evidence[0][0]):
+        return None
     memory = case.logs.said_memory
     if scheduled and cause.why is None and memory is not None:
         cause = replace(cause, then=memory.text)
@@ -259,6 +264,18 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         cause = replace(cause, then=stood)
         evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
     return Attribution(cause, evidence=evidence)
+
+
+def _outlived(case: Case, word: LogExit) -> bool:
+    """Return whether lines go on to a good end far below a word on a stop: it is of another job."""
+    ends = (one.ended or one.done for one in case.logs.last_lines if one.last.file == word.file)
+    return any(end is not None and end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+
+
+def _ended_before(case: Case, stop: str) -> bool:
+    """Return whether who watched tells of a bad end of a process above the line of a stop."""
+    file, _, line = stop.rpartition(":")
+    return any(end.file == file and end.line < int(line) for end in _nameless(case))
 
 
 def _interrupted_elsewhere(
@@ -290,7 +307,7 @@ def unnamed_end(case: Case) -> Attribution | None:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
     limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
-    of_one = end.launcher in ("shell", RUN, "Airflow") or limited
+    of_one = end.launcher in _OF_ONE or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)

@@ -122,12 +122,12 @@ def _said_above(case: Case) -> Iterator[LogEvent]:
 def _ended_saying(case: Case) -> Iterator[LogEvent]:
     """Yield how a process ended, and what reads like an error at the end of the logs.
 
-    A run of ours tells the end of its program beside what that wrote: the two are one.
+    Who watches a program tells its code beside what that wrote: the two are one.
     """
     ended, blame = unnamed_end(case), said_last(case)
     if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
         end, said = ended.cause.end, blame.cause
-        if end.launcher == RUN and end.signal is None and isinstance(said, SaidLast):
+        if isinstance(said, SaidLast) and end.code and (end.launcher == RUN or _says_more(said)):
             blame = replace(blame, cause=replace(said, ended=end.words))
             ended = None
     if ended is not None:
@@ -137,6 +137,11 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
         places = {where for where, _ in blame.evidence[:1]}
         word = next((one.word for one in case.logs.watched if one.word.where in places), None)
         yield LogEvent(Kind.SAID_LAST, blame, last=word)  # where it is a watcher's word
+
+
+def _says_more(said: SaidLast) -> bool:
+    """Return whether a last error says more than the code that who watched tells."""
+    return not said.behind and said.form != "code"
 
 
 def _told(
@@ -157,8 +162,12 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     """Yield the exceptions of ranks; without any, those in lines that name nobody."""
     own = [(s, f) for s in case.ranks for f in _exceptions(s)[:1]]
     if own:
-        who, blame = tuple(s for s, _ in own), first_to_raise(case, own)
-        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or _caught(case, who)
+        who = tuple(s for s, _ in own)
+        caught = _caught(case, who)
+        if caught and all(f.lines_after or len(s.own) > 1 for s, f in own):
+            return
+        blame = first_to_raise(case, own)
+        unsure = bad_elsewhere(case, who) or any(f.torn for _, f in own) or caught
         yield LogEvent(Kind.RAISED, replace(blame, sure=blame.sure and not unsure), who)
         return
     found = [(s, f) for s in case.all if s.rank is None for f in _exceptions(s)]
@@ -174,7 +183,10 @@ def _raised(case: Case) -> Iterator[LogEvent]:
 
 
 def _caught(case: Case, raised: Sequence[RankState]) -> bool:
-    """Return whether workers may have caught what they raised, and the job was told to stop."""
+    """Return whether workers may have caught what they raised, and the job was told to stop.
+
+    That they have is known of those that wrote on, or raised once more.
+    """
     workers = all(s.writer.rank is None and s.exit is None for s in raised)
     return workers and any(s.stopped for s in case.all if s not in raised)
 
