@@ -5,7 +5,8 @@ peak memory from wait4(2), and each tool's wall time against ours. A tool that i
 that fails, is said in the table and fails nothing. Without arguments the cores are made here.
 
 The package's bytecode is compiled first, as pip does when it installs: without it, and with
-PYTHONDONTWRITEBYTECODE set, each run would compile the source again and take twice as long. How
+PYTHONDONTWRITEBYTECODE set, each run would compile the source again and take twice as long. An
+editable install is a tenth slower than what users have: run it where the wheel is installed. How
 much of a core our own reader reads is measured last, with the core out of the page cache.
 """
 

@@ -45,8 +45,9 @@ def _command(
     name: str, summary: str, parser: argparse.ArgumentParser, examples: str | None
 ) -> Iterator[str]:
     yield from _head(f"postmortem-{name}", summary)
-    words = " ".join(_argument(a) for a in parser._actions if not a.option_strings)
-    yield f".SH SYNOPSIS\n.B postmortem {_safe(name)}\n[options] {_safe(words)}"
+    words = " ".join(_times(a, _argument(a)) for a in parser._actions if not a.option_strings)
+    _, _, own = (parser.usage or "").partition(f"{name} ")
+    yield f".SH SYNOPSIS\n.B postmortem {_safe(name)}\n{_safe(own or f'[options] {words}')}"
     for group in parser._action_groups:
         actions = [a for a in group._group_actions if a.help != argparse.SUPPRESS]
         if actions:
@@ -57,7 +58,8 @@ def _command(
         yield ".SH EXAMPLES\n.nf"
         yield from (_safe(line) for line in examples.rstrip().splitlines()[1:])
         yield ".fi"
-    yield f".SH EXIT STATUS\n{_EXIT.strip()}"
+    if any(action.dest == "exit_zero" for action in parser._actions):
+        yield f".SH EXIT STATUS\n{_EXIT.strip()}"
     yield ".SH SEE ALSO\n.BR postmortem (1)"
 
 
@@ -67,7 +69,14 @@ def _head(name: str, summary: str) -> Iterator[str]:
 
 
 def _argument(action: argparse.Action) -> str:
-    return str(action.metavar or action.dest.upper())
+    choices = "|".join(map(str, action.choices or ()))
+    return str(action.metavar or choices or action.dest.upper())
+
+
+def _times(action: argparse.Action, value: str) -> str:
+    """Return a value as often as it may stand."""
+    forms = {"?": "[{}]", "*": "[{}...]", "+": "{}..."}
+    return forms.get(str(action.nargs), "{}").format(value)
 
 
 def _invocation(action: argparse.Action) -> str:
@@ -75,8 +84,7 @@ def _invocation(action: argparse.Action) -> str:
         return _argument(action)
     value = ""
     if action.nargs != 0:
-        choices = "|".join(map(str, action.choices)) if action.choices else None
-        value = f" {choices or action.metavar or action.dest.upper()}"
+        value = f" {_times(action, _argument(action))}"
     return ", ".join(action.option_strings) + value
 
 

@@ -1,7 +1,9 @@
 // Threads that wait for each other; each function returns when both are about to be stuck.
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -15,6 +17,11 @@ void take_both(std::mutex& outer, std::mutex& inner) {
   ++holding;
   while (holding < 2) std::this_thread::yield();
   const std::lock_guard<std::mutex> never(inner);
+}
+
+void allocate(std::size_t size) {
+  void* volatile kept = malloc(size);  // compilers leave out what nobody sees
+  free(kept);
 }
 
 }  // namespace
@@ -33,4 +40,16 @@ extern "C" void call_with_mutex(void (*callback)()) {
 // Through ctypes.PyDLL, with the GIL.
 extern "C" void take_mutex() {
   const std::lock_guard<std::mutex> never(first);
+}
+
+// A thread is stuck where its handler of SIGUSR1 comes while malloc holds the heap's lock.
+extern "C" void allocate_in_handler() {
+  signal(SIGUSR1, [](int) { allocate(100000); });
+  std::thread loader([] {
+    for (std::size_t size = 2000;; size = size % 50000 + 2000) allocate(size);
+  });
+  std::thread([thread = loader.native_handle()] {
+    while (usleep(200) == 0) pthread_kill(thread, SIGUSR1);
+  }).detach();
+  loader.detach();
 }

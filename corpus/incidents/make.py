@@ -305,6 +305,7 @@ def main() -> None:
 
     from corpus.incidents import (  # their cases join CASES
         alone,  # noqa: F401
+        apart,  # noqa: F401
         beside,  # noqa: F401
         handed,  # noqa: F401
         joined,  # noqa: F401

@@ -79,7 +79,12 @@ void lower_limits(const std::optional<std::uint64_t>& data_bytes,
 
 void register_contained(py::module_& module) {
   module.def("watch", &watch, py::arg("page"));
-  module.def("refuse", &underway::refuse, py::arg("path"), py::arg("why"));
+  module.def(
+      "refuse",
+      [](const std::filesystem::path& path, const std::string& why) {
+        underway::refuse(path, why);
+      },
+      py::arg("path"), py::arg("why"));
   module.def("put_away", &put_away, py::arg("descriptors"));
   module.def("take_out", &take_out, py::arg("drawer"));
   module.def("renounce_rights", &renounce_rights, py::arg("tcp"));

@@ -129,9 +129,10 @@ void find_own_trap(Core& core, const elfcore::Memory& memory) {
   }
 }
 
-py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
-                   const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames,
-                   bool python, bool python_locals) {
+py::dict read_core(const std::filesystem::path& path,
+                   const std::optional<std::filesystem::path>& executable,
+                   const std::optional<std::filesystem::path>& sysroot, bool stacks,
+                   std::size_t max_frames, bool python, bool python_locals) {
   const SigbusGuard guard;
   std::unique_ptr<Core> core;
   Findings found;

@@ -12,7 +12,8 @@ namespace {
 // What `read` makes of a file's bytes, without the GIL; pages that could not be read count as
 // zeros.
 template <class Read>
-py::dict row_of_file(const std::string& path, MappedFile::Reading reading, const Read& read) {
+py::dict row_of_file(const std::filesystem::path& path, MappedFile::Reading reading,
+                     const Read& read) {
   std::string error;
   const auto core = [&] {
     const py::gil_scoped_release release;
@@ -29,12 +30,12 @@ py::dict row_of_file(const std::string& path, MappedFile::Reading reading, const
   return row_of(core);
 }
 
-py::dict read_cuda_core(const std::string& path, std::uint64_t memory_bytes) {
+py::dict read_cuda_core(const std::filesystem::path& path, std::uint64_t memory_bytes) {
   return row_of_file(path, MappedFile::Reading::from_start_to_end,
                      [&](Bytes file) { return cudacore::read_core(file, memory_bytes); });
 }
 
-py::dict read_amd_core(const std::string& path) {
+py::dict read_amd_core(const std::filesystem::path& path) {
   return row_of_file(path, MappedFile::Reading::here_and_there, cudacore::read_amd_core);
 }
 

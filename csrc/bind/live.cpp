@@ -26,7 +26,7 @@ py::dict live_row(const live::Outcome& outcome) {
 }
 
 py::tuple read_live(std::int32_t pid, bool stop, double patience_seconds,
-                    const std::optional<std::string>& sysroot, std::size_t max_frames) {
+                    const std::optional<std::filesystem::path>& sysroot, std::size_t max_frames) {
   const SigbusGuard guard;
   py::tuple result;
   const py::gil_scoped_release release;

@@ -23,7 +23,8 @@ py::list place_rows(const std::vector<dwarf::SourcePlace>& places) {
 
 namespace {
 
-py::list source_lines(const std::string& path, const std::vector<std::uint64_t>& addresses) {
+py::list source_lines(const std::filesystem::path& path,
+                      const std::vector<std::uint64_t>& addresses) {
   const SigbusGuard guard;
   std::vector<std::uint64_t> sorted = addresses;
   std::vector<std::vector<dwarf::SourcePlace>> places;
@@ -58,7 +59,7 @@ void register_names(py::module_& module) {
       py::arg("names"));
   module.def(
       "build_id",
-      [](const std::string& path) {
+      [](const std::filesystem::path& path) {
         std::string error;
         const auto image = elfcore::Image::open(path, error);
         return optional_text(image ? image->build_id() : std::nullopt);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl/filesystem.h>  // paths come in as Python encodes file names
 
 namespace pm::bind {
 

@@ -1,6 +1,7 @@
 // scan_file(): the tensors of a checkpoint, where they lie in the file.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -49,7 +50,8 @@ void scan_batch(std::vector<Held>& held, const std::vector<std::size_t>& places,
   }
 }
 
-py::tuple scan_file(const std::string& path, const py::list& rows, const py::object& progress) {
+py::tuple scan_file(const std::filesystem::path& path, const py::list& rows,
+                    const py::object& progress) {
   std::string error;
   const auto file = MappedFile::open(path, error, MappedFile::Reading::from_start_to_end);
   if (!file) throw py::value_error(error);

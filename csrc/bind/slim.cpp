@@ -76,8 +76,9 @@ auto without_gil(Work work) {
   }
 }
 
-py::dict write_slim(const std::string& path, int fd, const std::optional<std::string>& executable,
-                    const std::optional<std::string>& sysroot) {
+py::dict write_slim(const std::filesystem::path& path, int fd,
+                    const std::optional<std::filesystem::path>& executable,
+                    const std::optional<std::filesystem::path>& sysroot) {
   const SigbusGuard guard;
   Outcome outcome = without_gil([&] {
     const auto core = Core::open(path);
@@ -113,8 +114,8 @@ std::optional<Outcome> slim_process(const slim::Head& head, std::int32_t pid, in
 
 py::dict slim_stream(int source, const py::bytes& begin, int fd, int spool, std::uint64_t room,
                      const std::optional<std::int32_t>& pid,
-                     const std::optional<std::string>& executable,
-                     const std::optional<std::string>& sysroot) {
+                     const std::optional<std::filesystem::path>& executable,
+                     const std::optional<std::filesystem::path>& sysroot) {
   const SigbusGuard guard;
   const std::string_view view = begin;
   std::optional<Outcome> outcome;

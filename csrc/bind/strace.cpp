@@ -28,7 +28,7 @@ std::vector<Query> queries_of(const py::list& rows) {
     query.calls = dict["calls"].cast<std::vector<std::string>>();
     query.pid = dict["pid"].is_none() ? -1 : dict["pid"].cast<std::int64_t>();
     query.fd = dict["fd"].is_none() ? -1 : dict["fd"].cast<std::int64_t>();
-    query.path = dict["path"].is_none() ? "" : dict["path"].cast<std::string>();
+    query.path = dict["path"].is_none() ? "" : dict["path"].cast<std::filesystem::path>();
     query.slower = dict["slower"].cast<std::uint64_t>();
     queries.push_back(std::move(query));
   }

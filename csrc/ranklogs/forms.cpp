@@ -222,16 +222,23 @@ std::string without_digits(std::string_view name) {
 
 namespace {
 
+// The word that stands before a number: "worker" of "train-worker-3", "rank" of "[rank:  3".
+std::string_view word_before(std::string_view text) noexcept {
+  return text.substr(0, text.find_last_not_of(" :=_#-") + 1);
+}
+
 // Whether what stands before a number says that it is a rank's: "[rank 3]", "RANK=3", "rank:  3".
 bool names_rank(std::string_view before) noexcept {
-  while (!before.empty() && (before.back() == ' ' || before.back() == ':' || before.back() == '=' ||
-                             before.back() == '_' || before.back() == '#')) {
-    before.remove_suffix(1);
-  }
+  before = word_before(before);
   return before.ends_with("rank") || before.ends_with("Rank") || before.ends_with("RANK");
 }
 
 }  // namespace
+
+bool names_task(std::string_view before) noexcept {
+  before = word_before(before);
+  return std::ranges::any_of(kTasks, [&](auto word) { return before.ends_with(word); });
+}
 
 std::string masked(std::string_view prefix) {
   std::string result;

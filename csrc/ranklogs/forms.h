@@ -57,6 +57,8 @@ std::size_t shape_at(std::string_view text, std::string_view shape, std::size_t 
                      Prefix& to) noexcept;
 // Where in a shape numbers stand that may be ranks: no parts of times, no steps.
 std::vector<std::size_t> counters_of(std::string_view shape);
+// Whether what stands before a number says that it counts processes of a job.
+bool names_task(std::string_view before) noexcept;
 
 bool is_log_word(std::string_view name) noexcept;
 std::string without_digits(std::string_view name);

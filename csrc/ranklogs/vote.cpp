@@ -176,15 +176,18 @@ void each_line(std::string_view sample, const auto& take) {
   }
 }
 
-// Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
-bool looks_like_tasks(const Count& count) {
-  if (count.writers.size() < 2 || count.lines < 20 || count.rises()) return false;
+// Numbers 0 to n-1, all there, each on so many lines.
+bool all_there(const Count& count, std::size_t fewest) {
+  if (count.writers.size() < 2 || count.rises()) return false;
   for (std::size_t i = 0; i < count.writers.size(); ++i) {
     const auto found = count.writers.find(std::to_string(i));
-    if (found == count.writers.end() || found->second < 3) return false;
+    if (found == count.writers.end() || found->second < fewest) return false;
   }
   return true;
 }
+
+// Tasks, none of which is there just once: no list, even where other lines are more.
+bool looks_like_tasks(const Count& count) { return count.lines >= 20 && all_there(count, 3); }
 
 bool accept(Grammar& grammar, const Ballot& ballot) {
   const auto share = [&](std::size_t lines, std::size_t percent) {
@@ -232,7 +235,10 @@ std::size_t rank_in_shape(Grammar grammar, std::string_view sample) {
     each_line(sample, [&](std::string_view line) {
       if (const Prefix prefix = grammar.parse(line); prefix.rank >= 0) count.add(prefix.rank);
     });
-    if (!looks_like_tasks(count) || count.falls < count.writers.size() / 2) continue;
+    const bool named = names_task(std::string_view(grammar.shape).substr(0, at)) && count.falls &&
+                       count.lines >= 2 * count.writers.size() && all_there(count, 1);
+    const bool in_turns = looks_like_tasks(count) && count.falls >= count.writers.size() / 2;
+    if (!named && !in_turns) continue;
     if (found != std::string::npos) return std::string::npos;
     found = at;
   }

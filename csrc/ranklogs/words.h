@@ -28,6 +28,11 @@ inline constexpr std::string_view kNoRanks[] = {
     "hread", "tep", "poch", "ter", "rial", "tempt", "ode", "ost",
 };
 
+// How words end before a number that counts the processes of a job, if those from 0 on are all there.
+inline constexpr std::string_view kTasks[] = {
+    "rocess", "proc", "orker", "ask", "eplica", "pod",
+};
+
 // What a word has in it that calls its line an error or a warning: such a line is no work.
 inline constexpr std::string_view kWrong[] = {
     "Error", "ERROR", "WARN", "Warning", "Exception", "Traceback", "FATAL", "CRITICAL",

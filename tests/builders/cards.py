@@ -19,7 +19,7 @@ from postmortem.render.wrapping import cells
 from postmortem.report.card import Card
 from postmortem.report.model import Report, ordered
 
-WIDTHS = (80, 120, 160)
+WIDTHS = (40, 80, 120, 200)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BLANK = re.compile(r"\b(?:FILE|LIBRARY|LINE|MODULE)\b(?!=)")
 _BLANK_OF_CORES = re.compile(r"\b(?:CORE|EXE|PID)\b")
@@ -27,6 +27,7 @@ _WORD = re.compile(r"[\w./-]+")
 _FILLERS = frozenset("a an and are is it its of says that the them they this was were".split())
 _OURS = re.compile(r"\bpostmortem/(?:monitor|breakpoints|run/hook)/")
 _MOST_HEAD = 2
+_NARROW = 80
 _MOST_STEPS = 3
 _LEAST = 40
 """Characters from which on words that stand twice are no accident."""
@@ -83,7 +84,7 @@ def faults(report: Report) -> Iterator[str]:
         if any(cells(row) > width for row in rows):
             yield f"{width}: a line is wider"
         head = rows.index("") if "" in rows else len(rows)
-        if head > _MOST_HEAD:
+        if head > _MOST_HEAD and width >= _NARROW:
             yield f"{width}: a verdict of {head} lines: {card.headline}"
         if _COLOUR.sub("", coloured) != text:
             yield f"{width}: colours change the text"

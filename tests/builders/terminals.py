@@ -136,6 +136,21 @@ class Job:
         self.process.wait()
 
 
+def job_runs(shell: int) -> None:
+    """Wait until a job of a shell has its terminal, and is not stopped: the name comes before."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        _, _, group, _, _, front = _stat(shell)[:6]
+        if front != group and _stat(int(front))[0] != "T":
+            return
+        time.sleep(0.01)
+    pytest.fail("no job of the shell has its terminal")
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+
+
 def all_wait_for_one(job: Job, near: Terminal) -> None:
     """Check that none of three ranks goes on while rank 0 stands in its breakpoint."""
     near.until("(rank 0) ")

@@ -64,7 +64,7 @@ def grown(folder: Path) -> Iterator[Words]:
     text = "import time\nprint('ready', flush=True)\nkept = []\nwhile True:\n"
     text += "    kept.append(bytearray(b'x') * (4 << 20))\n    time.sleep(0.1)\n"
     with process(folder, text) as pid:
-        yield "watch", pid, "--for", 12, "--interval", 0.5
+        yield "watch", pid, "--for", 8, "--interval", 0.2
 
 
 @contextmanager

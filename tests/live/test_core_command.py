@@ -60,6 +60,15 @@ def test_two_runs_give_the_same_bytes(core: Path) -> None:
     assert native(core, "--json").stdout == native(core, "--json").stdout
 
 
+def test_a_name_that_is_no_utf_8(core: Path, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"b\xff.core")
+    odd.symlink_to(core)
+    assert native(odd, "--json").returncode == 1
+    slim = tmp_path / os.fsdecode(b"b\xff.slim")
+    assert run(odd, "--slim", slim).returncode == 0
+    assert native(slim, "--json").returncode == 1
+
+
 def test_json_without_gdb_imports_no_more_than_it_needs(core: Path) -> None:
     code = (
         "import sys; before = set(sys.modules);"

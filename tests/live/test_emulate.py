@@ -264,7 +264,7 @@ def test_clock() -> None:
 
 
 TALK = """
-import socket, threading
+import socket, threading, time
 server = socket.create_server(("127.0.0.1", 4444))
 def serve():
     while True:
@@ -280,6 +280,7 @@ try:
         peer.send(b"x")
         peer.recv(1)
         count += 1
+        time.sleep(0.001)
 except TimeoutError:
     print("cut", count > 0)
 """
@@ -303,8 +304,9 @@ def test_nan_is_named_by_the_monitor(prose: Prose) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
+def test_killed_rank_of_torchrun_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS / "quick"))
     job = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job.append(str(PROGRAMS / "emulated_ranks.py"))
     fault = [*EMULATE, "kill", "1", "--after", "1"]
@@ -320,7 +322,7 @@ def test_killed_rank_of_torchrun_is_named(place: Path) -> None:
 
 
 def test_slow_rank_is_named(place: Path) -> None:
-    fault = [*EMULATE, "slow", "1", "--factor", "40", "--after", "2", "--"]
+    fault = [*EMULATE, "slow", "1", "--factor", "10", "--after", "2", "--"]
     job = [*TWO_RANKS, PYTHON, str(PROGRAMS / "meeting_ranks.py"), "even"]
     subprocess.run(
         [*POSTMORTEM, "run", "--timeout", "12", "--", *fault, *job],

@@ -260,7 +260,9 @@ def crash(program: Path, folder: Path, *how: str, kill: int | None = None, **mor
         if kill is not None:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(0.1)
+            stat = Path(f"/proc/{process.pid}/stat")
+            while " (ends) S " not in stat.read_text():  # it waits to be killed
+                time.sleep(0.01)
             process.send_signal(kill)
         process.wait(30)
     return analyse(core_in(folder), CoreOptions(engine="native", **more))

@@ -261,7 +261,7 @@ import os, time
 print("ready", flush=True)
 def work():
     while not os.path.exists(__file__ + ".seen"):
-        sum(range(10000))
+        time.sleep(0.001)
 reader, writer = os.pipe()
 work()
 def take():

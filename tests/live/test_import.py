@@ -149,7 +149,7 @@ def test_a_crash_names_what_was_being_loaded() -> None:
 
 def test_an_import_that_hangs() -> None:
     put("stuck.py", "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()\n")
-    report = imported("stuck", "--timeout", "2")
+    report = imported("stuck", "--timeout", "4")
     assert best(report)[0] == "import_never_ends"
     assert any("stuck.py:4" in row for row in report["stack"])
 
@@ -217,7 +217,7 @@ def test_a_message_that_cannot_be_had_is_none() -> None:
 
 def test_a_module_that_writes_without_end_is_late() -> None:
     put("flood.py", "import sys\nwhile True:\n    sys.stderr.write('x' * 100_000)\n")
-    id_, title = best(imported("flood", "--timeout", "2"))
+    id_, title = best(imported("flood", "--timeout", "4"))
     assert id_ == "import_never_ends"
     assert "flood" in title
-    assert "2 s" in title
+    assert "4 s" in title

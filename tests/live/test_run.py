@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from builders.manifests import told, traceback
+from builders.terminals import job_runs
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -316,15 +317,14 @@ def test_ctrl_z_stops_both_and_continue_wakes_both(monkeypatch: pytest.MonkeyPat
     # No shell: a stop may find it in vfork(2), where it waits for a child that is stopped, too. And
     # the words that are waited for are not in what the terminal echoes.
     program = "import time; print('rea' + 'dy', flush=True); time.sleep(60)"
-    with on_terminal("bash", "--norc", "-i") as (_, end):
+    with on_terminal("bash", "--norc", "-i") as (shell, end):
         read_until(end, b"prompt> ")
         os.write(end, " ".join([*RUN, "--", PYTHON, "-c", f'"{program}"']).encode() + b"\n")
         read_until(end, b"ready")
         os.write(end, b"\x1a")
         assert b"Stopped" in read_until(end, b"prompt> ")
         os.write(end, b"fg\n")
-        read_until(end, b"-c")
-        time.sleep(0.5)
+        job_runs(shell)
         os.write(end, b"\x03")
         read_until(end, b"prompt> ")
         os.write(end, b"echo status''= $?\n")
@@ -805,6 +805,15 @@ def test_repeat_folds_failures(place: Path) -> None:
     assert b"3 of 7 runs failed, in 2 ways" in done.stderr
     assert b"2 of 7 (29%)" in done.stderr
     assert len(list(place.glob("postmortem-*"))) == 2
+
+
+def test_a_signal_to_the_group_ends_all_repetitions(place: Path) -> None:
+    command = [*RUN, "--repeat", "3", "--", "sh", "-c", "echo ready; exec sleep 60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(30) == 128 + signal.SIGINT
 
 
 def test_fresh_folder_is_emptied_before_each_run(place: Path) -> None:

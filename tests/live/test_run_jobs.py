@@ -14,11 +14,12 @@ import pytest
 from builders.manifests import told, traceback
 
 RUN = [sys.executable, "-m", "postmortem", "run"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "5"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+SLOWLY = ["--monitor-interval", "5"]
+"""It looks at its ranks every 5 s. One fails right after it has looked, so that even a slow machine
+has time for what is done before the rest is ended."""
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
-# Its agent looks at its ranks every 5 s. The rank fails right after it has looked, so that even a
-# slow machine has time to read the others before they are ended.
 JOB = """
 import ctypes, os, signal, sys, time
 began = time.time()
@@ -81,7 +82,7 @@ def summary(said: str) -> str:
 
 
 def test_rank_that_raises(place: Path) -> None:
-    done = run("--", *TORCHRUN, "--nproc-per-node", "3", "job.py", "raise")
+    done = run("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "3", "job.py", "raise")
     assert done.returncode == 1
     folder, said = left(place)
     assert told(said) == ([1], ["rank_raised"])
@@ -120,7 +121,7 @@ def test_launchers_of_libraries(
 
 
 def test_rank_that_crashes(place: Path) -> None:
-    done = run("--", *TORCHRUN, "--nproc-per-node", "2", "job.py", "segv")
+    done = run("--", *TORCHRUN, *SLOWLY, "--nproc-per-node", "2", "job.py", "segv")
     assert done.returncode == 1
     _, said = left(place)
     assert said["conclusion"]["ranks"] == [1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.terminals import Terminal
+from builders.terminals import Terminal, job_runs
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -86,7 +86,7 @@ def test_ctrl_z_and_fg(opened: list[Terminal], monkeypatch: pytest.MonkeyPatch) 
     shell.type("\x1a")
     assert "Stopped" in shell.until("prompt> ")
     shell.type("fg\n")
-    shell.until("-c")
+    job_runs(shell.process.pid)
     shell.type("\x03")
     shell.until("prompt> ")
     shell.type("echo status''= $?\n")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,19 +72,22 @@ def test_who_does_not_grow() -> None:
 
 def test_children_that_come_later() -> None:
     program = (
-        "import subprocess, sys, time; print('ready', flush=True); time.sleep(1);"
-        f"subprocess.run([sys.executable, {str(GROWING)!r}, '0', '20'])"
+        "import subprocess, sys; sys.stdin.readline();"
+        f"subprocess.run([sys.executable, {str(GROWING)!r}, '0', '8'])"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        try:
-            document = watched(child.pid, "--for", "12", "--interval", "0.5")
-        finally:
-            os.killpg(child.pid, signal.SIGKILL)
-    assert len(document["processes"]) == 2
+    with (
+        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as parent,
+        subprocess.Popen(
+            [*WATCH, str(parent.pid), "--interval", "0.2", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as watch,
+    ):
+        assert watch.stderr is not None
+        watch.stderr.readline()
+        parent.communicate(b"\n")
+        out, _ = watch.communicate(timeout=60)
+    assert len(json.loads(out)["processes"]) == 2
 
 
 def samples_in(ring: Path) -> int:
@@ -114,15 +117,20 @@ def test_a_process_that_ends_ends_the_watch() -> None:
     assert document["processes"][0]["ended"]
 
 
-def test_ctrl_c_writes_the_report() -> None:
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to it alone", "to the group"])
+def test_ctrl_c_writes_the_report(send: Callable[[int, int], None]) -> None:
     with growing(0) as pid:
         command = [*WATCH, str(pid), "--interval", "0.2", "--json"]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         ) as watch:
             assert watch.stderr is not None
             watch.stderr.readline()
-            watch.send_signal(signal.SIGINT)
+            send(watch.pid, signal.SIGINT)
             out, _ = watch.communicate(timeout=60)
     assert json.loads(out)["kind"] == "watch"
 

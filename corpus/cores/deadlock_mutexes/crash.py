@@ -1,4 +1,4 @@
-"""Two native threads take two std::mutex in opposite order."""
+"""Calls a function of stuck.cpp, after which so many native threads wait for ever."""
 
 import ctypes
 import sys
@@ -7,6 +7,6 @@ import threading
 sys.path.insert(0, sys.argv[2])
 from waiting import ready_when
 
-ctypes.CDLL(sys.argv[1]).two_mutexes()
-ready_when(2)
+ctypes.CDLL(sys.argv[1])[sys.argv[3]]()
+ready_when(int(sys.argv[4]))
 threading.Event().wait()

@@ -39,5 +39,5 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
 
 def _settled(facts: CheckpointFacts) -> Outcome | None:
     """Healthy where every tensor was read and none is bad."""
-    bad = facts.tensors.bad or facts.damaged
+    bad = facts.tensors.bad or facts.damaged or facts.problems
     return Outcome.HEALTHY if facts.tensors.items and not bad else None

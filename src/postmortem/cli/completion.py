@@ -60,12 +60,16 @@ def _plain(text: str) -> str:
     return re.sub(r"[^\w ,./-]", "", text)
 
 
+_BASH = "mapfile -t COMPREPLY < <(compgen"
+"""One reply a line: names of files may have blanks."""
+
+
 def _bash(commands: Commands) -> Iterator[str]:
     yield "# bash completion for postmortem"
     yield "_postmortem() {"
     yield '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"'
     yield '  if [ "$COMP_CWORD" -eq 1 ]; then'
-    yield f'    COMPREPLY=($(compgen -W "{" ".join(commands)} --help --version" -f -- "$cur"))'
+    yield f'    {_BASH} -W "{" ".join(commands)} --help --version" -f -- "$cur")'
     yield "    return"
     yield "  fi"
     yield '  case "${COMP_WORDS[1]}:$prev" in'
@@ -74,16 +78,16 @@ def _bash(commands: Commands) -> Iterator[str]:
             if action.choices:
                 keys = "|".join(f"{name}:{word}" for word in action.option_strings)
                 words = " ".join(map(str, action.choices))
-                yield f'    {keys}) COMPREPLY=($(compgen -W "{words}" -- "$cur")); return;;'
+                yield f'    {keys}) {_BASH} -W "{words}" -- "$cur"); return;;'
     yield "  esac"
     yield '  case "${COMP_WORDS[1]}:$cur" in'
     for name, parser in commands.items():
         words = " ".join(word for a in _options(parser) for word in a.option_strings)
-        yield f'    {name}:-*) COMPREPLY=($(compgen -W "{words}" -- "$cur"));;'
+        yield f'    {name}:-*) {_BASH} -W "{words}" -- "$cur");;'
         if _words(parser):
             fixed = " ".join(_words(parser))
-            yield f'    {name}:*) COMPREPLY=($(compgen -W "{fixed}" -- "$cur"));;'
-    yield '    *) COMPREPLY=($(compgen -f -- "$cur"));;'
+            yield f'    {name}:*) {_BASH} -W "{fixed}" -- "$cur");;'
+    yield f'    *) {_BASH} -f -- "$cur");;'
     yield "  esac"
     yield "}"
     yield "complete -o filenames -F _postmortem postmortem"

@@ -75,6 +75,8 @@ def run_as_program(*, restore_interrupt: bool = False, contained: bool = False) 
         code = main(contained=contained)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    if restore_interrupt:  # another one comes too late
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not alone or not is_alone(sys._getframe(1)):
         sys.exit(code)
     try:

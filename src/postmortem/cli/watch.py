@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -102,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         with interruptible():
             watch_them(watch, args.seconds, show)
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt:  # sent to our process group it comes twice, once passed on
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
         cost = time.process_time() - began
         watch.close()

@@ -50,7 +50,8 @@ class ExceptionText(Known):
             first = f"{head} … {last}".replace("\\'", "'")
         if rest and first.startswith("Caught "):
             return f"{below[0]} (c{first.removesuffix('.')[1:]})"
-        if rest and (first.endswith(":") or self.match("errors-listed") is not None):
+        is_open = any(first.count(a) > first.count(b) for a, b in ("<>", "()"))  # brackets
+        if rest and (first.endswith(":") or is_open or self.match("errors-listed") is not None):
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
         elif rest.startswith(":"):  # of Java, below what called it
@@ -294,6 +295,8 @@ class RankLogs:
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
     odd_version: OddVersion | None = None
+    unread: tuple[str, ...] = ()
+    """Logs of the job, as their names tell, that may not be read."""
     jobs: tuple[BatchJob, ...] = ()
     """What became of each job of a batch system, where its log of events lies among the logs."""
 

@@ -11,6 +11,8 @@ import sys
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from postmortem._version import __version__
+
 _MOST_SECONDS = 900
 _REPORTED = (0, 1)
 """What a command exits with that has written a report."""
@@ -58,7 +60,8 @@ def _said(*words: str) -> str:
 
 
 if __name__ == "__main__":
-    server = MCPServer("postmortem", instructions="Says why a training job died from what it left.")
+    said = "Says why a training job died from what it left."
+    server = MCPServer("postmortem", version=__version__, instructions=said)
     for tool in (explain, core, strace, rule):
         server.add_tool(tool)
     server.run()

@@ -6,6 +6,7 @@ given a file above a limit.
 """
 
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,14 @@ def version_key(name: str) -> tuple[str, tuple[int, ...], str]:
 def _parse(path: str, limit_bytes: int) -> Any:
     """Return lief's binary; Any because lief's types differ between 0.16 and 1.0."""
     _check(path, limit_bytes)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
-        import lief
+        import lief  # Ctrl-C on the way ends the process in its C++
     except ImportError as error:
         hint = "pip install 'lief>=0.16'"
         raise EvidenceError(path, "lief is missing, which reads binaries", hint=hint) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     lief.logging.disable()  # it writes warnings about odd files to standard output
     config = lief.ELF.ParserConfig()
     for name in _LEFT_OUT:

@@ -27,6 +27,7 @@ _JOIN = Pattern(r"pthread_(?:join|timedjoin|clockjoin|tryjoin)")
 _SEMAPHORE = Pattern(r"(?:new_|old_|^_*)sem_(?:wait|timedwait|clockwait)|do_futex_wait")
 _LOW_LEVEL = Pattern(r"lll_lock_wait")
 _HEAP = Pattern(r"^(?:_int_|__libc_)?(?:malloc|free|calloc|realloc|memalign)\b|arena_get")
+_HANDLER = "<signal handler called>"
 _STDIO = Pattern(
     r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)"
 )
@@ -161,7 +162,12 @@ def _read_write_lock(row: RawFutexWait, threads: Mapping[int, RawThread]) -> Wai
 def _low_level(row: RawFutexWait, stack: tuple[str, ...], pointers: Mapping[int, int]) -> Wait:
     address, words = row["address"], row["words"]
     if stands_in(_HEAP, stack):
-        return Wait("the C library's heap lock", address, kind="heap", certain=False)
+        wait = Wait("the C library's heap lock", address, kind="heap", certain=False)
+        hit = stack[stack.index(_HANDLER) + 1 :] if _HANDLER in stack else ()
+        if not stands_in(_HEAP, hit[:3]):
+            return wait
+        hit_by = "a signal handler in this thread interrupted malloc() or free(), which hold it"
+        return replace(wait, holder=row["tid"], how=hit_by)
     if stands_in(_STDIO, stack):
         # _IO_lock_t: int lock, int count, and the owner as a pthread_t
         pointer = 0 if words is None else words[2] | words[3] << 32

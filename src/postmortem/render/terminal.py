@@ -179,13 +179,19 @@ def _seen(page: Page, evidence: tuple[Evidence, ...]) -> list[Line]:
     lines: list[Line] = []
     for number, (place, item) in enumerate(zip(places, shown, strict=True)):
         label = padded("seen" if number == 0 else "", LABEL_WIDTH)
-        first: Line = ((" " * _INDENT, "plain"), (label, "label"), (padded(place, column), "quiet"))
+        beginning, *rest = wrapped(place, page.measure - _TEXT)
+        first: Line = (
+            (" " * _INDENT, "plain"),
+            (label, "label"),
+            (padded(beginning, column), "quiet"),
+        )
+        above = [first, *(((" " * _TEXT, "plain"), (row, "quiet")) for row in rest)]
         what = page.clean(item.what, limit=2_000 if page.verbose else 400)
         start = _TEXT + column + 2
         if page.width < _NARROW:
-            lines += [first, *hanging(page, what, indent=_TEXT + 2)]
+            lines += [*above, *hanging(page, what, indent=_TEXT + 2)]
         elif cells(place) > column:
-            lines += [first, *hanging(page, what, indent=start)]
+            lines += [*above, *hanging(page, what, indent=start)]
         else:
             lines += hanging(page, what, indent=start, first=(*first, ("  ", "plain")))
     if len(shown) < len(evidence):

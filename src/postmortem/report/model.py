@@ -107,9 +107,10 @@ class Report:
     def outcome(self) -> Outcome:
         """What became of it; nothing found and nothing that says it went well is unknown.
 
-        Nothing is healthy of which a part could not be read.
+        Nothing is healthy beside a file that could not be read.
         """
-        if self.settled is Outcome.HEALTHY and self.problems:
+        read = {source.path for source in self.inputs}
+        if self.settled is Outcome.HEALTHY and any(p.where not in read for p in self.problems):
             return Outcome.UNKNOWN
         return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 

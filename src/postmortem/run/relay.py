@@ -51,6 +51,11 @@ class Relay:
         """When there is something to decide."""
         return [when for when, _ in self._pending]
 
+    @property
+    def undecided(self) -> list[int]:
+        """The signals of which it is not known yet who else got them."""
+        return [number for _, number in self._pending]
+
     def due(self, heard: list[int], waits: Callable[[int], bool]) -> Iterator[tuple[int, bool]]:
         """Return the signals that are decided, and whether the whole process group got each.
 

@@ -204,7 +204,15 @@ class Supervisor:
             self._kill_all()
 
     def _last_words(self) -> None:
-        """Hear what was said before the command's end, and let a shot be finished."""
+        """Hear what was said before the command's end, and let a shot be finished.
+
+        A signal that came to us, too, and is the command's end stopped it, whoever was meant.
+        """
+        self._relay.drain()
+        ended = self._status or 0
+        for number in self._relay.undecided:
+            if number in (ended & 0x7F, (ended >> 8) - 128):
+                self._note_signal(number, "to the process group")
         for descriptor, _ in self._poll.poll(0):
             self._is_told(descriptor)
         while self._shots.until is not None:

@@ -41,13 +41,13 @@ def test_a_shell_takes_its_completion(shell: str) -> None:
         assert (check.returncode, check.stderr) == (0, "")
 
 
-def completed(*words: str) -> list[str]:
+def completed(*words: str, cwd: Path = Path("/")) -> list[str]:
     script = call("completion", "bash").stdout
     typed = " ".join(f"'{word}'" for word in words)
     script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _postmortem\n"
     script += 'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    done = subprocess.run(["bash"], input=script, text=True, capture_output=True, cwd="/")
-    return done.stdout.split()
+    done = subprocess.run(["bash"], input=script, text=True, capture_output=True, cwd=cwd)
+    return done.stdout.splitlines()
 
 
 def test_bash_completes() -> None:
@@ -55,6 +55,12 @@ def test_bash_completes() -> None:
     assert completed("postmortem", "core", "--engine", "") == ["auto", "native", "gdb"]
     assert "--locals" in completed("postmortem", "core", "--lo")
     assert "segv" in completed("postmortem", "demo", "")
+
+
+def test_bash_completes_names_with_blanks(tmp_path: Path) -> None:
+    (tmp_path / "rank 0.log").touch()
+    assert completed("postmortem", "logs", "ra", cwd=tmp_path) == ["rank 0.log"]
+    assert completed("postmortem", "ra", cwd=tmp_path) == ["rank 0.log"]
 
 
 @pytest.mark.parametrize(

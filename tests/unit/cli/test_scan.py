@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,11 @@ def test_a_cut_file_is_a_failure_of_its_own(clean: Path, prose: Prose) -> None:
     done = run(clean)
     assert done.returncode == 1
     prose(*done.stdout.splitlines()[:3])
+
+
+def test_a_name_that_is_no_utf_8(bad: Path, tmp_path: Path) -> None:
+    odd = bad.rename(tmp_path / os.fsdecode(b"b\xff.safetensors"))
+    assert run(odd, "--json").returncode == 1
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
         ('while parsing a map\n  in "a.yaml", line 1\nfound [\n  in "a.yaml", line 4', "line 4"),
         ('while parsing a map\n  in "a.yaml", line 1\nfound [\n  in "a.yaml", line 4', "found ["),
         ("An error occurred while calling o7.fit.\n: java.io.IOException: no shard", "no shard"),
+        ("<lum.Wrap (of what it called)\nno field of that name\n>", "of that name"),
+        ("<lum.Wrap (of what it called)>\nno field of that name", "called)>"),
         (
             "Graph execution error:\n\nDetected at node 'a' defined at (most recent call last):\n"
             "    File \"/job/t.py\", line 3, in <module>\nNode: 'a'\n"

@@ -74,8 +74,10 @@ def test_what_was_raised_for_a_cancelled_task_says_why(
 def test_a_signal_that_nobody_handles_ends_a_rank(
     tmp_path: Path, code: int, signal: str, core: bool
 ) -> None:
-    best = _report(tmp_path, LOST + TORCHRUN.format(code=code, local=1)).diagnoses[0]
-    assert f"rank 1 was killed by {signal}" in best.title
+    report = _report(tmp_path, LOST + TORCHRUN.format(code=code, local=1))
+    best = report.diagnoses[0]
+    assert report.body["first_failure"]["ranks"] == [1]
+    assert signal in best.title
     assert ("postmortem core" in " ".join(best.next_steps)) is core
 
 
@@ -92,3 +94,126 @@ def test_a_thread_of_nobody_died_in_the_rank_that_is_missed(tmp_path: Path) -> N
     report = _report(tmp_path, thread + LOST + TORCHRUN.format(code=1, local=0) + table)
     assert report.body["decided_by"] == "thread"
     assert report.body["first_failure"]["ranks"] == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./fit.sh: line 5: run_tag: unbound variable",
+        "./fit.sh: line 5: RUN_TAG: is to be set",
+        "./fit.sh: 5: RUN_TAG: parameter not set",
+        "./fit.sh: line 2: $OUT: ambiguous redirect",
+        "[n1:71] [[9815,0],0] ORTE_ERROR_LOG: Out of resource in file util/show_help.c at line 501",
+        "This progress looks :| because there were missing external dependencies",
+    ],
+)
+def test_what_a_shell_or_a_tool_gives_up_for_is_a_failure(tmp_path: Path, line: str) -> None:
+    report = _report(tmp_path, f"read 3 files\nset up for 4 folds\n{line}\n")
+    assert report.failed
+    assert report.diagnoses[0].title == line
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("Error in mean_of(d$age) : column 'age' is empty", "Execution halted"),
+        (
+            "Can't locate Lumen.pm in @INC (@INC contains: /etc/perl)",
+            "BEGIN failed--compilation aborted at fit.pl line 1.",
+        ),
+    ],
+)
+def test_why_a_language_stops_is_told_not_that_it_does(
+    tmp_path: Path, said: str, word: str
+) -> None:
+    assert _report(tmp_path, f"fold 1\n{said}\n{word}\n").diagnoses[0].title == said
+
+
+FOLD = (
+    "fold 1 step 1\nTraceback (most recent call last):\n"
+    '  File "fold.py", line 6, in <module>\n    fit()\nValueError: fold 1 is empty\n'
+)
+OTHERS = "".join(f"fold 2 step {n}\n" for n in range(30))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"python fold.py 0\npython fold.py 1\n{FOLD}make: *** [Makefile:3: fold1] Error 1\n"
+        f"make: *** Waiting for unfinished jobs....\n{OTHERS}",
+        f"[1/3] FOLD 0\nfold 0 step 1\n[2/3] FOLD 1\nFAILED: [code=1] f1\npython fold.py 1\n{FOLD}"
+        f"[3/3] FOLD 2\n{OTHERS}ninja: build stopped: subcommand failed.\n",
+    ],
+)
+def test_what_a_tool_ran_beside_a_command_that_failed_undoes_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    report = _report(tmp_path, text)
+    assert "ValueError: fold 1 is empty" in report.diagnoses[0].title
+    assert not _report(tmp_path, f"{text}python fold.py 0\n{OTHERS}Training finished\n").failed
+
+
+PANIC = (
+    "\nthread 'main' (71) panicked at src/main.rs:4:5:\nrow 2 is bad\nstack backtrace:\n"
+    "   0: std::panicking::begin_panic\n   1: lumen::main\n"
+)
+PRINTED = (
+    'java.lang.NumberFormatException: For input string: "x"\n'
+    "\tat java.base/java.lang.Integer.parseInt(Integer.java:668)\n\tat Job.main(Job.java:6)\n"
+)
+
+
+@pytest.mark.parametrize("error", [PANIC, PRINTED])
+@pytest.mark.parametrize(
+    ("behind", "failed"), [("row 2 left out\n2 of 3 rows written, done\n", False), ("", True)]
+)
+def test_an_error_with_its_stack_that_a_program_printed_and_was_done(
+    tmp_path: Path, error: str, behind: str, failed: bool
+) -> None:
+    assert _report(tmp_path, f"row 1\n{error}{behind}").failed is failed
+
+
+def test_a_warning_that_comes_again_and_again_ends_nothing(tmp_path: Path) -> None:
+    warns = "03:04:05 WARNING asr: u-{}: aligner died of a segmentation fault, scored as empty\n"
+    text = "4 parts\n" + "".join(
+        f"03:04:05 INFO asr: part {n} of 4\n{warns.format(n)}" for n in range(4)
+    )
+    end = "most confused: (kill, till)\n03:04:06 INFO asr: part 3 is the best of all\n"
+    assert not _report(tmp_path, text + end).failed
+    assert _report(tmp_path, warns.format(1) + end).failed
+
+
+def test_stacks_that_a_program_wrote_when_a_time_was_up_are_its_log(tmp_path: Path) -> None:
+    stacks = "Timeout (0:00:06)!\nThread 0x00007fec7ffff6c0 (most recent call first):\n" + "".join(
+        f'  File "queue.py", line {n}, in take\n' for n in range(20)
+    )
+    assert _report(tmp_path, f"queue is up\n{stacks}").failed
+    assert not _report(tmp_path, stacks).failed
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run.sh: line 3:  4711 File size limit exceededlumen --fit", "SIGXFSZ"),
+        ("[reader] panicked at src/main.rs:4:5:\nno row 7", "no row 7"),
+    ],
+)
+def test_an_end_whose_words_are_joined_or_put_otherwise(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    report = _report(tmp_path, f"row 1\n{line}\n")
+    assert report.failed
+    assert said in report.diagnoses[0].title
+
+
+@pytest.mark.parametrize(("number", "failed"), [(3, False), (1, True)])
+def test_a_program_that_a_shell_holds_ends_as_one_in_a_file(
+    tmp_path: Path, number: int, failed: bool
+) -> None:
+    raised = (
+        f'Traceback (most recent call last):\n  File "<string>", line {number}, in <module>\n'
+        "TimeoutError: no seat\n"
+    )
+    steps = "".join(f"step {n} loss {9 - n}\n" for n in range(6))
+    report = _report(tmp_path, f"try 1\n{raised}try 2\n{steps}finished in 6 steps\n")
+    assert report.failed is failed

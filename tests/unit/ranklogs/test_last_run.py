@@ -122,7 +122,7 @@ def test_of_two_programs_under_srun_the_last_one_is_how_it_ended(
 
 def test_an_error_of_julia_below_a_traceback_is_another_programs(tmp_path: Path) -> None:
     stack = "Stacktrace:\n" + " [1] step(x::Int)\n   @ Main /job/t.jl:3\n" * 40
-    text = _program("prepare.py", "ValueError: first") + "ERROR: LoadError: LoadError: 7\n"
+    text = _program("prepare.py", "ValueError: first") + "ERROR: LoadError: KeyError: 7\n"
     report = report_of(tmp_path, text + stack + "in expression starting at /job/t.jl:9\n")
     assert [one.id for one in report.diagnoses] == ["rank_crashed"]
     assert _earlier(report) == [("ValueError: first", 4)]

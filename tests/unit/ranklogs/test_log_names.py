@@ -1,10 +1,15 @@
 """The rank that the names of several logs tell together, and names that only look so."""
 
+import errno
 import gzip
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers import regular
 from postmortem.readers.ranklogs.sources import find_rank_logs
 
 LOST = (
@@ -64,3 +69,26 @@ def test_a_packed_log_and_a_few_empty_ones_are_of_the_series(tmp_path: Path) -> 
     assert ranks(tmp_path, "err.{:03d}", LOST, (0,)) == [*range(20)]
     (tmp_path / "err.007").write_text("")
     assert ranks(tmp_path, "err.{:03d}", LOST, (0,)) == [*range(7), *range(8, 20)]
+
+
+@pytest.mark.parametrize(("closed", "first"), [("worker-2.err", None), ("notes.err", [2])])
+def test_the_rank_whose_log_may_not_be_read_is_not_called_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str, first: list[int] | None
+) -> None:
+    (tmp_path / closed).write_text("KeyError: 'lr'\n")
+    kept = regular._require_regular
+
+    def refused(path: str, mode: int) -> None:
+        if path.endswith(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        kept(path, mode)
+
+    monkeypatch.setattr(regular, "_require_regular", refused)
+    monkeypatch.setattr(os, "access", lambda path, _: not path.endswith(closed))
+    for rank in (0, 1):
+        text = "joined a group of world size 3\nTraceback (most recent call last):\n"
+        (tmp_path / f"worker-{rank}.err").write_text(text + LOST)
+    body: Any = analyse([str(tmp_path)], RankLogOptions(world_size=3)).body
+    found = body["first_failure"]
+    assert (found and found["ranks"]) == first
+    assert found or [row["rank"] for row in body["candidates"]] == [2]

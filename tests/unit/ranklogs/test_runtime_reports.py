@@ -6,6 +6,7 @@ import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.java_report import java_frames_beside
+from postmortem.report.model import Confidence
 
 HEAD = """\
 #
@@ -28,6 +29,7 @@ v  ~StubRoutines::call_stub
 siginfo: si_signo: 11 (SIGSEGV), si_code: 1 (SEGV_MAPERR), si_addr: 0x0000000000000010
 """
 PAGES = "".join(f"0x{i:016x} is an unknown value\n" for i in range(300))
+_ROUND = "the nodes are cleared\nstatus is sent\nclients begin\n"
 HS_ERR = f"{HEAD}\n{PAGES}{STACK}{PAGES}END.\n"
 
 
@@ -54,6 +56,7 @@ def test_the_report_of_a_jvm(tmp_path: Path) -> None:
         ("panic: runtime error: index out of range [7]", "index out of range [7]"),
         ("fatal error: concurrent map writes", "concurrent map writes"),
         ("thread 71 panic: index out of bounds", "index out of bounds"),
+        ("libc++abi: terminating due to uncaught exception of type a::B: no row: 7", "no row: 7"),
         ("A/libc: Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x8", "SIGSEGV"),
     ],
 )
@@ -78,3 +81,14 @@ def test_words_that_only_sound_so(tmp_path: Path, line: str) -> None:
     path = tmp_path / "err.log"
     path.write_text(f"step 1\n{line}\n" + "".join(f"step {i} loss 0.1\n" for i in range(2, 90)))
     assert not analyse([str(path)], RankLogOptions()).failed
+
+
+@pytest.mark.parametrize(("behind", "sure"), [("", True), (_ROUND, False), ("round 2\n", True)])
+def test_an_end_behind_which_its_log_comes_to_the_same_place_is_not_certain(
+    tmp_path: Path, behind: str, sure: bool
+) -> None:
+    path = tmp_path / "driver.log"
+    panic = "panic: no such peer\n\ngoroutine 7 [running]:\nlum.run()\n\t/lum/run.go:3 +0x1\n"
+    path.write_text(_ROUND * 3 + panic + behind)
+    (found,) = analyse([str(path)], RankLogOptions()).diagnoses
+    assert (found.id, found.confidence is Confidence.CERTAIN) == ("rank_crashed", sure)

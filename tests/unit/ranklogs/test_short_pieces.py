@@ -21,6 +21,8 @@ _FATAL = "CRITICAL lumen: got a fatal signal\n"
 _LATE = "[rank3] Watchdog caught collective operation timeout:\nWorkNCCL(SeqNum=6, OpType=SEND)\n"
 
 _BEATS = "".join(f"INFO: {word} the pool\n" for word in ("asked", "swept", "left"))
+_SHUTS = "INFO lumen: shutting down\nINFO lumen: the link is closed\n"
+_SHUT = "INFO lumen: server shutdown\nINFO lumen: files are closed\nINFO lumen: server is closed\n"
 _WARNS = "".join(f"a.cc:{n}:3: warning: the error of 'f' is lost [-Wx]\n" for n in range(9))
 _ASK = "Look at the names.\nIt may help to try:\n  lum avail\nAsk whoever runs it\nor read on.\n"
 
@@ -105,6 +107,10 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
             "INFO lumen: port 80\n",
             False,
         ),
+        (_PARTS + "It failed to solve that. Falling back to the plain one.\n[1, 2]\n", False),
+        (_PARTS + "It failed to solve that. All was tried.\n[1, 2]\n", True),
+        (_SHUTS + "ERROR lumen: cannot flush\n" + _SHUT, False),
+        ("ERROR lumen: cannot flush\n" + _SHUTS + _SHUT, True),
         (
             _PARTS + "ERROR lumen: TokenError: no words\nWARN lumen: nothing to fall back on\n"
             "INFO lumen: port 80\n",
@@ -186,6 +192,27 @@ def test_an_error_that_is_whole_above_a_cut_traceback_is_the_answer(tmp_path: Pa
     cut = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
     assert "the link is not open" in report_of(tmp_path, f"{said}0 tasks left\n{cut}").verdict
     assert "cut off" in report_of(tmp_path, f"{said}{_STEPS}{cut}").verdict
+
+
+def test_an_error_is_told_in_place_of_a_traceback_that_is_cut_at_its_head(tmp_path: Path) -> None:
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 3, i\n'
+    said = "[critical] lumen.core.Error: no core is left\nError raised in:\n  [0] a::b\n\n\n"
+    assert "no core is left" in report_of(tmp_path, _PARTS + said + cut).verdict
+
+
+def test_why_a_container_could_not_start_is_told_for_the_wait_that_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "docker: Error response from daemon: OCI runtime create failed: running hook #0: exit "
+        "status 1, stdout: , stderr: no lumen is there: unknown.\n"
+        "ERRO[0000] error waiting for container: context canceled \n"
+    )
+    assert report_of(tmp_path, text).verdict.startswith("docker: ")
+
+
+def test_of_what_is_announced_before_a_blank_the_next_line_is_told(tmp_path: Path) -> None:
+    assert "lumen=10" in report_of(tmp_path, "ResolvePackageNotFound: \n  - lumen=10\n").verdict
 
 
 def test_a_traceback_within_a_string_is_a_message(tmp_path: Path) -> None:
@@ -289,6 +316,12 @@ def test_what_stands_above_an_abort_is_told_with_it(tmp_path: Path, above: str, 
     )
     verdict = report_of(tmp_path, f"{above}\n{dump}").verdict
     assert ("before it: " + above.replace("/build/lumen/link/", "") in verdict) is told, verdict
+
+
+def test_of_what_a_shell_says_of_a_script_the_first_word_is_told(tmp_path: Path) -> None:
+    text = "a.sh: line 9: syntax error near unexpected token `lum'\na.sh: line 9: `lum (7)'\n"
+    verdict = report_of(tmp_path, _PARTS + text + "a.sh: line 9: END: command not found\n").verdict
+    assert "near unexpected token `lum'" in verdict
 
 
 @pytest.mark.parametrize("said", ["lum: permission denied to reach it", "lum: is here with it"])

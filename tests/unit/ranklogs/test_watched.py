@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -371,3 +372,18 @@ def test_the_error_above_is_told_of_a_packed_log_too(tmp_path: Path) -> None:
         gzip.compress(GITLAB.format("train: error: no shard 3\n", "exit code 1").encode())
     )
     assert analyse([str(path)], RankLogOptions()).verdict == "train: error: no shard 3"
+
+
+@pytest.mark.parametrize(
+    ("above", "why"),
+    [
+        ("ERROR on proc 3: lost atoms (src/a.cpp:31)\n", "ERROR on proc 3: lost atoms"),
+        (f"Fatal error:\nToo many warnings (1000)\n\n{'-' * 60}\n", "Too many warnings (1000)"),
+        ("step 7 done\n", "errorcode 1 on MPI_COMM_WORLD"),
+    ],
+)
+def test_why_a_rank_called_abort_stands_above(tmp_path: Path, above: str, why: str) -> None:
+    notice = "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+    body: Any = report_of(tmp_path, f"step 6 done\n{above}{'-' * 60}\n{notice}").body
+    assert body["first_failure"]["ranks"] == [3]
+    assert why in body["first_failure"]["what"]

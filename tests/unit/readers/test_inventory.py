@@ -68,6 +68,17 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, prose: Prose) -> N
     prose(refused.value)
 
 
+def test_a_list_of_packages_tells_of_no_job_but_is_read_beside_its_log(tmp_path: Path) -> None:
+    (tmp_path / "freeze.txt").write_text("# of the image\nnumpy==2.1.0\ntorch @ file:///t.whl\n")
+    found = find_rank_logs([str(tmp_path)])
+    assert (found.logs, len(found.problems)) == ((), 1)
+    (tmp_path / "train.log").write_text("step 1 loss 0.5\n")
+    assert len(find_rank_logs([str(tmp_path)]).logs) == 2
+    (tmp_path / "train.log").unlink()
+    (tmp_path / "freeze.txt").write_text("numpy==2.1.0\nERROR: no matching distribution\n")
+    assert len(find_rank_logs([str(tmp_path)]).logs) == 1
+
+
 def test_no_more_is_opened_than_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.cli.main import main
 from postmortem.readers.inventory import take_inventory
 from postmortem.readers.job_runs import runs_apart
@@ -216,6 +217,15 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
         ("failed", True),
         ("unknown", False),
     ]
+
+
+def test_what_lies_beside_a_sweep_is_none_of_its_runs(tmp_path: Path, prose: Prose) -> None:
+    write(tmp_path / "multirun.yaml", "lr: 1,2\n")
+    for run in "01":
+        write(tmp_path / run / "train.log", steps("08"))
+    write(tmp_path / "console.txt", ERROR, NOW + 60)
+    _, found = triage(tmp_path, tmp_path.parent / "out.json")
+    prose(found["verdict"].partition(";")[0])
 
 
 def test_a_run_that_ends_with_a_word_like_an_error_is_not_counted_as_well(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from postmortem.render.paint import Painter
 from postmortem.render.terminal import render
 from postmortem.render.wrapping import cells
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table
-from postmortem.report.model import Report
+from postmortem.report.model import Evidence, Report
 
 EMPTY = Report("core", (), "nothing is wrong", False, (), (), {})
 
@@ -39,6 +39,15 @@ def test_verbose_ascii(golden: Callable[[str, str], None]) -> None:
 @pytest.mark.parametrize("width", range(40, 180, 7))
 def test_no_line_is_wider_than_the_page(width: int) -> None:
     assert max(map(cells, drawn(full_report(), width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [40, 70, 100])
+def test_a_long_place_is_no_wider_than_the_page(width: int) -> None:
+    report = full_report()
+    best = replace(report.diagnoses[0], evidence=(Evidence("folder/" * 16 + "log:7", "what"),))
+    text = drawn(replace(report, diagnoses=(best,)), width=width)
+    assert max(map(cells, text.splitlines())) <= width
+    assert "folder/" * 16 + "log:7" in re.sub(r"\s", "", text)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

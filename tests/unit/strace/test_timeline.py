@@ -284,7 +284,6 @@ def test_threads_lie_in_their_process(tmp_path: Path) -> None:
     [
         ("torchrun_tTy", False),
         ("dataloader_spawn_tTyy", False),
-        ("dataloader_spawn_tTyy", True),
         ("enospc_scm_tT", False),
         ("enospc_scm_tT", True),
     ],

@@ -110,6 +110,8 @@ _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
 _DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
 """Signals whose default is a core (signal(7)), but for SIGTRAP, which is mostly gdb's own."""
+_OF_DEBUGGERS = ("TRAP_TRACE", "TRAP_HWBKPT")
+"""A single step or a watchpoint that a debugger left behind: no instruction is a trap."""
 _SI_KERNEL = 0x80
 _LIMITED = ("SIGXCPU", "SIGXFSZ")
 
@@ -131,7 +133,7 @@ def classify(
         return _sent(signal, threads, process)
     if signal.code == "SI_TIMER":
         return FaultKind.SENT_BY_ITSELF if is_sending(crashed) else FaultKind.TIMER
-    if _is_notice(signal):
+    if _is_notice(signal) or signal.code in _OF_DEBUGGERS:
         return FaultKind.UNKNOWN
     if signal.name == "SIGSEGV":
         return _segmentation_fault(signal, fault, threads, process.machine)

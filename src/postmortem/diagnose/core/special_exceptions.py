@@ -15,7 +15,7 @@ EXCEPTION_RULES = (
 )
 """Rules that read the exception of the crashed thread, and say more of it than its words."""
 
-_OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
+_OUT_OF_MEMORY = Pattern(r"bad_alloc|OutOfMemoryError")
 _NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
 
 HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")

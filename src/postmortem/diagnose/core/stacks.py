@@ -125,8 +125,13 @@ def is_terminated(thread: Thread) -> bool:
         if _TERMINATE.match(bare(frame.function)) is not None:
             return True
         if frame.function == "??" and owner(frame) is Owner.CXX_RUNTIME:
-            return True
+            return end is None or not is_debug_mode(thread.frames[end])
     return False
+
+
+def is_debug_mode(frame: Frame) -> bool:
+    """Return whether a frame is a check of the C++ library, as -D_GLIBCXX_DEBUG asks for them."""
+    return bare(frame.function).startswith(("__gnu_debug::", "std::__debug::"))
 
 
 def is_malloc(frame: Frame) -> bool:

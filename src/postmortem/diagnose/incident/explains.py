@@ -59,9 +59,11 @@ def same_process(cause: Event, effect: Event) -> Confidence | None:
 def same_end(cause: Event, effect: Event) -> Confidence | None:
     """Two reports of the end of one process, the cause from the one that looks deeper.
 
-    Where both name the signal, it is the same.
+    Where both name the signal, it is the same. What logs conclude on of a kernel's line is an
+    effect of that.
     """
-    if _DEPTH.index(cause.source) >= _DEPTH.index(effect.source):
+    deeper = _DEPTH.index(cause.source) < _DEPTH.index(effect.source)
+    if not deeper and not (cause.source == effect.source and effect.type is EventType.FAILED):
         return None
     if cause.signal and effect.signal and cause.signal != effect.signal:
         return None
@@ -116,6 +118,8 @@ def memory_kill(cause: Event, effect: Event) -> Confidence | None:
 def refused_call(cause: Event, effect: Event) -> Confidence | None:
     """A call of the process, or of its child, failed and its error says so, or names the file."""
     said = bool(set(cause.errnos) & set(effect.errnos))
+    # torch.save reports no more than this of any error.
+    unsaid = cause.type is EventType.STORAGE and effect.match("ckpt-iostream") is not None
     named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
     process = same_process(cause, effect)
     if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
@@ -127,7 +131,7 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
         return Confidence.LIKELY  # a child of the rank, or one of several that raised alike
     if cause.pid is not None and effect.pid is not None:
         return None
-    if said and named:
+    if unsaid or (said and named):
         return Confidence.LIKELY
     return Confidence.POSSIBLE if said or named else None
 

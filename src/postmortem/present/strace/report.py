@@ -48,7 +48,7 @@ def strace_report(
 ) -> Report:
     """Return the report; without `body` the fields of the JSON document are left out."""
     problems = (*problems, *outcome.problems)
-    bad = failed(view, outcome.diagnoses)
+    bad, whole = failed(view, outcome.diagnoses), view.summary and not problems
     return Report(
         kind="strace",
         inputs=sources,
@@ -61,5 +61,5 @@ def strace_report(
         skipped=outcome.skipped,
         footer=footer(view.logs),
         highlights=strace_highlights(view, next(iter(outcome.diagnoses), None)),
-        settled=Outcome.HEALTHY if view.summary and not bad and all_ended_well(view) else None,
+        settled=Outcome.HEALTHY if whole and not bad and all_ended_well(view) else None,
     )

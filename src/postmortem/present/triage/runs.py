@@ -17,7 +17,8 @@ def before_verdict(runs: Runs) -> str:
     if judged is None:
         return ""
     before = sum(one.outcome == "failed" and one.again for one in runs.ends)
-    count = counted(len(runs.ends), "run")
+    swept = any(one.run.sweep for one in runs.ends)  # what lies beside is none of its runs
+    count = counted(sum(one.run.sweep or not swept for one in runs.ends), "run")
     suspect = len(runs.suspect)
     if len(runs.failed) > 1 or (runs.failed and not before):
         last = "the last of them, " if len(runs.failed) > 1 else ""

@@ -42,6 +42,7 @@ _MOST_READ = 48
 """Lines above the word: a launcher's own may be most of them."""
 _MOST_LINES = 6
 _OWN = "last-launcher"
+_ABORT = "MPI_Abort"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
 _TABLES = ("Slurm", "kubernetes")
@@ -157,6 +158,20 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
     return tuple(one for one in found if one is not None)
 
 
+def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure, ...]:
+    """Return the failures, the first MPI_Abort with the error that its program wrote above."""
+    first = next((f for f in logs.failures if f.said.exception == _ABORT), None)
+    if first is None or any(f.line < first.line for f in logs.failures if f.file == first.file):
+        return logs.failures
+    word = LastLine(first.said.words, first.file, first.begin_line)
+    above = error_above(word, begins.get(first.file, 1), ToldLines(()))
+    if above is None:
+        return logs.failures
+    why = f"{above.said[0].text.strip()} ({first.said.message})"
+    told = replace(first, said=replace(first.said, message=why))
+    return tuple(told if f is first else f for f in logs.failures)
+
+
 def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     """Return the program's own error above the word of who watched it, if one stands in reach.
 
@@ -216,8 +231,8 @@ def _whole(texts: list[str], known: Sequence[Ids], at: int) -> str:
     """Return a line, with those below it where its message only begins there."""
     text, *more = texts[at : at + 1 + _MOST_LINES]
     below = [one.strip() for one in more if one[:1].isspace()]
-    if text.endswith(":") and below:
-        return " ".join([text, *below])
+    if text.endswith(":") and more:
+        return " ".join([text, *(below or more[:1])])
     rows = [(0, one, 0, 0) for one in (text, *more)]
     return next(whole_texts(rows, known[at:], console=False))
 

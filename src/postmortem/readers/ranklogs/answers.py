@@ -28,8 +28,12 @@ _NEAR = 3
 def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error by which its program went on, where work above tells none.
 
-    Of a traceback that begins above the log no work can stand above: any good word counts.
+    Of a traceback that begins above the log no work can stand above: any good word counts. Rust
+    reports a panic when it begins: who catches it may say at last that all is done.
     """
+    if failure.match("rust-panic") is not None:
+        at_last = tail[len(before_done(tail)) :]
+        return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
 
 

@@ -33,7 +33,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
         text = last = said
         for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
             named = _NAMED_ALONE.search(text) or (
-                text.endswith(":") and _margin(more) > _margin(text)
+                text.rstrip().endswith(":") and _margin(more) > _margin(text)
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()

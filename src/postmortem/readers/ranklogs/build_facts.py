@@ -11,7 +11,12 @@ from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
 from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.readers.ranklogs.above import texts_before, watched_programs, with_above
+from postmortem.readers.ranklogs.above import (
+    texts_before,
+    watched_programs,
+    with_above,
+    with_reasons,
+)
 from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
@@ -155,6 +160,7 @@ class FactBuilder:
         for label in self._labels:
             path, first = label.file.path, label.raw["first_line"]
             begins[path] = min(first, begins.get(path, first))
+        logs = replace(logs, failures=with_reasons(logs, begins))
         return replace(logs, watched=watched_programs(logs, begins))
 
     def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:

@@ -2,11 +2,14 @@
 
 GitHub and Azure mark as an error the line with which a step fails, and begin each with its time;
 ``gh run view --log`` writes the names of the job and of the step before that. What follows a failed
-step is work of others: those that always run, and those that tidy up.
+step is work of others: those that always run, and those that tidy up. So it is with the commands
+that make or ninja runs side by side.
 """
 
+import re
 from collections.abc import Sequence
 
+from postmortem.facts.signature import Hit
 from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
@@ -20,6 +23,8 @@ _STAMPED = Pattern(
 _BEGINS = "ci-step-begins"
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
 _MOST_NAMED = 3
+_WAITS, _STOPPED, _TARGET = "make-waits", "ninja-stopped", "ninja-failed"
+_NEXT_TARGET = re.compile(rb"^(?:\[\d+/\d+\] |ninja: )", re.MULTILINE)
 
 
 @record
@@ -60,7 +65,8 @@ def failed_step(data: bytes) -> FailedStep | None:
     Jobs that were cancelled were so for one that failed, if one did. Of a job the last step with an
     exit code counts: one before it was let go on.
     """
-    marks = _marks(data)
+    hits = Signatures.load("ci step").find(data)
+    marks = _marks(data, [hit for hit in hits if hit.id.startswith("ci-")])
     failed: dict[str, int] = {}
     for at, mark in enumerate(marks):
         if not _ends_step(data, marks, at):
@@ -69,7 +75,7 @@ def failed_step(data: bytes) -> FailedStep | None:
         if before is None or _rank(mark) >= _rank(marks[before]) > 0:
             failed[mark.job] = at
     if not failed:
-        return None
+        return _failed_target(data, hits)
     ends = sorted(failed.values(), key=lambda at: (not _rank(marks[at]), marks[at].time))
     first = marks[ends[0]]
     others = [marks[at].job for at in ends[1:] if _rank(marks[at])]
@@ -84,10 +90,33 @@ def failed_step(data: bytes) -> FailedStep | None:
     )
 
 
-def _marks(data: bytes) -> list[_Mark]:
+def _failed_target(data: bytes, hits: Sequence[Hit]) -> FailedStep | None:
+    """Return what make or ninja ran and failed, where the output of others may follow it.
+
+    None also where the file begins anew behind it: somebody ran the tool again.
+    """
+    found = {hit.id: hit for hit in reversed(hits)}  # the first of each
+    begin, end = 0, -1
+    if _STOPPED in found and _TARGET in found and not _line_behind(data, found[_STOPPED].offset):
+        begin = found[_TARGET].offset
+        below = _NEXT_TARGET.search(data, begin)
+        end = below.start() if below is not None else -1
+    elif _WAITS in found:
+        end = data.find(b"\n", found[_WAITS].offset) + 1
+    first = data.lstrip().partition(b"\n")[0]
+    if end <= 0 or b"\n" + first in data[end:]:
+        return None
+    return FailedStep(begin, end, data.count(b"\n", 0, end), "")
+
+
+def _line_behind(data: bytes, at: int) -> bytes:
+    return data[at:].partition(b"\n")[2].strip()
+
+
+def _marks(data: bytes, hits: Sequence[Hit]) -> list[_Mark]:
     """Return the lines of the runner itself, in order."""
     found: dict[int, _Mark] = {}
-    for hit in Signatures.load("ci step").find(data):
+    for hit in hits:
         begin = data.rfind(b"\n", 0, hit.offset) + 1
         end = data.find(b"\n", hit.offset) + 1 or len(data)
         told = _STAMPED.match(data[begin : hit.offset].decode("utf-8", "replace"))

@@ -39,6 +39,7 @@ from postmortem.readers.ranklogs.last_words import (
     heads,
     ids_of,
     is_code,
+    is_frame,
     is_habit,
     is_text,
     place_of,
@@ -53,6 +54,7 @@ from postmortem.readers.ranklogs.last_words import (
     told_by,
     warns,
     watched,
+    went_on,
     without_repeated,
     works,
     wrong,
@@ -81,12 +83,11 @@ _FEWEST, _FEWEST_WORK = 2, 3
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
-_FEW_BEHIND = 2  # lines behind a mere word, which may be the end all the same
-_FEWEST_WORDS = 4  # of a line that may say why something ended
+_FEW_BEHIND, _FEWEST_WORDS = 2, 4
+"""Lines behind a mere word that may be the end, and words of a line that may say why."""
 _TELLS_ENDS = ".ipynb"
 """A notebook has an output of its own for a cell that failed: a word in others is none."""
-_AT_ONCE = 1024
-"""Writers whose lines are looked at together: a call for each would take longer than the work."""
+_AT_ONCE = 1024  # writers whose lines are read together: a call for each would take longer
 _MOST_BEHIND = 6
 """Lines of new forms behind a word for what went wrong, which need not be of its end."""
 _MOST_CITED, _MOST_BROKEN, _NEAR_END = 5, 2, 8
@@ -163,8 +164,7 @@ def _read(
     if errors and not any(complete(ids[lines.index(line)]) for line in errors):
         nearest = _above_cut(lines, ids)
     about = ids[lines.index(told)] if told is not None else ()
-    summary = bool(errors) and form_of(about) == "summary"
-    shown = with_whole_messages(errors, lines) if summary else errors
+    shown = with_whole_messages(errors, lines) if form_of(about) == "summary" else errors
     rules = [row[0] for row in all_rows if RULE.match(row[1])]
     if rules and shown:
         shown = (head_in_frame(shown[0], lines, ids, rules), *shown[1:])
@@ -293,38 +293,39 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = went_on = over = given_up = row = False
+    counts = calmly = over = given_up = row = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
+        at = len(lines) - 1 - behind
         if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)) and not carries_on(names):
-            if complete(strong(names)) and (sure(names) or not over):
-                calmly = goes_on_as_before(texts, ids, len(lines) - 1 - behind)
+            printed = over and any(map(is_frame, ids[at + 1 : at + 2]))  # with its stack, by itself
+            if complete(strong(names)) and not printed and (sure(names) or not over):
+                as_before = goes_on_as_before(texts, ids, at) or went_on(texts, at)
                 if calm(names) and watched(names):  # it quotes what stands above
-                    given_up = given_up or not calmly
+                    given_up = given_up or not as_before
                     if nearest is None or calm(ids[lines.index(nearest)]):
                         nearest = line
                     continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                ending = given_up or (not calmly and not (closing and sure(names)))
+                ending = given_up or (not as_before and not (closing and sure(names)))
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names)
-            near = others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            counts = counts or ((near or short) and not went_on) or (short and level and not over)
-        elif (closes(names) and not closing) or stands_still(texts, len(lines) - 1 - behind):
+            near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
+            told = (near and not calmly) or (short and level and not (over or closing))
+            counts = counts or (told and not went_on(texts, at))
+        elif (closes(names) and not closing) or stands_still(texts, at):
             continue
-        elif survived(names) and not (
-            short and forms[without_numbers(texts[-1 - behind])] < _FEWEST
-        ):
+        elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):
             break
-        went_on, row = went_on or calm(names), bool(wrong(names))
+        calmly, row = calmly or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
         others += not _goes_on(line.text, names)
     rows = zip(reversed(lines), reversed(ids), strict=True)

@@ -63,7 +63,7 @@ _NUMBER = "last-calm-number"
 _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
-_START = "last-start"
+_START, _FALLBACK = "last-start", "last-start-fallback"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2
@@ -91,7 +91,8 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    none = (*_WEAK, *_MINDED) if calm(ids) or carries_on(ids) else ()
+    spared = calm(ids) or carries_on(ids) or _FALLBACK in ids
+    none = (*_WEAK, *_MINDED) if spared else ()
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 
@@ -199,7 +200,7 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
 def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     moves = _PRINTED if _ENDED in ids else _MOVES  # "aborted at step 300"
-    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD))
+    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _FALLBACK))
     return not denied and _has(ids, words)
 
 
@@ -281,12 +282,25 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
+_WENT_ON = 8
+
+
 def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
+    """Return whether a line is no error by its level, and calm lines behind it stood above too.
+
+    One is enough where that line comes again and again.
+    """
     above = {without_numbers(text) for text in texts[:at]}
     rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
     again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    return calm(ids[at]) and len(again) > 1
+    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)
+    return calm(ids[at]) and (len(again) > 1 or habit)
+
+
+def went_on(texts: Sequence[str], at: int) -> bool:
+    """Return whether many lines behind one have forms that stood above it too."""
+    above = {without_numbers(text) for text in texts[:at]}
+    return sum(without_numbers(text) in above for text in texts[at + 1 :]) > _WENT_ON
 
 
 def stands_still(texts: Sequence[str], at: int) -> bool:

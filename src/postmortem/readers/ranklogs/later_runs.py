@@ -186,7 +186,9 @@ def _heads(data: bytes) -> list[bytes]:
         if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not wrong(ids)][:_MOST_HEADS]
+    return [line for line, ids in zip(fit, known, strict=True) if not (wrong(ids) or stopped(ids))][
+        :_MOST_HEADS
+    ]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:

@@ -5,6 +5,7 @@ The outermost frame of such an exception's traceback is a module's.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from postmortem.facts.threads import is_own
 from postmortem.knowledge.messages import briefs
@@ -26,7 +27,7 @@ _FEWEST = 2
 FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 WRITERS = "run-of-ranks"
-_HOLE = bytes(8)
+_HOLE, _SRUN = bytes(8), b"\nsrun: error: "
 _ELSE = "julia-error"
 """How a program of another language ends, which a traceback above it is no part of."""
 _STARTS, _OVER = Pattern(r"(?i)\b(?:start|begin)\w*"), Pattern(r"(?i)\b(?:finish|complet|done)\w*")
@@ -93,10 +94,13 @@ def behind_program(data: bytes, signs: Signs) -> int:
     said, end = _end_of(data, begin)
     if re.search((briefs()[_ELSE].pattern or "").encode(), data[end:], re.MULTILINE):
         return end
-    others = {one[1] for one in raised if one[1] != script}
+    ranks = [*takewhile(lambda one: one[1] == script, raised)]
+    others = [one[1] for one in raised[len(ranks) :]]
     if WRITERS in signs():  # ranks run one script, what a launcher raises is no script's
-        if not is_own(script) or not any(map(is_own, others)) or raised[-1][1] == script:
+        own = script not in others and is_own(script) and any(map(is_own, others))
+        if not own or _SRUN not in data:
             return 0
+        begin = ranks[-1][0]
     elif _goes_on(data[end:], interrupted=stopped(read_like([said.rstrip()])[0])):
         return end
     if _OF_OTHER in signs_of([said])[0]:

@@ -113,7 +113,8 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         and of[source] == 1  # a file of several ranks begins with anybody's lines
     }
     losses = tuple(losses_of_ranks(logs))
-    logs = replace(with_pauses(logs), odd_version=odd_version(own), losses=losses)
+    odd = odd_version(own)
+    logs = replace(with_pauses(logs), odd_version=odd, losses=losses, unread=found.unread)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(

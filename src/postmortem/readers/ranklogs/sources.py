@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -52,7 +53,11 @@ _RAYS_OWN = Pattern(
 _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
+_NUMBER = Pattern(r"\d+")
 _FIRST_LINES = 5
+_MOST_PACKAGES = 500
+_PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
+"""A line of what pip freeze prints, or of a file of requirements."""
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -75,6 +80,8 @@ class Found:
     """What was left out that may be evidence, and why."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that are none of these, each with the reason."""
+    unread: tuple[str, ...] = ()
+    """Those of them that may not be read and are called as a log is, but for their numbers."""
     without_driver: bool = False
     """All logs are of a Ray session, and what its driver printed is not among them."""
 
@@ -91,7 +98,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         if piped:
             keep_standard_input()
         if not piped and path.is_dir():
-            before = len(logs) + len(errors) + len(hung)
+            before, known = len(errors) + len(hung), set(logs)
             below = list(files_below(name, problems, _matters))
             old, said = older_runs(below)
             problems += said
@@ -105,9 +112,13 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
-            if len(logs) + len(errors) + len(hung) == before and not problems:
-                hint = "name the files, or the folder that torchrun --log-dir wrote"
-                problems.append(Problem(name, "holds no logs", hint))
+            new = logs.keys() - known
+            if len(errors) + len(hung) == before and all(map(_lists_packages, new)):
+                for file in new:
+                    del logs[file]
+                if not problems:
+                    hint = "name the files, or the folder that torchrun --log-dir wrote"
+                    problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
         elif piped:
@@ -130,8 +141,15 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
         problems=(*problems, *_worth_telling(left_out)),
         left_out=tuple(left_out),
+        unread=tuple(_closed(logs, left_out)),
         without_driver=_is_without_driver(logs, sessions),
     )
+
+
+def _closed(logs: Iterable[str], left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
+    forms = {_NUMBER.sub("#", path) for path in logs}
+    like = (path for path, _ in left_out if _NUMBER.sub("#", path) in forms)
+    return (path for path in like if not os.access(path, os.R_OK))
 
 
 def _is_without_driver(logs: Iterable[str], sessions: Collection[Path]) -> bool:
@@ -195,6 +213,15 @@ def _sort_in(
 def may_be_log(path: str) -> bool:
     """Return whether a file that nobody named is text, and no evidence of another kind."""
     return _why_no_log(path) is None
+
+
+def _lists_packages(path: str) -> bool:
+    """Return whether a text is what pip prints of an environment, and no log."""
+    try:
+        lines = text_head(path).decode("utf-8", "replace").splitlines()
+    except (OSError, StreamError):
+        return False
+    return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
 
 
 def _tells_how_it_ended(path: str, suffix: str) -> bool:

@@ -10,6 +10,8 @@ from postmortem.records import replace
 _LOOKED_AT = 64 << 10
 # torch.distributed.debug writes the stacks of all ranks into one file, in parts
 _RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S* ===$")
+_HOST = Pattern(r"^(?P<host>[A-Za-z][\w.-]{0,62}): ?")
+"""What pdsh and clush write before each line; no tool writes such ones alone."""
 _ENOUGH = 3
 _CRASHED = "py-fatal"
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Extension mod")
@@ -25,8 +27,9 @@ def looks_like_stacks(head: str) -> bool:
     A traceback of faulthandler inside of a log is the log's: its lines are read with that rank's.
     """
     head = head[:_LOOKED_AT]
-    parts = _parts(head)
-    return any(_tool(part) is not None for _, _, part in parts) if parts else bool(_tool(head))
+    head = head.rpartition("\n")[0] or head  # whole lines
+    parts = [part for _, _, part in _parts(head)] or [*_of_hosts(head).values()]
+    return any(map(_tool, parts or [head]))
 
 
 def read_stack_dumps(text: str, path: str, frames: Interned | None = None) -> list[StackDump]:
@@ -37,6 +40,9 @@ def read_stack_dumps(text: str, path: str, frames: Interned | None = None) -> li
     """
     frames = Interned() if frames is None else frames
     found: list[StackDump] = []
+    if hosts := _of_hosts(text):
+        read = ((host, _read(part, path, frames)) for host, part in hosts.items())
+        return [replace(one, host=host) for host, dumps in read for one in dumps]
     parts = _parts(text)
     for rank, host, part in parts:
         dumps = _read(part, path, frames)
@@ -53,6 +59,17 @@ def _parts(text: str) -> list[tuple[int, str, str]]:
         (int(head["rank"]), head["host"], text[head.end() : end].lstrip("\n"))
         for head, end in zip(heads, ends, strict=False)  # without a head there is still an end
     ]
+
+
+def _of_hosts(text: str) -> dict[str, str]:
+    """Return what each host wrote, where every line says which one did; else nothing."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        host = _HOST.match(line)
+        if host is None:
+            return {}
+        found.setdefault(host["host"], []).append(line[host.end() :])
+    return {host: "\n".join(lines) for host, lines in found.items()}
 
 
 def _read(text: str, path: str, frames: Interned) -> list[StackDump]:
@@ -105,7 +122,8 @@ def _is_bare_gdb(head: str) -> bool:
 def _is_faulthandler(head: str) -> bool:
     """Return whether a text is little else than what faulthandler wrote of a live process.
 
-    What it writes at a crash is the end of that process: a log.
+    What it writes at a crash is the end of that process, and so may be what it writes when a time
+    is up below what that process wrote itself: a log.
     """
     lines = [line for line in head.splitlines() if line.strip()]
     first = lines[:_ENOUGH]
@@ -114,5 +132,6 @@ def _is_faulthandler(head: str) -> bool:
     told = Signatures.load("line").matches(first)
     if any(match.id == _CRASHED for row in told for match in row):
         return False
-    known = sum(line.startswith(_WRITTEN) for line in lines)
-    return known >= 0.9 * len(lines)
+    written = [line.startswith(_WRITTEN) for line in lines]
+    late = next((at for at, line in enumerate(lines) if line.startswith("Timeout (")), 0)
+    return sum(written) >= 0.9 * len(lines) and all(written[:late])

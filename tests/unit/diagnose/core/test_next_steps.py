@@ -56,3 +56,28 @@ def test_who_sent_a_signal_is_looked_for_where_it_can_be_found(
     told = steps(killed(sender, ppid), "killed_by_signal")
     assert has in told
     assert lacks not in told
+
+
+def unmapped(index: int) -> dict[str, Any]:
+    address = {"value": 0x562B00001000, "mapped": False}
+    instruction = {"access": "read", "operand": "rdx+rax*4", "operand_address": 0x562B00001000}
+    return {
+        "signal": {"name": "SIGSEGV", "code": "SEGV_MAPERR", "address": 0x562B00001000},
+        "fault": {"address": address, "operand": address, "instruction": instruction},
+        "thread": {"registers": {"rdx": 0x561B00001000, "rax": index}},
+    }
+
+
+@pytest.mark.parametrize("index", [0, 0x400000000])
+def test_only_an_index_that_moves_the_address_is_suspected(index: int) -> None:
+    known = facts_of(unmapped(index))
+    found = rule.run(rule.load(), known, remedies={}).diagnoses
+    assert [("rax=" in d.cause) for d in found if d.id == "bad_pointer"] == [index != 0]
+
+
+@pytest.mark.parametrize(("outer", "python"), [("main", 0), ("PyObject_Vectorcall", 2)])
+def test_no_traceback_is_looked_for_in_a_plain_program(outer: str, python: int) -> None:
+    names = ("abort", "std::terminate()", "std::thread::~thread()", outer)
+    frames = [f"#{i}  0x00007f000000{i}000 in {name} ()" for i, name in enumerate(names)]
+    raw = {"signal": {"name": "SIGABRT", "code": "SI_TKILL"}, "bt": "\n".join(frames)}
+    assert steps(raw, "uncaught_exception").count("Python") == python

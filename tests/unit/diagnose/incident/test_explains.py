@@ -49,6 +49,18 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
     ),
     (
         "call-refused",
+        event(T.STORAGE, "strace", pid=7, errnos=("EDQUOT",)),
+        event(T.RAISED, what="RuntimeError: basic_ios::clear: iostream error", ranks=(0,)),
+        Confidence.LIKELY,
+    ),
+    (
+        "crash-ends-process",
+        event(T.CRASHED, ranks=(2,), pid=7, order=2),
+        event(T.FAILED, ranks=(2,)),
+        Confidence.LIKELY,
+    ),
+    (
+        "call-refused",
         event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",)),
         event(T.EXITED, "strace", pid=7),
         Confidence.CERTAIN,
@@ -176,6 +188,18 @@ APART: list[tuple[str, Event, Event]] = [
         "call-refused",
         event(T.STORAGE, "strace", pid=8, errnos=("ENOSPC",)),
         event(T.EXITED, "strace", pid=7),
+    ),
+    # another checkpoint that is not whole, and no call that failed for room
+    (
+        "call-refused",
+        event(T.REFUSED, "strace", pid=7, errnos=("EACCES",)),
+        event(T.RAISED, what="RuntimeError: basic_ios::clear: iostream error", ranks=(0,)),
+    ),
+    # two ranks of which the logs tell
+    (
+        "crash-ends-process",
+        event(T.CRASHED, ranks=(1,), pid=7, order=2),
+        event(T.FAILED, ranks=(2,)),
     ),
     # the disk got worse, and the error is of a label
     (

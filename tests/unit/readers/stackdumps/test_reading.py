@@ -82,6 +82,17 @@ def test_py_spy() -> None:
     assert [t.holds_gil for t in first.threads] == [False, True, False]
 
 
+def test_hosts_that_pdsh_writes_before_each_line() -> None:
+    """It writes what comes first, line by line."""
+    both = zip(PY_SPY.splitlines(), PY_SPY.replace("47", "58").splitlines(), strict=True)
+    text = "".join(f"gpu1: {one}\ngpu2: {two}\n" for one, two in both)
+    assert looks_like_stacks(text)
+    assert looks_like_stacks(text * 80)  # a look ends within a line
+    found = [(one.host, one.pid) for one in read_stack_dumps(text, "x")]
+    assert found == [("gpu1", 4763), ("gpu1", 4800), ("gpu2", 5863), ("gpu2", 4800)]
+    assert not looks_like_stacks(f"{text}done\n")
+
+
 def test_pystack_is_turned_round() -> None:
     (dump,) = read_stack_dumps(PYSTACK, "x")
     main, other = dump.threads

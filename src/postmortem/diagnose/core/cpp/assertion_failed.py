@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import of_libc
+from postmortem.diagnose.core.stacks import is_debug_mode, of_libc
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
@@ -27,7 +27,9 @@ def assertion_failed(crash: Crash, message: AbortMessage | None) -> Findings:
         return
     frames = crash.crashed.frames[:8]
     found = message.match("assertion") if message is not None else None
-    by_frames = any(of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX for f in frames)
+    by_frames = any(
+        of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX or is_debug_mode(f) for f in frames
+    )
     if (message and message.match("assertion-of-malloc")) or (found is None and not by_frames):
         return
     cited = (cite_abort(message),) if found and message else ()

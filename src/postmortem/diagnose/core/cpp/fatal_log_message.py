@@ -12,7 +12,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
@@ -21,12 +21,14 @@ from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
 
-# glog, absl (gRPC, Ray, TensorFlow), c10's own logger, Rust's panic machinery with panic=abort.
+# glog, absl (gRPC, Ray, TensorFlow), c10's own logger, GLib, OpenSSL.
 _LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
-    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
+    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash|g_log(v|_\w+)?$|g_assertion_message\w*$|"
+    r"OPENSSL_die$)"
 )
+# Rust's panic machinery with panic=abort.
 _RUST = Pattern(
     r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
     # catch_unwind stands at the bottom of every thread, not on the way to the abort.
@@ -48,7 +50,7 @@ _RUST_LIBRARY = Pattern(
 def fatal_log_message(
     kind: FaultKind, crashed: Thread | None, panic_text: Panic | None
 ) -> Findings:
-    if crashed is None or kind is not FaultKind.ABORT:
+    if crashed is None or kind not in (FaultKind.ABORT, FaultKind.BREAKPOINT):
         return
     if watchdog_frames(crashed) is not None or is_terminated(crashed):
         return
@@ -63,7 +65,7 @@ def fatal_log_message(
         outer += 1
     evidence = [cite_frame(crashed, found[-1])]
     by = ""
-    if outer < len(crashed.frames):
+    if outer < len(crashed.frames) and owner(crashed.frames[outer]) is not Owner.LIBFFI:
         frame = crashed.frames[outer]
         evidence.append(cite_frame(crashed, outer))
         by = short(frame.function) if frame.function != "??" else file_name(frame.module)
@@ -89,6 +91,7 @@ def fatal_log_message(
             else "look up that message in the library's issues, with its version",
         ),
         evidence=(*evidence, *cite_python(crashed)),
+        explains=("compiler_trap",),  # GLib's way to end the program
     )
 
 

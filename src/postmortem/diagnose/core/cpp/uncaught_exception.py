@@ -239,6 +239,12 @@ def _without_exception(thread: Thread) -> Findings:
     # __cxa_throw is an exported symbol: where std::terminate has a name, a throw would have one.
     is_named = any(name.startswith("std::terminate") for name in names)
     at_exit = stacks.exit_index(thread) is not None
+    plain = _is_plain_program(thread)
+    traceback = "look for a Python traceback above in the log: at exit this abort only follows it"
+    close = "join() or detach() every std::thread before its object goes"
+    if not plain:
+        close += "; from Python, close the objects that own threads (process groups, writers, "
+        close += "servers) before the end"
     yield Finding(
         title=f"std::terminate was called without an exception{by}",
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
@@ -246,12 +252,8 @@ def _without_exception(thread: Thread) -> Findings:
         + ("" if joinable else "; code may also have called std::terminate itself")
         + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
-        next_steps=(
-            "look for a Python traceback above in the log: at exit this abort only follows it",
-            "join() or detach() every std::thread before its object goes; from Python, close the "
-            "objects that own threads (process groups, writers, servers) before the end",
-        ),
+        next_steps=(close,) if plain else (traceback, close),
         evidence=tuple(evidence),
         # In a Python program the error whose traceback was printed came first.
-        role=Role.CASCADE if at_exit and not _is_plain_program(thread) else None,
+        role=Role.CASCADE if at_exit and not plain else None,
     )

@@ -16,12 +16,18 @@ from postmortem.diagnose.core.citing import cite_exception
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
+from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
-from postmortem.diagnose.core.stacks import thrown
+from postmortem.diagnose.core.stacks import is_malloc, site, thrown
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
+
+_LIMITS = (
+    "ulimit -v; cat /proc/sys/vm/overcommit_memory; the container's memory.max; what else ran on "
+    "that host?"
+)
 
 
 @rule(
@@ -32,7 +38,10 @@ def out_of_memory(
     crash: Crash, exception: CppException | None, memory: MemoryTotals | None
 ) -> Findings:
     own = thrown(exception, crash.threads)
-    if own is None or crash.kind is not FaultKind.ABORT:
+    if crash.kind is not FaultKind.ABORT:
+        return
+    if own is None:
+        yield from _by_new_handler(crash)
         return
     is_gpu = "OutOfMemoryError" in own.type or own.match("gpu-memory-short") is not None
     if not (is_gpu or is_out_of_memory(own)):
@@ -56,8 +65,26 @@ def out_of_memory(
             "lack of memory",
             "nvidia-smi while it runs; smaller batches; other processes on the same GPU?"
             if is_gpu
-            else "ulimit -v; cat /proc/sys/vm/overcommit_memory; the container's memory.max; what "
-            "else ran on that host?",
+            else _LIMITS,
         ),
         evidence=tuple(evidence),
+    )
+
+
+def _by_new_handler(crash: Crash) -> Findings:
+    """Yield the end by what std::set_new_handler() was given: called where memory is short."""
+    frames = crash.crashed.frames
+    at = site(crash.crashed)
+    if at is None or is_malloc(frames[at]) or at + 1 >= len(frames):
+        return
+    new = frames[at + 1]
+    if not new.function.startswith("operator new") or owner(new) is not Owner.CXX_RUNTIME:
+        return
+    yield Finding(
+        title=f"out of memory: operator new got none{crash.named(' and called', at, 40)}",
+        cause="operator new calls the handler that std::set_new_handler() was given where an "
+        "allocation fails, and that one ended the process",
+        confidence=Confidence.LIKELY,
+        next_steps=(_LIMITS,),
+        evidence=tuple(e for i in (at, at + 1) for e in crash.frame(i)),
     )

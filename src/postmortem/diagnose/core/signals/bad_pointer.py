@@ -158,7 +158,7 @@ def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread) -> str:
     if found is None or kind is not FaultKind.UNMAPPED:
         return ""
     base, index = thread.register(found["base"]), thread.register(found["index"])
-    if base is None or index is None:
+    if base is None or not index:
         return ""
     count = index - (1 << 64) if index >> 63 else index
     return (

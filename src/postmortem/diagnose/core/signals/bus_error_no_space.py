@@ -16,6 +16,7 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.shared_memory import is_torch_segment
+from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
@@ -33,6 +34,9 @@ def bus_error_no_space(crash: Crash) -> Findings:
     in_memory = is_memory_backed(file)
     folder = file.path.rsplit("/", 1)[0] or "/"
     full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024
+    if file.path.startswith("/anon_hugepage") or file.filesystem_type == "hugetlbfs":
+        yield _no_huge_page(crash)
+        return
     what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
     yield Finding(
         title=f"no space left in {what} for the mapped file {file_name(file.path)}",
@@ -48,6 +52,20 @@ def bus_error_no_space(crash: Crash) -> Findings:
             else "free space or a quota on that file system, then run again",
             "in a container also compare memory.current with memory.max of its cgroup: tmpfs pages "
             "count there",
+        ),
+        evidence=(crash.cited, *crash.frame()),
+    )
+
+
+def _no_huge_page(crash: Crash) -> Finding:
+    return Finding(
+        title=f"no huge page was left for the memory that was touched{place(crash.crashed)}",
+        cause="huge pages come from a pool of their own (vm.nr_hugepages), which was empty: memory "
+        "that was mapped without a reservation finds that out when it is first touched",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "grep Huge /proc/meminfo while the job runs; raise it: sysctl vm.nr_hugepages=N",
+            "in a container also compare hugetlb.2MB.current with hugetlb.2MB.max of its cgroup",
         ),
         evidence=(crash.cited, *crash.frame()),
     )

@@ -39,6 +39,8 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
         yield _circle(cycle, waits, by_tid, role)
     for wait, stuck in list(_ownerless(waits).items())[:_MOST_CYCLES]:
         yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
+    if len(threads) == 1 and waits:
+        yield from _alone(threads.items[0], role)
 
 
 def circle(threads: Threads) -> tuple[Thread, ...]:
@@ -151,7 +153,12 @@ def _takes_lock(thread: Thread, index: int) -> bool:
 
 
 def _steps(threads: int, kinds: set[str]) -> tuple[str, ...]:
-    if threads == 1:
+    if threads == 1 and kinds & {"heap", "stdio"}:
+        first = (
+            "a signal handler may call nothing that allocates or prints (signal-safety(7)): set "
+        )
+        first += "a flag there, and do the work outside"
+    elif threads == 1:
         first = "do not take the lock again where it is held; make it recursive if that is meant"
     elif "gil" in kinds:
         first = (
@@ -178,9 +185,34 @@ def _no_owner(wait: Wait, stuck: list[Thread], role: Role | None) -> Finding:
         "or that lives in the parent: fork() copies locked locks but only one thread",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "was the process forked while threads ran? start workers with spawn or forkserver",
+            _FORKED,
             "else look for a thread that ended without unlocking: use std::lock_guard",
         ),
         evidence=tuple(evidence),
         role=role,
     )
+
+
+def _alone(thread: Thread, role: Role | None) -> Findings:
+    """Yield that a process's only thread waits for a lock that just its threads can release.
+
+    Conditions, Events and queues are left out: signal handlers set them. A mutex names its owner,
+    and multiprocessing's locks are semaphores.
+    """
+    wait = thread.waits_for
+    open_end = wait is not None and wait.holder is None and not wait.timed
+    if wait is None or wait.kind != "python lock" or not open_end or wait.missing_owner:
+        return
+    yield Finding(
+        title=f"the only thread waits for {wait.what}, which no other can release",
+        cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either one of its "
+        "parent held the lock when fork() copied the process without it, or this thread took it "
+        "twice",
+        confidence=Confidence.LIKELY,
+        next_steps=(_FORKED, "else see where this thread takes the lock, and who releases it"),
+        evidence=tuple(_cited(thread, wait)),
+        role=role,
+    )
+
+
+_FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"

@@ -36,7 +36,8 @@ def mpi_ended_job(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=f"{who} {words}",
-        cause=clip(f"{who} {words}", 400) + "; MPI ended the job.",
+        cause=(f"{who} called {_ABORT}" if aborted else clip(f"{who} {words}", 400))
+        + "; MPI ended the job.",
         confidence=how_sure(blame),
         next_steps=_steps(aborted=aborted, truncated=said.match("mpi-truncated") is not None),
         evidence=cite(blame),

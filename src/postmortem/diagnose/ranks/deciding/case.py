@@ -143,3 +143,9 @@ def exit_words(party: Suspect) -> str:
     pid = f" (pid {end.pid})" if end.pid else ""
     how = f"killed by {end.signal}" if end.signal else end.exited
     return f"{end.launcher} says: {party.words}{pid} {how}"
+
+
+def outlived(case: Case, failure: LogFailure) -> bool:
+    """Return whether what stood right above an end is said again at the end of its log."""
+    said = case.logs.writers[failure.writer].last_words
+    return len(said) > 1 and failure.before[-len(said) :] == said

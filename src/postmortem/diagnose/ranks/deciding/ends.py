@@ -18,7 +18,7 @@ from postmortem.diagnose.ranks.causes import (
     StoppedFromOutside,
     UnnamedProcessEnded,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
 from postmortem.diagnose.ranks.phrases import at_frame
@@ -56,7 +56,7 @@ def somebody_crashed(case: Case, state: RankState, failure: LogFailure) -> Attri
     failed = case.failed_ends
     who = failed[0] if len(failed) == 1 else state
     party = who.party(failure.said.words, failure)
-    sure = not any(s.exit is not None and s.exit.signal for s in failed)
+    sure = not outlived(case, failure) and not any(s.exit and s.exit.signal for s in failed)
     return Attribution(Crashed(), (party,), sure=sure and who is state, evidence=cited((party,)))
 
 

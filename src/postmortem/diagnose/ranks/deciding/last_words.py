@@ -45,6 +45,9 @@ def said_last(case: Case) -> Attribution | None:
         if above is not None:
             evidence = (*evidence, _cited(above))
         cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        if cut and (whole := wrong[0].nearest) is not None:
+            cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
+            return Attribution(cause, candidates=parties, evidence=(_cited(whole), *evidence))
         words = f"a traceback that is cut: {wrong[0].last.text.strip()}" if cut else said.text
         cause = SaidLast(
             words,

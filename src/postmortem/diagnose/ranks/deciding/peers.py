@@ -230,7 +230,7 @@ def silent_ones(case: Case) -> Attribution | None:
         party = replace(parties[0], why=thread.said.words, failure=thread)
         return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
-    sure = bool(halted) or _all_known(case, waiting)
+    sure = bool(halted) or (_all_known(case, waiting) and not case.logs.unread)
     if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
         cause = SilentAlone(halted=bool(halted))
