@@ -65,6 +65,16 @@ def test_numbers_of_the_head_may_differ_where_no_launcher_names_all_writers(
     assert len(_earlier(report_of(tmp_path, text))) == runs
 
 
+@pytest.mark.parametrize(("above", "runs"), [("At line:1 char:1\n", 0), ("", 1)])
+def test_a_command_that_powershell_quotes_begins_no_run(
+    tmp_path: Path, above: str, runs: int
+) -> None:
+    quoted = (
+        f"python : ValueError: first\n{above}+ python t.py 2>&1 | Tee-Object job.txt\n+ ~~~~~\n"
+    )
+    assert len(_earlier(report_of(tmp_path, _run(3, quoted + "KeyError: 'lr'\n")))) == runs
+
+
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
 
 
