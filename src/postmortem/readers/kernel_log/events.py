@@ -9,6 +9,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.kernel_log.stamps import Stamped
 from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
+from postmortem.text import first_sentence
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus
 XID = Signature(
@@ -45,7 +46,7 @@ def event_of(
 ) -> KernelEvent:
     """Return the event that a line tells of."""
     kind = KernelKind(signature.event or "note")
-    words = _first_sentence(signature.cause)
+    words = first_sentence(signature.cause)
     event = KernelEvent(
         kind,
         signature.id,
@@ -83,10 +84,6 @@ def _device(groups: Mapping[str, str]) -> str | None:
         if groups.get(name):
             return groups[name].removeprefix("PCI:")
     return None
-
-
-def _first_sentence(text: str) -> str:
-    return text.split(". ", 1)[0].rstrip(".")
 
 
 def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
