@@ -42,8 +42,9 @@ const Layout& layout(Machine machine) { return machine == Machine::x86_64 ? kX86
 // Without SA_SIGINFO the kernel leaves the siginfo of the frame as it was: any old bytes.
 bool is_plausible(const SignalInfo& info) {
   constexpr std::int32_t kKernel = 0x80, kMostCodes = 15, kLeastCode = -60;
-  const std::int32_t code = info.code.value_or(0);
-  return info.number >= 1 && info.number <= 64 &&
+  constexpr std::int32_t kMostPids = 1 << 22;  // PID_MAX_LIMIT, include/linux/threads.h
+  const std::int32_t code = info.code.value_or(0), sender = info.sender_pid.value_or(0);
+  return info.number >= 1 && info.number <= 64 && sender >= 0 && sender <= kMostPids &&
          ((code >= kLeastCode && code <= kMostCodes) || code == kKernel);
 }
 

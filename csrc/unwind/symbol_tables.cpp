@@ -37,11 +37,13 @@ std::size_t underscores(std::string_view name) {
   return std::min(name.find_first_not_of('_'), name.size());
 }
 
+// Of equals the one that stands first, in the table that was read first; tables are read backwards.
 bool better(const Match& a, const Match& b) {
   if (b.rank == 0) return true;
   if (a.start != b.start) return a.start > b.start;
   if (a.rank != b.rank) return a.rank > b.rank;
-  return underscores(a.name()) < underscores(b.name());
+  const std::size_t of_a = underscores(a.name()), of_b = underscores(b.name());
+  return of_a != of_b ? of_a < of_b : a.strings.data() == b.strings.data();
 }
 
 }  // namespace
@@ -98,7 +100,8 @@ void SymbolSearch::read_table(const elfcore::Image& image, const elfcore::ImageS
   const Bytes content = image.content(table);
   const std::uint64_t last = addresses_.back();
   const std::size_t count = content.size() / sizeof(Elf64_Sym);
-  for (std::size_t i = 0; i < count; ++i) {
+  // Backwards: symbols mostly ascend, so the nearest one comes early, and the rest is left at once.
+  for (std::size_t i = count; i-- > 0;) {
     Elf64_Sym symbol;
     std::memcpy(&symbol, content.data() + i * sizeof symbol, sizeof symbol);
     const std::uint64_t start = symbol.st_value;

@@ -6,7 +6,6 @@ from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.strace.benign_errors import ASKED_CALLS, ASKED_ERRORS
 from postmortem.diagnose.strace.grouping import grouped, is_failure
-from postmortem.errors import EvidenceError
 from postmortem.facts.call_query import CallQuery, Query, union
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
@@ -51,10 +50,6 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     )
     read = read_recordings(names, question, options.beside)
     logs = tuple(facts.calls.of_process(options.process) for facts in read)
-    if not any(log.tasks for log in logs) and options.process is not None:
-        there = ", ".join(str(task.pid) for task in read[0].calls.tasks[:10])
-        what = f"holds no call of process {options.process}"
-        raise EvidenceError(", ".join(names), what, hint=f"its processes: {there}")
     matches = [match for log in logs for match in log.matches]
     finds = tuple(found_by(query, matches) for query in options.queries)
     words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]

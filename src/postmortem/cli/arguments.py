@@ -41,7 +41,16 @@ def number(
 
 pid = whole(1, (1 << 31) - 1, "the number of a process")
 seconds = number(0, 86_400, above=True)
-ranks_of_job = whole(1, 99_999_999, "a number of ranks")
+
+
+def add_world_size(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how many ranks a job has."""
+    parser.add_argument(
+        "--world-size",
+        type=whole(1, 99_999_999, "a number of ranks"),
+        metavar="N",
+        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
+    )
 
 
 def size_in_bytes(text: str, least: int = 1 << 20) -> int:

@@ -128,7 +128,7 @@ def _engine(args: argparse.Namespace) -> Engine:
     elif job is not None:
         nodes = expand(os.environ.get("SLURM_JOB_NODELIST") or _nodes_of(job))
     else:
-        raise NoHosts("which nodes? give -w HOSTS, --job ID, --dask or --ray ADDRESS")
+        args.parser.error("which nodes? give -w HOSTS, --job ID, --dask or --ray ADDRESS")
     program = tuple(shlex.split(args.remote))
     if not program:
         raise NoHosts("--remote is empty")

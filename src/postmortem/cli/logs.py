@@ -5,7 +5,7 @@ import gc
 import sys
 import time
 
-from postmortem.cli.arguments import ranks_of_job
+from postmortem.cli.arguments import add_world_size
 from postmortem.cli.output import add_report_options, emit, timed
 
 SUMMARY = "tell which rank failed first, from the logs of all ranks"
@@ -27,12 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "as that "
         "of torchrun --log-dir; or - for standard input",
     )
-    parser.add_argument(
-        "--world-size",
-        type=ranks_of_job,
-        metavar="N",
-        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
-    )
+    add_world_size(parser)
     parser.add_argument(
         "--split",
         metavar="DIR",

@@ -95,10 +95,10 @@ def _check(args: argparse.Namespace) -> int:
         args.parser.error("check: give HOST:PORT")
     try:
         host, port = split_place(args.place)
+        if port is None:
+            raise ValueError(f"{args.place!r} has no port; give HOST:PORT")
     except ValueError as error:
-        raise Refusal(str(error)) from None
-    if port is None:
-        raise Refusal(f"{args.place!r} has no port; give HOST:PORT")
+        return args.parser.error(str(error))  # type: ignore[no-any-return]
     token = args.token or "check"
     return emit(report_on(check_port(host, port, token, args.timeout, args.wait or 10.0)), args)
 

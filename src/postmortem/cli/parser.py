@@ -18,6 +18,7 @@ class Parser(argparse.ArgumentParser):
         """Write the error and exit with 2."""
         name = self.prog
         told = message.replace("the following arguments are required:", "missing:")
+        told = told.replace(", ...", "")
         if sys.stderr is not None:
             end = "" if told.endswith("?") else ";"
             print(f"{name}: error: {told}{end} see {name} --help", file=sys.stderr)

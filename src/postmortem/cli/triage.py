@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from postmortem.cli.arguments import ranks_of_job
+from postmortem.cli.arguments import add_world_size
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Status
 
@@ -26,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders, files and archives (.tar, .tar.gz, .zip) with what a job left behind: logs, "
         "cores, strace logs, stacks, flight recorders, kernel logs, checkpoints, our own reports",
     )
-    parser.add_argument(
-        "--world-size",
-        type=ranks_of_job,
-        metavar="N",
-        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
-    )
+    add_world_size(parser)
     add_report_options(parser)
 
 

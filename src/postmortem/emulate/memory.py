@@ -4,6 +4,7 @@ import os
 import resource
 import time
 
+from postmortem import text
 from postmortem.emulate.fault import CannotEmulate, Fault
 from postmortem.run.memory import MemoryLimit, NoLimit, limit_memory
 
@@ -38,7 +39,7 @@ class Memory(Fault):
             return
         self.cgroup, self.prefix = self._limit.cgroup, self._limit.prefix
         self.happened = (
-            f"{self._size} bytes of memory for the command and all that it starts "
+            f"{text.size(self._size)} of memory for the command and all that it starts "
             f"({self._limit.how})"
         )
 

@@ -2,6 +2,7 @@
 
 import os
 
+from postmortem import text
 from postmortem.emulate.fault import CannotEmulate, Fault
 from postmortem.emulate.namespaces import NEW_MOUNTS, enter, mount
 
@@ -14,7 +15,7 @@ class Shm(Fault):
     def __init__(self, size: int) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
         self._size = -(-size // page) * page
-        self.happened = f"{PLACE} of {self._size} bytes"
+        self.happened = f"{PLACE} of {text.size(self._size)}"
 
     def enter(self) -> None:
         """Mount it."""

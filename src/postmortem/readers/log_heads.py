@@ -5,17 +5,16 @@ power failed before its text was on the disk, and where a program printed the en
 """
 
 import codecs
-import contextlib
 import errno
 import os
 from collections.abc import Generator
 from typing import BinaryIO
 
-from postmortem.readers.codecs import StreamError, beginning, decoded
+from postmortem.readers.codecs import beginning
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.regular import open_regular
+from postmortem.readers.signatures import blocks_of
 
-_PIECE = 1 << 20
 _LOOKED_FOR = 64 << 20
 """Bytes of zeros behind which the text of a file is looked for."""
 _TEXT_CONTROLS = bytes(range(7, 14)) + b"\x1b"
@@ -37,13 +36,7 @@ def open_plain(path: str) -> BinaryIO | None:
 def plain_pieces(path: str) -> Generator[bytes, None, None]:
     """Yield the bytes of a log, unpacked, up to where a packed one is damaged. Raises OSError."""
     with open_regular(path) as stream:
-        packed = compression_of(stream.read(HEAD_BYTES))
-        stream.seek(0)
-        if packed is None:
-            yield from iter(lambda: stream.read(_PIECE), b"")
-            return
-        with contextlib.suppress(StreamError):
-            yield from decoded(stream, packed)
+        yield from blocks_of(stream)
 
 
 def text_head(path: str) -> bytes:

@@ -104,7 +104,7 @@ class Signatures:
 
         try:
             with open_regular(path) as stream:
-                return self.tally_blocks(_blocks(stream), each=each)
+                return self.tally_blocks(blocks_of(stream), each=each)
         except OSError as error:
             reason = f"cannot be read: {error.strerror or error}"
             raise EvidenceError(path, reason) from error
@@ -154,7 +154,8 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+def blocks_of(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked, up to where a packed one is damaged."""
     from postmortem.readers.codecs import StreamError, decoded
     from postmortem.readers.formats import HEAD_BYTES, compression_of
 

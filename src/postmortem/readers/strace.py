@@ -94,6 +94,11 @@ def read_recordings(
             lost.append(error)
     if not read:
         raise lost[0]
+    only = question.process
+    if only is not None and not any(one.calls.of_process(only).tasks for one in read):
+        there = ", ".join(str(task.pid) for task in read[0].calls.tasks[:10])
+        what = f"holds no call of process {only}"
+        raise EvidenceError(", ".join(names), what, hint=f"its processes: {there}")
     problems = (Problem(one.where, one.what, one.hint) for one in lost)
     return [replace(read[0], problems=(*read[0].problems, *problems)), *read[1:]]
 

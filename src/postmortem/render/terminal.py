@@ -114,8 +114,11 @@ def _first_diagnosis(page: Page, diagnosis: Diagnosis, verdict: str) -> list[Lin
     # A title that the verdict already says would only be read twice.
     repeated = diagnosis.title.casefold() in verdict.casefold()
     lines = _claim(page, "cause", diagnosis.cause if repeated else diagnosis.title, diagnosis)
-    if not repeated and diagnosis.cause:
-        lines += _row(page, "meaning", page.clean_block(diagnosis.cause))
+    return lines + _in_full(page, diagnosis, "" if repeated else diagnosis.cause)
+
+
+def _in_full(page: Page, diagnosis: Diagnosis, meaning: str) -> list[Line]:
+    lines = _row(page, "meaning", page.clean_block(meaning)) if meaning else []
     lines += _seen(page, diagnosis.evidence)
     lines += _steps(page, diagnosis.next_steps)
     if diagnosis.references:
@@ -126,12 +129,7 @@ def _first_diagnosis(page: Page, diagnosis: Diagnosis, verdict: str) -> list[Lin
 def _other_diagnosis(page: Page, diagnosis: Diagnosis, *, brief: bool) -> list[Line]:
     lines = _claim(page, "also", diagnosis.title, diagnosis)
     if page.verbose:
-        lines += _row(page, "meaning", page.clean_block(diagnosis.cause))
-        lines += _seen(page, diagnosis.evidence)
-        lines += _steps(page, diagnosis.next_steps)
-        if diagnosis.references:
-            lines += _row(page, "read", "\n".join(page.clean(r) for r in diagnosis.references))
-        return lines
+        return lines + _in_full(page, diagnosis, diagnosis.cause)
     if brief:
         return lines
     if diagnosis.cause:

@@ -23,6 +23,7 @@ from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Rol
 from postmortem.report.redact import Redactor
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
 from postmortem.run.raises import Raise, RaiseFrame
+from postmortem.text import size
 
 _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
@@ -373,12 +374,12 @@ def _of_ending(facts: RunFacts) -> Explanation:
     if killed:
         next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"
         limit = facts.memory_limit
-        size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
+        whose = f", the {size(limit)} of --memory" if limit else ""
         who = "it" if killed[0].pid == facts.pid else killed[0].label
-        told = f"the kernel killed {who} (SIGKILL): the memory limit was used up{size}"
+        told = f"the kernel killed {who} (SIGKILL): the memory limit was used up{whose}"
         lines = [told] if who == "it" else [told, *lines]
     elif first is not None and first.peak_rss and first.signal == "SIGKILL" and not facts.stopped:
-        lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
+        lines.append(f"it held {size(first.peak_rss)} at most")
     unsaid = facts.quiet and not killed
     why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"

@@ -18,7 +18,7 @@ from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
 from postmortem.run.folder import Evidence, collect, pack, redactor_of, write_manifest, write_rerun
 from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch
-from postmortem.text import without_numbers
+from postmortem.text import size, without_numbers
 
 if TYPE_CHECKING:
     from postmortem.run.once import Failure, Output
@@ -136,9 +136,10 @@ def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list
         pids = ", ".join(str(one.pid) for one in alive[:8])
         verb = "runs" if len(alive) == 1 else "run"
         notes.append(f"{len(alive)} of its processes still {verb}: {pids}")
-    if any(one.memory_killed for one in facts.processes):
-        rows = sorted(facts.processes, key=lambda one: -one.peak_rss)[:4]
-        held = ", ".join(f"{one.label} {one.peak_rss / 2**30:.2f} GiB" for one in rows)
+    seen = [one for one in facts.processes if one.peak_rss]
+    if seen and any(one.memory_killed for one in facts.processes):
+        rows = sorted(seen, key=lambda one: -one.peak_rss)[:4]
+        held = ", ".join(f"{one.label} {size(one.peak_rss)}" for one in rows)
         notes.append(f"most memory held, as seen each second: {held}")
     return notes
 
@@ -149,8 +150,8 @@ def _copied(output: Output, scratch: Scratch) -> Path | None:
     target = scratch.path / name
     try:
         with open_regular(output.path) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(output.start, size - _OUTPUT_BYTES))
+            end = os.fstat(stream.fileno()).st_size
+            stream.seek(max(output.start, end - _OUTPUT_BYTES))
             data = stream.read(_OUTPUT_BYTES)
         if not data:
             return None

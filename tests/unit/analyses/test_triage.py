@@ -42,6 +42,13 @@ def test_one_kind_of_evidence_says_what_its_own_command_says(tmp_path: Path) -> 
     assert found["victims"][0]["ranks"] == [1, 2, 3]
 
 
+def test_a_candidate_that_the_verdict_quotes_is_not_said_again(tmp_path: Path) -> None:
+    said = "run.sh: line 3: torchrun: command not found"
+    (tmp_path / "job.log").write_text(f"{said}\n")
+    shown = run_here("triage", tmp_path / "job.log").stdout
+    assert shown.count(said) == 1
+
+
 def test_the_lines_around_the_blamed_one_are_shown(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text("reading shard 7\n/job/run.sh: line 3: 4711 Killed python lumen.py --lr 1\n")

@@ -109,3 +109,8 @@ def test_standard_streams_that_are_closed(folder: Path) -> None:
     assert closed("strace good.strace --calls -", ">&-").returncode == 3
     document = closed("logs good.log --json --split parts", "2>&-")
     assert json.loads(document.stdout)["kind"] == "logs"
+
+
+def test_no_nodes_are_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert main(["fleet", "doctor"]) == 2

@@ -1,10 +1,11 @@
 """Rules that are rows of a table: what their texts name is there, and every type is one of ours."""
 
 from string import Formatter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from postmortem.diagnose.jam import jam
 from postmortem.diagnose.ranks import causes
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy, StartupFault
@@ -53,3 +54,9 @@ def test_a_case_of_a_row_is_one_of_its_rule() -> None:
     cases = {row["id"]: lines_of(row.get("cases", "")) for row in ROWS}
     for one in TABLE["means"]:
         assert not cases[one["rule"]] or one["case"] in cases[one["rule"]], one
+
+
+def test_culprits_are_types_of_a_jam() -> None:
+    named = {name for row in TABLE["rule"] for name in lines_of(row.get("culprits", ""))}
+    assert named
+    assert named <= {cls.__name__ for cls in get_args(jam.Cause)}

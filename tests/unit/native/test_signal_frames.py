@@ -14,7 +14,7 @@ from builders.elf import PF_R, PF_W, PF_X, CoreBuilder
 
 EM_AARCH64 = 183
 SIGABRT, SIGBUS, SIGSEGV = 6, 7, 11
-SI_TKILL, SEGV_MAPERR, SEGV_ACCERR = -6, 1, 2
+SI_TKILL, SI_QUEUE, SEGV_MAPERR, SEGV_ACCERR = -6, -1, 1, 2
 STACK, TEXT = 0xFFFFF0000000, 0x400000
 SP, PC = STACK + 0x3000, TEXT + 0x10
 ADDRESS = 0x18
@@ -66,9 +66,17 @@ def test_frame_left_behind_by_a_handler_that_raised_again(read: Read) -> None:
     assert list(caught["registers"][:33]) == [*REGISTERS, SP, PC]
 
 
-def test_without_sa_siginfo_the_syndrome_tells(read: Read) -> None:
+@pytest.mark.parametrize(
+    "left_over",
+    [
+        pytest.param(b"\xa5" * 128, id="no signal"),
+        # The dynamic loader leaves such words below main(): SI_QUEUE, but of nobody.
+        pytest.param(siginfo(SIGSEGV, SI_QUEUE, 0x7FCA8682B190), id="no process"),
+    ],
+)
+def test_without_sa_siginfo_the_syndrome_tells(read: Read, left_over: bytes) -> None:
     data_abort_write = 0x24 << 26 | 1 << 25 | 0x40 | 0x05
-    left = frame(b"\xa5" * 128, REGISTERS, SP, PC, address=ADDRESS, syndrome=data_abort_write)
+    left = frame(left_over, REGISTERS, SP, PC, address=ADDRESS, syndrome=data_abort_write)
     caught = read(core(left, REGISTERS, at=SP - 0x1200))["caught"]
     assert caught is not None
     assert (caught["signal"]["number"], caught["signal"]["code"]) == (SIGSEGV, SEGV_MAPERR)

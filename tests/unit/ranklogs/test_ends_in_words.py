@@ -1,6 +1,7 @@
 """How programs that nobody knows say that something ended, or that it went wrong."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,3 +189,18 @@ def test_an_abort_without_its_words_is_not_certain(
         f"(exitcode: -{number}) local_rank: 1 (pid: 321) of binary: /opt/env/bin/python\n"
     )
     assert _report(tmp_path, text + said + summary).diagnoses[0].confidence.value == sure
+
+
+@pytest.mark.parametrize("said", ["ERROR STOP no pivot in block 7", "ERROR: no pivot in block 7"])
+def test_a_rank_with_an_error_above_its_frames_wrote_one(tmp_path: Path, said: str) -> None:
+    own = ["iter 1", said, "Error termination. Backtrace:", "#0  0x7f2b1a1c8b20 in ???"]
+    text = "".join(f"[1,{rank}]<stdout>:iter 1\n" for rank in range(3))
+    text += "".join(f"[1,2]<stderr>:{line}\n" for line in [*own, "#1  0x401a3b in solve_"])
+    text += (
+        "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+        "the job to be terminated. The first process to do so was:\n\n"
+        "  Process name: [[1234,1],2]\n  Exit code:    1\n"
+    )
+    report: Any = _report(tmp_path, text)
+    assert report.body["first_failure"]["ranks"] == [2]
+    assert "no pivot in block 7" in report.verdict

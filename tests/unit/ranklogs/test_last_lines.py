@@ -58,6 +58,7 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "ValueError: bad batch\n" + GOES, *FAILED),
         (STEPS + "Training complete.\n" + GOES, *_WELL),
         (STEPS + GOES, *UNKNOWN),
+        ("2026-01-02 03:04:05.6: W ./xla/l/fix.h:50] Unexpectedly many passes\n" * 2, *UNKNOWN),
         ("[n1:7] 3 more processes have sent help message help-l.txt / error in link\n", *UNKNOWN),
         (STEPS + "a:b 71.71 E: shard 3 is gone\n[0] a::b(int)\n", Outcome.UNKNOWN, True),
         (STEPS + "done\nEncountered problems while solving:\n  - no __lumen\n", *FAILED),

@@ -65,6 +65,16 @@ def test_numbers_of_the_head_may_differ_where_no_launcher_names_all_writers(
     assert len(_earlier(report_of(tmp_path, text))) == runs
 
 
+@pytest.mark.parametrize(("above", "runs"), [("At line:1 char:1\n", 0), ("", 1)])
+def test_a_command_that_powershell_quotes_begins_no_run(
+    tmp_path: Path, above: str, runs: int
+) -> None:
+    quoted = (
+        f"python : ValueError: first\n{above}+ python t.py 2>&1 | Tee-Object job.txt\n+ ~~~~~\n"
+    )
+    assert len(_earlier(report_of(tmp_path, _run(3, quoted + "KeyError: 'lr'\n")))) == runs
+
+
 _BEGINS = "wandb: Agent Starting Run: a1b2c3 with config:\nwandb: \tseed: 1\n"
 
 
@@ -128,11 +138,15 @@ def test_an_error_of_julia_below_a_traceback_is_another_programs(tmp_path: Path)
     assert _earlier(report) == [("ValueError: first", 4)]
 
 
-@pytest.mark.parametrize(("finished", "another"), [(3, True), (2, False)])
-def test_what_a_script_starts_and_finishes_behind_an_interrupt_is_another_program(
-    tmp_path: Path, finished: int, another: bool
+@pytest.mark.parametrize(
+    ("started", "finished", "another"),
+    [("part 2", "part 2", True), ("part 2", "part 3", False), ("the end", "the end", False)],
+)
+def test_what_a_script_starts_and_finishes_in_turn_behind_an_interrupt_is_another_program(
+    tmp_path: Path, started: str, finished: str, another: bool
 ) -> None:
-    behind = f"== Starting part 3 ==\n== Finished part {finished} ==\nn: 7\nm: 7\n"
+    behind = "== Starting part 1 ==\n== Finished part 1 ==\n"
+    behind += f"== Starting {started} ==\n== Finished {finished} ==\nn: 7\n"
     report = report_of(tmp_path, _run(3, "") + _program("train.py", "KeyboardInterrupt") + behind)
     assert [one.id for one in report.diagnoses] == (
         ["last_words"] if another else ["stopped_from_outside"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.readers.ranklogs.launchers import expanded
+from postmortem.readers.ranklogs.launchers import hosts_of
 
 
 def body_of(tmp_path: Path, text: str, name: str = "job.out") -> Any:
@@ -105,15 +105,16 @@ def test_an_end_without_a_rank_is_undecided(tmp_path: Path) -> None:
         ("n1", ["n1"]),
         ("gpu-a[01-03,7],login1", ["gpu-a01", "gpu-a02", "gpu-a03", "gpu-a7", "login1"]),
         ("r[1-2]-ib", ["r1-ib", "r2-ib"]),
+        ("r[1-2]n[7,9]", ["r1n7", "r1n9", "r2n7", "r2n9"]),
         ("n[", ["n["]),
     ],
 )
 def test_sets_of_hosts(nodes: str, hosts: list[str]) -> None:
-    assert expanded(nodes) == hosts
+    assert hosts_of(nodes) == hosts
 
 
 def test_a_set_of_hosts_is_bounded() -> None:
-    assert len(expanded("n[0-99999999]")) <= 4096
+    assert len(hosts_of("n[0-99999999]")) <= 4096
 
 
 @pytest.mark.parametrize(

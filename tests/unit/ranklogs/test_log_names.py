@@ -47,6 +47,7 @@ def test_a_number_that_alone_differs_is_the_rank(tmp_path: Path, name: str) -> N
         ("log_{}", "loss 0.25\n", (0, 1, 2)),  # a program that ran three times
         ("attempt_{}.log", LOST, (0, 1, 2)),
         ("slurm-4711_{}.out", LOST, (0, 1, 2)),  # jobs of an array
+        ("slurm_train-4711_{}.out", LOST, (0, 1, 2)),
         ("log_{}", LOST, (1, 2)),
         ("host{}/train.log", LOST, (0, 1, 2)),
         ("log_{}", f"[rank3]: a\n[rank4]: b\n{LOST}", (0, 1)),  # logs of nodes

@@ -2,7 +2,7 @@
 
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.stacks import place
-from postmortem.diagnose.rule import Confidence, Finding, Findings, RuleFunction
+from postmortem.diagnose.rule import Confidence, Finding, Findings
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.knowledge.lookup import lines_of
 
@@ -29,11 +29,4 @@ def _finding(row: Row, means: Rows, crash: Crash) -> Findings:
     )
 
 
-def _bound(row: Row, means: Rows) -> RuleFunction:
-    def function(crash: Crash) -> Findings:
-        return _finding(row, means, crash)
-
-    return function
-
-
-RULES = rules_of("ends.toml", "of", _bound)
+RULES = rules_of("ends.toml", "of", _finding)

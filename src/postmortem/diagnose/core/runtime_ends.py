@@ -4,7 +4,7 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, RuleFunction
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.facts.crash import Panic
 from postmortem.knowledge.lookup import lines_of
@@ -49,11 +49,4 @@ def _is_nameless(names: list[str]) -> bool:
     return "abort" in names[:-1] and names[names.index("abort") + 1] == "??"
 
 
-def _bound(row: Row, means: Rows) -> RuleFunction:
-    def function(crash: Crash, panic: Panic | None) -> Findings:
-        return _finding(row, means, crash, panic)
-
-    return function
-
-
-RULES = rules_of("runtime_ends.toml", "function", _bound)
+RULES = rules_of("runtime_ends.toml", "function", _finding)

@@ -1,8 +1,5 @@
 """Rules of one shape: what was decided says all; what they say of it is a table's."""
 
-from typing import get_args
-
-from postmortem.diagnose.jam import jam
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import causes
 from postmortem.diagnose.ranks.attribution import Attribution
@@ -15,12 +12,10 @@ from postmortem.diagnose.ranks.phrases import (
     ranks_words,
     torchrun_words,
 )
-from postmortem.diagnose.rule import Confidence, Finding, Findings, RuleFunction
+from postmortem.diagnose.rule import Confidence, Finding, Findings
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.knowledge.lookup import lines_of
 from postmortem.text import shell_word
-
-_TYPES = {cls.__name__ for cls in (*get_args(causes.Cause), *get_args(jam.Cause))}
 
 
 def _case(cause: causes.Cause) -> str:
@@ -118,15 +113,4 @@ def _finding(row: Row, means: Rows, blame: Attribution) -> Findings:
     )
 
 
-def _bound(row: Row, means: Rows) -> RuleFunction:
-    unknown = {*lines_of(row.get("causes", "")), *lines_of(row.get("culprits", ""))} - _TYPES
-    if unknown:
-        raise ValueError(f"decided.toml: {row['id']}: no types of causes: {sorted(unknown)}")
-
-    def function(blame: Attribution) -> Findings:
-        return _finding(row, means, blame)
-
-    return function
-
-
-RULES = rules_of("decided.toml", "case", _bound)
+RULES = rules_of("decided.toml", "case", _finding)

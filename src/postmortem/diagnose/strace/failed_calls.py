@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, RuleFunction
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
 from postmortem.diagnose.strace.calls import (
@@ -176,11 +176,4 @@ def _asked_later(row: Row, logs: Logs) -> Findings:
     )
 
 
-def _bound(row: Row, means: Rows) -> RuleFunction:
-    def function(failures: Failures, logs: Logs) -> Findings:
-        return _finding(row, means, failures, logs)
-
-    return function
-
-
-RULES = rules_of("failed_calls.toml", "errno", _bound)
+RULES = rules_of("failed_calls.toml", "errno", _finding)

@@ -24,7 +24,7 @@ def triage_highlights(
     """Return the steps of the chain, and whether to start the job again."""
     whole = len(documents) == 1 and not explained_by_kernel(incident, documents[0])
     alone = str(documents[0]["verdict"]) if whole else ""
-    rows = [*_chain(incident, alone), *_candidates(incident, documents), *card_rows(runs)]
+    rows = [*_chain(incident, alone), *_candidates(incident, documents, alone), *card_rows(runs)]
     advice = restart(incident, documents)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
@@ -87,11 +87,12 @@ def _later(event: Event) -> str:
 
 
 def _candidates(
-    incident: Incident[Event], documents: Sequence[Document]
+    incident: Incident[Event], documents: Sequence[Document], verdict: str
 ) -> Iterator[tuple[str, str]]:
     if incident.roots:
         return
-    rows = [row for one in documents for row in one.get("candidates") or ()]
+    found = (row for one in documents for row in one.get("candidates") or ())
+    rows = [row for row in found if row["why"].rstrip("…") not in verdict]
     for place, row in enumerate(rows[:_MOST_CANDIDATES]):
         who = f"rank {row['rank']}" if row["rank"] is not None else row["label"]
         yield ("maybe" if not place else ""), f"{who}: {row['why']}"

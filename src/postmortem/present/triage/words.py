@@ -130,7 +130,7 @@ def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[s
     if any(one.type in _AGAIN for one in roots):
         return "stop", "the cause is still there"
     if any(one.type in (EventType.EXITED, EventType.FAILED) for one in roots):
-        return "restart", "nothing says why it ended; if it ends like this again, stop"
+        return "restart", "nothing says that its cause stays; if it ends like this again, stop"
     return "restart", "the cause came from outside and may be gone"
 
 

@@ -9,6 +9,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.kernel_log.stamps import Stamped
 from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
+from postmortem.text import first_sentence
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus
 XID = Signature(
@@ -45,7 +46,7 @@ def event_of(
 ) -> KernelEvent:
     """Return the event that a line tells of."""
     kind = KernelKind(signature.event or "note")
-    words = _first_sentence(signature.cause)
+    words = first_sentence(signature.cause)
     event = KernelEvent(
         kind,
         signature.id,
@@ -85,10 +86,6 @@ def _device(groups: Mapping[str, str]) -> str | None:
     return None
 
 
-def _first_sentence(text: str) -> str:
-    return text.split(". ", 1)[0].rstrip(".")
-
-
 def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     rest = groups.get("rest", "")
     before = _BEFORE.search(rest)  # of the same GPU: its own line may be cut off
@@ -96,14 +93,15 @@ def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     process = _NAME.search(rest)
     pid = _PID.search(rest)
     said = _AFTER.sub("", rest).strip(" ,.") or known.name
-    name = f"Xid {known.number} ({known.name})"
+    number = f"Xid {known.number}"
+    name = f"{number} ({known.name})"
     return replace(
         event,
         number=known.number,
         fault=known.fault,
         pid=_pid(pid["pid"]) if pid else None,
         process=process["name"].strip() if process else None,
-        words=f"{name}: {said[:_SHORT]}",
+        words=f"{number if said.startswith(known.name) else name}: {said[:_SHORT]}",
         brief=name,
     )
 

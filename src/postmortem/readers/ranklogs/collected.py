@@ -7,11 +7,10 @@ import json
 import re
 from typing import Any
 
-from postmortem.readers.ranklogs.wrapped import first_text
+from postmortem.readers.ranklogs.wrapped import TEXTS, TIMES, first_text
 
 _BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:events|entries|messages)"\s*:\s*\[)\s*\{\s*"')
-_TEXTS = ("textPayload", "MESSAGE", "line", "log", "message")
-_TIMES = ("timestamp", "time", "@timestamp", "receiveTimestamp", "__REALTIME_TIMESTAMP")
+_TEXTS = (*TEXTS, "message")
 _WITHIN = "jsonPayload"
 _NAMED = re.compile(rb'"(?:%s)"\s*:' % "|".join(_TEXTS).encode())
 
@@ -39,7 +38,7 @@ def entries_of(data: bytes) -> bytes | None:
 
 def _entry(row: dict[str, Any]) -> tuple[str, str] | None:
     """Return when a line was written, and the line; milliseconds have as many digits for long."""
-    time = next((str(row[name]) for name in _TIMES if name in row), None)
+    time = next((str(row[name]) for name in TIMES if name in row), None)
     within = row.get(_WITHIN)
     fields = within if isinstance(within, dict) else row
     text = first_text(fields, _TEXTS)

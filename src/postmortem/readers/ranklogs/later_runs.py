@@ -72,6 +72,8 @@ _CHAIN = 200
 """Bytes in which the line that joins two exceptions stands above the traceback of the second."""
 _TEED = re.compile(rb"^\[(?!rank\d)[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
+_QUOTED = re.compile(rb"^At .+:\d+ char:\d+\r?\n\Z", re.MULTILINE)
+"""What PowerShell writes above the command whose first error it has wrapped."""
 _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
@@ -292,6 +294,8 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
+        if _QUOTED.search(data, max(0, place - NEAR), place):
+            continue
         since = data.rfind(_OUTPUT, 0, place) + 1
         if place and (name == _NEXT or ended_above(data[since:], place - since, strong)):
             return place

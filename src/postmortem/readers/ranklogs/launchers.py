@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from postmortem.facts.exits import RUN, LogExit, Stop
+from postmortem.facts.host_names import NoHosts, expand
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
@@ -219,7 +220,7 @@ class Launchers:
         if nodes:  # a shell between
             launcher = nodes["who"].partition("@")[0]
             end = exit_of(self._file, number, launcher, nodes, ended_in_shell)
-            for host in expanded(nodes["nodes"]):
+            for host in hosts_of(nodes["nodes"]):
                 yield replace(end, host=host)
         yield from self._mpirun(number, text)
         yield from self._told(number, text, found)
@@ -291,40 +292,9 @@ def _numbers(text: str) -> Iterator[int]:
             yield from range(int(first), min(end, int(first) + 100_000) + 1)
 
 
-_MOST_HOSTS = 4096
-_SET = Pattern(r"^(?P<head>[^\[\]]*)\[(?P<numbers>[\d,-]+)\](?P<tail>[^\[\]]*)$")
-
-
-def expanded(nodes: str) -> list[str]:
-    """Return the hosts of a set as pdsh and clush write it: ``gpu-a[01-03,7],login1``."""
-    hosts: list[str] = []
-    for part in _apart(nodes):
-        found = _SET.match(part)
-        if not found:
-            hosts.append(part)
-            continue
-        for piece in found["numbers"].split(","):
-            first, _, last = piece.partition("-")
-            if not first.isdecimal() or len(first) > 8:
-                continue
-            end = int(last) if last.isdecimal() and len(last) < 9 else int(first)
-            width, until = len(first), min(end, int(first) + _MOST_HOSTS)
-            hosts += [
-                f"{found['head']}{number:0{width}d}{found['tail']}"
-                for number in range(int(first), until + 1)
-            ]
-            if len(hosts) >= _MOST_HOSTS:
-                return hosts[:_MOST_HOSTS]
-    return hosts[:_MOST_HOSTS]
-
-
-def _apart(nodes: str) -> list[str]:
-    """Return the parts between commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for c in nodes:
-        depth += (c == "[") - (c == "]")
-        if c == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part for part in parts if part]
+def hosts_of(nodes: str) -> list[str]:
+    """Return the hosts of a set as pdsh and clush write it; of what is none, itself."""
+    try:
+        return expand(nodes)
+    except NoHosts:
+        return [nodes]

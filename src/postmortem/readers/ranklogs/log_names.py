@@ -39,7 +39,7 @@ _SLURM_TASK = Pattern(
 )
 _SLURM_JOB = Pattern(r"^[A-Za-z][\w-]*?-(?:\d{5,}|\d+\.\d+-)")
 # slurm-7_0.out and slurm-7_1.out are the jobs of an array.
-_ARRAY = Pattern(r"(?:^|/)slurm[-.]?\d+_$")
+_ARRAY = Pattern(r"(?:^|/)slurm[^/]*\d_$")
 _COUNTED = Pattern(r"(?P<word>[A-Za-z]*)[^A-Za-z\d/]*(?P<number>\d{1,6})(?!\d)")
 # What is counted where one program runs again, or does its work piece by piece.
 _ONE_AFTER_ANOTHER = frozenset(
@@ -141,15 +141,13 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
     for index, file in enumerate(files):
         path = Path(file.path)
         found = _SLURM_TASK.match(path.name.partition(".out")[0].partition(".log")[0])
-        if found and file.rank is None and file.local_rank is None:
+        if not found or _ARRAY.search(path.name[: found.start("task")]):
+            continue
+        if file.rank is None and file.local_rank is None:
             tasks = groups.setdefault((str(path.parent), found["job"]), {})
             tasks[int(found["task"])] = (index, found["node"])
-    for (_, job), tasks in groups.items():
-        # slurm-7_0.out and slurm-7_1.out are the jobs of an array
-        array = job.startswith("slurm") and all(
-            files[index].path.rpartition(job)[2].startswith("_") for index, _ in tasks.values()
-        )
-        if len(tasks) < 2 or set(tasks) != set(range(len(tasks))) or array:
+    for tasks in groups.values():
+        if len(tasks) < 2 or set(tasks) != set(range(len(tasks))):
             continue
         for task, (index, node) in tasks.items():
             host = node if node is not None and _NODE.match(node + ".") else None

@@ -4,6 +4,7 @@ The outermost frame of such an exception's traceback is a module's.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 
@@ -155,15 +156,16 @@ def _end_of(data: bytes, at: int) -> tuple[str, int]:
 def _goes_on(data: bytes, *, interrupted: bool) -> bool:
     """Return whether lines behind an exception tell of another program's work, or its end.
 
-    So does who starts programs in turn: what it started is finished, in the same words.
+    So does who starts programs in turn: what it started is finished, in the same words, twice.
     Who was `interrupted` may still say what libraries say on the way out.
     """
     lines = [*dict.fromkeys(filter(str.strip, text_of(data[-CLOCK:]).splitlines()))][-LAST_LINES:]
     lines = [line for line, ids in zip(lines, signs_of(lines), strict=True) if _TRACKER not in ids]
     ended = not interrupted and len(lines) > _FEWEST and any(map(ends, read_like(lines)))
     begun = {_STARTS.sub("", line) for line in lines if _STARTS.search(line)}
-    in_turn = any(_OVER.sub("", line) in begun for line in lines if _OVER.search(line))
-    return ended or in_turn or work_on(lines)
+    over = (_OVER.sub("", line) for line in lines if _OVER.search(line))
+    turns = Counter(NUMBER.sub("0", line) for line in over if line in begun)
+    return ended or max(turns.values(), default=0) >= _FEWEST or work_on(lines)
 
 
 def work_on(lines: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from postmortem.readers.ranklogs.lines import TRACEBACK
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
 
-_TEXTS = ("log", "textPayload", "line", "MESSAGE")
+TEXTS = ("textPayload", "MESSAGE", "line", "log")
 """Fields that hold what a program wrote, as it wrote it."""
 _BESIDE = (
     *("stream", "time", "timestamp", "kubernetes", "resource", "date"),
@@ -25,7 +25,10 @@ _BESIDE = (
 )
 """Fields of who took it down."""
 _MESSAGES = ("message", "msg", "event")
-_TIMES = ("time", "timestamp", "ts", "@timestamp", "asctime", "date", "datetime")
+TIMES = (
+    *("timestamp", "time", "ts", "@timestamp", "asctime", "date", "datetime"),
+    *("receiveTimestamp", "__REALTIME_TIMESTAMP"),
+)
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _SURVIVED = ("debug", "info", "notice", "warning", "warn")
 """Levels of what a program went on from."""
@@ -118,12 +121,12 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     found = [_fields(line) for line in lines]
     known = [fields for fields in found if fields is not None]
     if len(known) == len(lines) and all(
-        first_text(fields, _TEXTS) is not None
+        first_text(fields, TEXTS) is not None
         and first_text(fields, _MESSAGES) is None
         and any(key in fields for key in _BESIDE)
         for fields in known
     ):
-        return lambda line: _held(line, _TEXTS, levels=False)
+        return lambda line: _held(line, TEXTS, levels=False)
     records = [fields for fields in known if _is_record(fields)]
     objects = sum(line.startswith(b"{") for line in lines)  # others may be of who quotes a few
     if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
@@ -136,7 +139,7 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
 
 def _is_record(fields: dict[str, Any]) -> bool:
     said = first_text(fields, _MESSAGES) is not None
-    return said and any(key in fields for key in (*_TIMES, *_LEVELS))
+    return said and any(key in fields for key in (*TIMES, *_LEVELS))
 
 
 def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:

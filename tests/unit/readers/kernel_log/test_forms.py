@@ -69,7 +69,7 @@ def test_every_form(form: str, tmp_path: Path) -> None:
     assert (event.host, event.time) == (host, time)
     if uptime is not None:
         assert event.uptime == pytest.approx(uptime)
-    assert event.words == "Xid 79 (GPU has fallen off the bus): GPU has fallen off the bus"
+    assert event.words == "Xid 79: GPU has fallen off the bus"
     file = tmp_path / "some-name.txt"
     file.write_bytes(data)
     assert kind_of_file(str(file)) == KERNEL

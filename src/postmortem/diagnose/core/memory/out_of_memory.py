@@ -24,6 +24,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, ru
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 
+_NEW = "operator new"
 _LIMITS = (
     "ulimit -v; cat /proc/sys/vm/overcommit_memory; the container's memory.max; what else ran on "
     "that host?"
@@ -78,7 +79,7 @@ def _by_new_handler(crash: Crash) -> Findings:
     if at is None or is_malloc(frames[at]) or at + 1 >= len(frames):
         return
     new = frames[at + 1]
-    if not new.function.startswith("operator new") or owner(new) is not Owner.CXX_RUNTIME:
+    if not new.function.startswith(_NEW) or owner(new) is not Owner.CXX_RUNTIME:
         return
     yield Finding(
         title=f"out of memory: operator new got none{crash.named(' and called', at, 40)}",

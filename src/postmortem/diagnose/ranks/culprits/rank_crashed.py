@@ -101,6 +101,8 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
+    elif party.exit is not None and party.exit.signal is None and party.exit.code:
+        steps = ["read what stands around its word: it ended with a code, which leaves no core"]
     it = "it" if len(blame.first) == 1 else "they"
     cause = f"{it} did not end by a Python error{host}."
     match crash.memory:

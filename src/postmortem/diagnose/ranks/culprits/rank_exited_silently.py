@@ -74,9 +74,9 @@ def rank_exited_silently(blame: Attribution) -> Findings:
         told = f"; all it wrote ends with: {clip(blame.cause.said, 160)}"
     no_error, elsewhere = "and no line that names it is an error", "may be in another file"
     if blame.cause.error:
-        last = "its last line" if one else "a last line of theirs"
+        last = "its last words" if one else "last words of theirs"
         told = f"; {last}: {clip(blame.cause.said, 160)}"
-        no_error, elsewhere = f"and {last} reads like the reason", "may have more"
+        no_error, elsewhere = f"and {last} read like the reason", "may have more"
         steps = steps[:1]
     if not heard:
         elsewhere = "may stand among lines that name no rank, or in another file"

@@ -152,10 +152,11 @@ def silent_exits(case: Case) -> Attribution | None:
 
 
 def _last_error(case: Case, writers: Sequence[Writer]) -> LastLine | None:
-    """Return the first line with which one of some ranks ends and that reads like an error."""
+    """Return the line that reads like an error at, or near, the end of one of some ranks."""
     theirs = set(map(id, writers))
     ends = (one for one in case.logs.last_lines if id(case.logs.writers[one.writer]) in theirs)
-    return next((one.errors[0] for one in ends if one.errors), None)
+    told = (one.errors[0] if one.errors else one.nearest for one in ends)
+    return next((line for line in told if line is not None), None)
 
 
 def _said_little(standing: RankState) -> bool:
