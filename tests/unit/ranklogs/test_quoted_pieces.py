@@ -203,7 +203,7 @@ def test_a_server_of_models_names_its_shard(tmp_path: Path) -> None:
             "previous Xid 149\n",
             "Xid 149 ",
         ),
-        ("NVRM: Xid (PCI:0000:dc:00): 79, GPU has fallen off the bus.\n", "Xid 79 "),
+        ("NVRM: Xid (PCI:0000:dc:00): 79, GPU has fallen off the bus.\n", "Xid 79"),
     ],
 )
 def test_a_kernels_lines_are_known_as_they_are_pasted(

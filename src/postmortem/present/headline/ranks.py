@@ -19,9 +19,6 @@ from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.model import Diagnosis, Role
 from postmortem.text import more
 
-_BEGINNING = 12
-"""Letters of a message by which it is found in a title."""
-
 
 def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True) -> str:
     """Return who failed first and of what, and what failed beside it.
@@ -109,7 +106,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
                 return f"{words}{at}"
             return f"{unsure}{who}{host} failed first: {words}{at}"
         it = "it" if len(blame.first) == 1 else "they"
-        rest = _unclipped(best.title[len(best.lead) :] if best.lead else "", blame.first[0])
+        rest = (best.verdict or best.title)[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
         nameless = _nameless(view, blame.first[0])
         if nameless and rest:
@@ -126,13 +123,6 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         return best.verdict or f"undecided: {best.title}"
     unsure = doubt(best) if blame.how is CauseKind.MISSING else ""
     return best.verdict or f"{unsure}{best.title}"
-
-
-def _unclipped(title: str, party: Suspect) -> str:
-    """Return a title with the whole of what it was cut in, as far as a verdict has room for it."""
-    said = party.failure.said.message if party.failure is not None else ""
-    at = title.find(said[:_BEGINNING]) if title.endswith("…") and len(said) > _BEGINNING else -1
-    return title[:at] + clip(said, 200) if at >= 0 else title
 
 
 def _nameless(view: RankLogsView, party: Suspect) -> bool:

@@ -36,6 +36,7 @@ def mpi_ended_job(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=f"{who} {words}",
+        verdict=clip(f"{who} {words}", 240),
         cause=(f"{who} called {_ABORT}" if aborted else clip(f"{who} {words}", 400))
         + "; MPI ended the job.",
         confidence=how_sure(blame),

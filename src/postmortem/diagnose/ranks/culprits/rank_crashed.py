@@ -13,6 +13,7 @@ What to do
 
 from typing import assert_never
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks import phrases
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -139,9 +140,11 @@ def rank_crashed(blame: Attribution) -> Findings:
     why = ", out of memory" if certain else ""
     if isinstance(crash.memory, SaidMemory):
         why = "; a kill for memory is reported"
+    title = f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}"
     yield Finding(
         lead=who,
-        title=f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}",
+        title=title,
+        verdict=clip(title, 240),
         cause=cause + phrases.torchrun_words(blame),
         confidence=phrases.how_sure(blame),
         next_steps=tuple(steps),
