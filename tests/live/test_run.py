@@ -775,12 +775,15 @@ def test_a_thousand_processes(place: Path) -> None:
 # --- options
 
 
-def test_timeout_says_where_it_stands(place: Path) -> None:
-    (place / "program.py").write_text(
+@pytest.mark.parametrize("status", [128 + signal.SIGTERM, 0])
+def test_timeout_says_where_it_stands(status: int, place: Path) -> None:
+    handler = "" if status else "import signal, sys; signal.signal(15, lambda *_: sys.exit())\n"
+    waiting = (
         "import threading\ndef wait_for_ever():\n    threading.Event().wait()\nwait_for_ever()\n"
     )
+    (place / "program.py").write_text(handler + waiting)
     done = run("--timeout", "3", "--", PYTHON, "program.py")
-    assert done.returncode == 128 + signal.SIGTERM
+    assert done.returncode == status
     said = manifest()
     assert said["timed_out"]
     assert "wait_for_ever" in (folder() / "stacks" / "timeout.txt").read_text()

@@ -46,5 +46,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there is something to explain: not what the user has ended by Ctrl-C."""
-        return self.status != 0 and self.stopped_by != signal.SIGINT
+        """Whether there is something to explain: not what the user has ended by Ctrl-C.
+
+        Whoever is told to end may do so with 0: that time was over is to be explained all the same.
+        """
+        return (self.status != 0 or self.timed_out) and self.stopped_by != signal.SIGINT
