@@ -100,6 +100,8 @@ class LastLines:
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     quantity: str = ""
+    value: str = ""
+    """What that is: ``"NaN"`` or ``"infinite"``."""
     """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""

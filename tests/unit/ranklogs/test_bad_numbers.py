@@ -39,3 +39,19 @@ def test_whose_own_number_was_bad_where_the_mean_was(
     (tmp_path / "train.log").write_text("".join((*steps, *errors)))
     found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]  # type: ignore[attr-defined]
     assert found["ranks"] == ranks
+
+
+@pytest.mark.parametrize(
+    ("form", "bad"),
+    [
+        ("step {0} loss {1}", True),
+        ("step {0} best_loss {1}", False),
+        ("step {0} loss 0.5 grad_norm {1}", False),
+        ("step {0} loss {2}", False),
+    ],
+)
+def test_a_loss_that_stays_infinite_is_no_number(tmp_path: Path, form: str, bad: bool) -> None:
+    rows = [(n, "inf" if n > 20 else f"0.{n}", "inf" if n == 23 else f"0.{n}") for n in range(24)]
+    (tmp_path / "a.log").write_text("".join(form.format(*row) + "\n" for row in rows))
+    report = analyse([str(tmp_path / "a.log")], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == (["never_a_number"] if bad else [])

@@ -295,6 +295,7 @@ class NeverANumber:
     how = CauseKind.LAST_WORDS
     quantity: str
     """What it is called in the log."""
+    value: str
     said: str
     line: int
     earlier: bool

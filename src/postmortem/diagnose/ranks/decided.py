@@ -63,6 +63,7 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["most"] = cause.most
         case causes.NeverANumber() as cause:
             words["quantity"], words["line"] = clip(cause.quantity, 40), str(cause.line)
+            words["value"] = cause.value
             words["since"] = "or before line" if cause.earlier else "line"
         case causes.HostFailed() as cause:
             words["failed_host"] = clip(cause.host, 60)

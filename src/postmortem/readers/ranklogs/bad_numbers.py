@@ -26,7 +26,8 @@ _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 _FEWEST_STEPS = 2
 _VALUE = re.compile(r"(?<![\w.])(?:[Nn]a[Nn]|NAN|-?[Ii]nf|-?\d+\.\d[\d.eE+-]*)(?!\w)")
 _MOST_VALUES = 8
-_NOT_FINITE = ("nan", "inf", "-inf")
+NOT_FINITE = ("nan", "inf", "-inf")
+_OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
 _OF_LOSS = re.compile(b"loss|Loss|LOSS")
@@ -69,10 +70,11 @@ def nan_above(found: LastLines, path: str) -> LastLines:
     if not any(may_be_bad(row.text) for row in rows):
         return found
     known = Signatures.load("last line").matches(row.text for row in rows)
-    line, name, _ = last_bad(rows, known, fewest=_FEWEST_STEPS)
+    line, name, value, _ = last_bad(rows, known, fewest=_FEWEST_STEPS)
     if line is None:
         return found
-    since = nan_since(replace(found, not_a_number=line, quantity=name, earlier=True), path)
+    bad = replace(found, not_a_number=line, quantity=name, value=value, earlier=True)
+    since = nan_since(bad, path)
     return found if since.earlier else since
 
 
@@ -90,7 +92,7 @@ def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | 
             continue
         hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
         values = [hit["value"] for hit in hits]
-        if any(value.lower() == b"nan" for value in values):
+        if any(value.lower().decode() in NOT_FINITE for value in values):
             first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
             first = None
@@ -99,10 +101,12 @@ def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | 
 
 def last_bad(
     lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]], *, fewest: int
-) -> tuple[LastLine | None, str, bool]:
+) -> tuple[LastLine | None, str, str, bool]:
     """Return from where on a number that is printed again and again is none, to the end.
 
-    Also what it is called, and whether it was none in all lines. `fewest` times are enough.
+    Also what it is called, what it is, and whether it was that in all lines. `fewest` times are
+    enough. Infinite is told of a loss alone, and of two lines: a gradient scaler leaves such
+    gradients out, and a search for the best loss begins with it.
     """
     printed: dict[str, list[tuple[LastLine, str]]] = {}
     for line, row in zip(lines, found, strict=True):
@@ -111,10 +115,12 @@ def last_bad(
             if match.id in NUMBERS and not said:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
-        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
-        if len(bad) >= fewest:
-            return bad[-1][0], name, len(bad) == len(values)
-    return None, "", False
+        bad = [*takewhile(lambda one: one[1] in NOT_FINITE, reversed(values))]
+        nan = any(value == "nan" for _, value in bad)
+        loss = "loss" in name.lower() and not _OF_BEST.search(name)
+        if len(bad) >= (fewest if nan else _FEWEST_STEPS) and (nan or loss):
+            return bad[-1][0], name, "NaN" if nan else "infinite", len(bad) == len(values)
+    return None, "", "", False
 
 
 def _is_message(text: str, row: Sequence[Match]) -> bool:
@@ -135,7 +141,7 @@ def printed(lines: Sequence[LastLine], found: Sequence[tuple[Match, ...]]) -> tu
             if match.id in NUMBERS:
                 for head, value in _values(line.text, match):
                     counts = [int(one[0]) for one in _COUNT.finditer(head)]
-                    bad = value.lower() in _NOT_FINITE
+                    bad = value.lower() in NOT_FINITE
                     rows.setdefault(without_numbers(head), []).append((counts, line, bad))
     return tuple(_printed(form, mine) for form, mine in rows.items())
 

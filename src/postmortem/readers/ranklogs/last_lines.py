@@ -13,7 +13,7 @@ from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.answers import resumed
-from postmortem.readers.ranklogs.bad_numbers import NUMBERS, last_bad, printed
+from postmortem.readers.ranklogs.bad_numbers import NOT_FINITE, NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
@@ -191,7 +191,8 @@ def _read(
         stopped=_stopped(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
-        earlier=bad[2] and not whole,
+        value=bad[2],
+        earlier=bad[3] and not whole,
         printed=printed(lines, found) if numbers else (),
         worked=any(works(names) for names in ids),
         kind=kind,
@@ -206,7 +207,9 @@ def _begins_epilogue(row: tuple[Match, ...]) -> bool:
 def _tells(row: tuple[Match, ...]) -> bool:
     """Return whether messages say more than that their program works, goes on or has ended."""
     return any(
-        match["value"].lower() == "nan" if match.id in NUMBERS else match.id.startswith(_TELLING)
+        match["value"].lower() in NOT_FINITE
+        if match.id in NUMBERS
+        else match.id.startswith(_TELLING)
         for match in row
     )
 

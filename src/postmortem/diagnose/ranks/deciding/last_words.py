@@ -63,7 +63,7 @@ def said_last(case: Case) -> Attribution | None:
     if bad:
         first = bad[0].not_a_number
         assert first is not None
-        never = NeverANumber(bad[0].quantity, first.text, first.line, bad[0].earlier)
+        never = NeverANumber(bad[0].quantity, bad[0].value, first.text, first.line, bad[0].earlier)
         return Attribution(never, evidence=tuple(_numbers(bad[:_MOST])))
     other = [one for one in ends if one.kind is not None]
     if other and len(other) == len(ends):
