@@ -66,6 +66,14 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             + "[thread]\nregisters = { orig_rax = 0xffffffffffffffff }\n",
         ),
         (
+            "somebody sent a signal, and its handler aborts",
+            _aborted(
+                "<signal handler called>",
+                "futex_wait () from /lib64/libc.so.6",
+                "main () from /opt/app/tool",
+            ),
+        ),
+        (
             "a pipe sent SIGABRT at input (F_SETSIG)",
             _stack("write () from /lib64/libc.so.6", "main () from /opt/app/tool")
             + '[signal]\nname = "SIGABRT"\ncode_number = 1\n',

@@ -30,6 +30,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     evidence = [crash.cited]
     title = "the process aborted itself"
     index = _who(crashed)
+    sure = bool(signal.code) or _has_abort(crashed)
     if index is not None:
         frame = crashed.frames[index]
         evidence += crash.frame(index)
@@ -39,6 +40,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         elif crashed.handler_index in range(index):
             ran = "abort() ran as" if _has_abort(crashed) else "SIGABRT was raised by"
             title += f": {ran} a signal handler" + crash.named(", over", index)
+            sure = False  # that is what it did in the end; what the handler was called for is first
         elif frame.function != "??":
             how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
             title += f": {frame_name(frame, 60)} {how}"
@@ -58,7 +60,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         title=title,
         cause=crash.words + meaning,
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
-        confidence=degree_of(message) if signal.code or _has_abort(crashed) else Confidence.LIKELY,
+        confidence=degree_of(message) if sure else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
