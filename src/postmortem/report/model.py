@@ -110,7 +110,8 @@ class Report:
         Nothing is healthy beside a file that could not be read.
         """
         read = {source.path for source in self.inputs}
-        if self.settled is Outcome.HEALTHY and any(p.where not in read for p in self.problems):
+        lost = read and any(p.where not in read for p in self.problems)
+        if self.settled is Outcome.HEALTHY and lost:
             return Outcome.UNKNOWN
         return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 

@@ -201,7 +201,7 @@ def sleepers() -> list[str]:
         (["-w=-oProxyCommand=x", "doctor"], 3),
         (["-w", "h0", "collect", "/cores"], 3),
         (["-w", "h0", "--remote", "", "doctor"], 2),
-        (["doctor"], 3),
+        (["doctor"], 2),
     ],
 )
 def test_what_cannot_begin(words: list[str], code: int) -> None:
