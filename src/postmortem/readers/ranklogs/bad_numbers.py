@@ -44,7 +44,8 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         if stream is None:
             return found
         with stream:
-            since = _first_bad(stream, last.text, found.quantity)
+            bad = NOT_FINITE[:1] if found.value == "NaN" else NOT_FINITE
+            since = _first_bad(stream, last.text, found.quantity, bad)
     except (OSError, Refused):
         return found
     if since is None or since[0] > (last.line or since[0]):
@@ -78,7 +79,9 @@ def nan_above(found: LastLines, path: str) -> LastLines:
     return found if since.earlier else since
 
 
-def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
+def _first_bad(
+    stream: BinaryIO, text: str, quantity: str, bad: Sequence[str]
+) -> tuple[int, str] | None:
     """Return the first line of the last run of numbers that are none, of what `text` prints."""
     name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
@@ -92,7 +95,7 @@ def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | 
             continue
         hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
         values = [hit["value"] for hit in hits]
-        if any(value.lower().decode() in NOT_FINITE for value in values):
+        if any(value.lower().decode() in bad for value in values):
             first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
             first = None
@@ -115,11 +118,12 @@ def last_bad(
             if match.id in NUMBERS and not said:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
+        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        if len(bad) >= fewest:
+            return bad[-1][0], name, "NaN", len(bad) == len(values)
         bad = [*takewhile(lambda one: one[1] in NOT_FINITE, reversed(values))]
-        nan = any(value == "nan" for _, value in bad)
-        loss = "loss" in name.lower() and not _OF_BEST.search(name)
-        if len(bad) >= (fewest if nan else _FEWEST_STEPS) and (nan or loss):
-            return bad[-1][0], name, "NaN" if nan else "infinite", len(bad) == len(values)
+        if len(bad) >= _FEWEST_STEPS and "loss" in name.lower() and not _OF_BEST.search(name):
+            return bad[-1][0], name, "infinite", len(bad) == len(values)
     return None, "", "", False
 
 
