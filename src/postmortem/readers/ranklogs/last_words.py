@@ -283,6 +283,7 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
 
 
 _WENT_ON = 8
+"""Lines of forms that stood above an error, and stand behind it: more, and work went on."""
 
 
 def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
