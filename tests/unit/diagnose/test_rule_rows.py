@@ -21,7 +21,7 @@ CAUSES: dict[str, causes.Cause] = {
     "HostFailed": causes.HostFailed("node1"),
     "LeftEarly": causes.LeftEarly(),
     "NamedMissing": causes.NamedMissing(NamedBy.BARRIER),
-    "NeverANumber": causes.NeverANumber("loss", "loss: nan", 3, earlier=False),
+    "NeverANumber": causes.NeverANumber("loss", "NaN", "loss: nan", 3, earlier=False),
     "NeverJoined": causes.NeverJoined("said"),
     "OtherText": causes.OtherText("stack", "f"),
     "SilentAlone": causes.SilentAlone(),
