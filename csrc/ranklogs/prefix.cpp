@@ -35,12 +35,11 @@ Prefix Grammar::parse(std::string_view line) const {
   take_prefixes(text, found);
   Prefix shaped = found;
   const std::size_t size = shape.empty() ? 0 : shape_at(text, shape, shape_rank, shaped);
-  const bool levelled = levels && levelled_head(text.substr(size), behind_level, shaped).size;
-  if (levelled || !levels) found = shaped;
-  if (size && levelled) text.remove_prefix(size);
-  if (size && !levels) {
+  const bool whole = levels ? levelled_head(text.substr(size), behind_level, shaped).size : size;
+  if (whole) {
+    found = shaped;
     text.remove_prefix(size);
-    take_prefixes(text, found);
+    if (!levels) take_prefixes(text, found);
   }
   found.size = found.any() || time || journal || size ? line.size() - text.size() : 0;
   return found;

@@ -281,6 +281,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     writers_.hold(*word, text.substr(0, kLongestWords), log_.lines);
   }
   RecordHead head = record_head(text);
+  const bool logged = head.size && !head.error;
   if (log_.grammar.levels && !head.size) {
     Prefix none;  // whoever wrote it is known
     head = levelled_head(text, log_.grammar.behind_level, none);
@@ -288,9 +289,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
-  if (head.size && !head.error && !log_.grammar.levels) {
-    kinds &= ~bit(Kind::kTraceback);  // logged, and survived
-  }
+  if (logged) kinds &= ~bit(Kind::kTraceback);  // by the program, which survived
   const bool plain = !kinds;
   if (kinds & kErrors) behind_.error(writer, log_.lines);
   if (kinds & bit(Kind::kLink)) {

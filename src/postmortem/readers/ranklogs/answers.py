@@ -22,7 +22,7 @@ from postmortem.text import without_numbers
 _ANSWER, _LEVEL = "last-answer", "last-calm"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
-_FEWEST_AGAIN, _FEWEST = 3, 2
+_FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 
@@ -52,11 +52,16 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
     return once and again == above and behind[-1] != above[-1]
 
 
-def resumed(texts: Sequence[str], at: int) -> bool:
-    """Return whether lines of one form but for numbers stand above a mere word and behind it."""
+def resumed(texts: Sequence[str], at: int, *, mere: bool) -> bool:
+    """Return whether many lines behind an error have forms that stood above it.
+
+    Behind a mere word a few of one form are enough, if that has numbers.
+    """
     forms = [*map(without_numbers, texts)]
     above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
-    return any("#" in form and min(above[form], behind[form]) >= _FEWEST for form in behind)
+    if mere and any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind):
+        return True
+    return sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
 
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:

@@ -55,7 +55,6 @@ from postmortem.readers.ranklogs.last_words import (
     told_by,
     warns,
     watched,
-    went_on,
     without_repeated,
     works,
     wrong,
@@ -308,7 +307,7 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             printed = over and any(map(is_frame, ids[at + 1 : at + 2]))  # with its stack, by itself
             if complete(strong(names)) and not printed and (sure(names) or not over):
-                as_before = goes_on_as_before(texts, ids, at) or went_on(texts, at)
+                as_before = goes_on_as_before(texts, ids, at) or resumed(texts, at, mere=False)
                 if calm(names) and watched(names):  # it quotes what stands above
                     given_up = given_up or not as_before
                     if nearest is None or calm(ids[lines.index(nearest)]):
@@ -322,7 +321,7 @@ def _nearest(
             level = has_level(names)
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             told = (near and not calmly) or (short and level and not (over or closing))
-            counts = counts or (told and not (went_on(texts, at) or resumed(texts, at)))
+            counts = counts or (told and not resumed(texts, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
         elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):

@@ -282,10 +282,6 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
-_WENT_ON = 8
-"""Lines of forms that stood above an error, and stand behind it: more, and work went on."""
-
-
 def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line is no error by its level, and calm lines behind it stood above too."""
     above = {without_numbers(text) for text in texts[:at]}
@@ -293,12 +289,6 @@ def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool
     again = {without_numbers(text) for text, names in rows if calm(names)} & above
     habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)  # then one of them is enough
     return calm(ids[at]) and (len(again) > 1 or habit)
-
-
-def went_on(texts: Sequence[str], at: int) -> bool:
-    """Return whether many lines behind one have forms that stood above it too."""
-    above = {without_numbers(text) for text in texts[:at]}
-    return sum(without_numbers(text) in above for text in texts[at + 1 :]) > _WENT_ON
 
 
 def stands_still(texts: Sequence[str], at: int) -> bool:

@@ -25,6 +25,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import CRASH_SIGNALS
+from postmortem.knowledge.lookup import ending_signal, lines_of
 from postmortem.knowledge.messages import MPI_ENDS
 
 _STEPS = {
@@ -36,12 +37,11 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
-_SENT = {
-    "SIGTERM": "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that "
-    "ends), a shell's history",
-    "SIGXCPU": "ulimit -t  on that host: the CPU time that it may use was used up",
-    "SIGXFSZ": "ulimit -f  on that host: a file reached the size that it may have",
-}
+_TERMINATED = (
+    "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that ends), a "
+    "shell's history"
+)
+"""Of one rank alone: at a time limit all are ended."""
 _BY_WHOM = "who sends it? a scheduler's --signal, a timer or a kill: it has no handler for it"
 """Of what leaves no core and is no kill."""
 
@@ -98,7 +98,10 @@ def rank_crashed(blame: Attribution) -> Findings:
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
         ]
     elif party.failure is None and signal is not None and signal not in CRASH_SIGNALS:
-        steps = [_SENT.get(signal, _BY_WHOM)]
+        sender = ending_signal(signal)
+        steps = [*lines_of(sender["next"] if sender else _BY_WHOM)]
+        if signal == "SIGTERM":
+            steps = [_TERMINATED]
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
