@@ -8,6 +8,7 @@ from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.diagnose.strace.signals import CRASHES, crash_words
 from postmortem.facts.syscalls import Ending
 from postmortem.readers.strace import Question, read_recordings
+from postmortem.report.model import Report
 
 THREADS = """\
 7 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD}, 88) = 8
@@ -79,3 +80,29 @@ def test_memory_for_a_stack_counts_not_what_malloc_tried_before(tmp_path: Path) 
         row for row in analyse([str(log)], StraceOptions()).diagnoses if row.id == "memory_refused"
     ]
     assert "/proc/7/maps" in found.next_steps[1]
+
+
+def analyse_text(folder: Path, log: str) -> Report:
+    path = folder / "log"
+    path.write_text(log)
+    return analyse([str(path)], StraceOptions())
+
+
+def test_a_process_that_kills_itself_is_a_culprit_but_not_one_that_passes_it_on(
+    tmp_path: Path,
+) -> None:
+    itself = "8 kill(8, SIGKILL) = ?\n8 +++ killed by SIGKILL +++\n"
+    (found,) = analyse_text(tmp_path, itself).diagnoses
+    assert (found.id, found.about.pid) == ("killed_by_process", 8)
+    child = "7 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 8\n" + itself
+    passed = "7 kill(7, SIGKILL) = ?\n7 +++ killed by SIGKILL +++\n"
+    report = analyse_text(tmp_path, child + passed)
+    assert [row.about.pid for row in report.diagnoses] == [8]
+
+
+def test_sigkill_at_the_limit_of_processor_time_cites_the_limit(tmp_path: Path) -> None:
+    limited = "7 prlimit64(0, RLIMIT_CPU, {rlim_cur=1, rlim_max=1}, NULL) = 0\n"
+    (found,) = analyse_text(tmp_path, f"{limited}7 +++ killed by SIGKILL +++\n").diagnoses
+    assert [row.where for row in found.evidence] == ["log:2", "log:1"]
+    (found,) = analyse_text(tmp_path, "7 brk(NULL) = 0x1\n7 +++ killed by SIGKILL +++\n").diagnoses
+    assert [row.where for row in found.evidence] == ["log:2"]

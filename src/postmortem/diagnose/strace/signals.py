@@ -65,6 +65,17 @@ def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
             yield task, task.ending
 
 
+def passes_on(logs: Logs, task: Task, end: Ending) -> bool:
+    """Return whether a process ended as its child did.
+
+    timeout(1), shells and launchers end themselves by the signal that ended their child.
+    """
+    return any(
+        other.ppid == task.pid and other_end.signal == end.signal
+        for other, other_end in ended(logs)
+    )
+
+
 def cite_end(task: Task, end: Ending) -> Evidence:
     """Return how a process ended."""
     how = f"exited with {end.code}" if end.signal is None else f"killed by {end.signal}"

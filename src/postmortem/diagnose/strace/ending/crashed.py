@@ -21,6 +21,7 @@ from postmortem.diagnose.strace.signals import (
     cite_end,
     crash_words,
     ended,
+    passes_on,
     process_of,
 )
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
@@ -65,18 +66,9 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
 
 
 def _sent(logs: Logs, task: Task, ending: Ending) -> bool:
-    """Return whether the signal was sent: by another process, or by one that passes it on.
-
-    timeout(1), shells and launchers end themselves by the signal that ended their child.
-    """
+    """Return whether the signal was sent: by another process, or by one that passes it on."""
     if ending.sender_pid is None:
         return False
     if ending.sender_pid != task.pid:
         return process_of(logs, ending.sender_pid) is not None
-    return any(
-        other.ppid == task.pid
-        and other.ending is not None
-        and other.ending.signal == ending.signal
-        and other.thread_of is None
-        for other in logs.tasks()
-    )
+    return passes_on(logs, task, ending)
