@@ -16,6 +16,7 @@ GOES = (
     "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
 )
+CANCELLED = "slurmstepd: error: *** STEP 71.0 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
 BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
@@ -39,6 +40,9 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
         (STEPS + "Training complete.\nhelper: received SIGTERM, leaving\n", *UNKNOWN),
         (STEPS + "helper: received SIGTERM, leaving\n", *FAILED),
+        (STEPS + "Training complete.\n" + CANCELLED, *UNKNOWN),
+        (STEPS + "Training complete.\nscored 1\nscored 2\nscored 3\n" + CANCELLED, *FAILED),
+        (STEPS + CANCELLED, *FAILED),
         (STEPS + "* thread #1, stop reason = signal SIGSEGV\n    frame #0: 0x77 a`f\n", *FAILED),
         (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:7] x: DATA_LOSS: cut\n" * 3, UNKNOWN[0], True),

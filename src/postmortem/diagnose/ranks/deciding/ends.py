@@ -268,9 +268,15 @@ def stopped_from_outside(case: Case) -> Attribution | None:
 
 
 def _outlived(case: Case, word: LogExit) -> bool:
-    """Return whether lines go on to a good end far below a word on a stop: it is of another job."""
-    ends = (one.ended or one.done for one in case.logs.last_lines if one.last.file == word.file)
-    return any(end is not None and end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+    """Return whether all came to a good end: far below a word on a stop, which is of another job.
+
+    Or right above it, where that does not say why.
+    """
+    here = [one for one in case.logs.last_lines if one.last.file == word.file]
+    ends = [end for one in here if (end := one.ended or one.done) is not None]
+    over = word.why is None and all(one.ended or one.done for one in here if one.worked)
+    late = any(end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+    return late or (over and any(0 < word.line - end.line <= _RIGHT_ABOVE for end in ends))
 
 
 def _ended_before(case: Case, stop: str) -> bool:
