@@ -39,14 +39,15 @@ _OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow", "Slurm")
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
     """Return which of those that crashed did so first; `said` is what lines of nobody say."""
-    found = _first_by_launcher(found)
+    every = _first_by_launcher(found)
+    found = _without_echoes(every)
     memory = _killed_for_memory(case, found)
     also = "; a kill for memory is reported" if isinstance(memory, SaidMemory) else ""
     parties = tuple(s.party(_crash_words(s) + also, next(iter(s.own), None)) for s in found)
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
-    sure = sure and not all(map(_aborted_unsaid, parties))
+    sure = sure and len(found) == len(every) and not all(map(_aborted_unsaid, parties))
     told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
     return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
@@ -75,6 +76,16 @@ def _first_by_launcher(found: list[RankState]) -> list[RankState]:
         return found
     first = min(end.line for end in ends)
     return [s for s in found if s.exit is not None and s.exit.line == first]
+
+
+def _without_echoes(found: list[RankState]) -> list[RankState]:
+    """Return those that crashed without who aborted, and does not say why, as others were gone."""
+    gone = [s for s in found if s.own or s.exit is None or s.exit.signal != "SIGABRT"]
+    first, echoed = (
+        min((s.exit.time or 0.0 for s in rows if s.exit is not None), default=0.0)
+        for rows in (gone, [s for s in found if s not in gone])
+    )
+    return gone if gone and first - echoed < thresholds.AT_ONCE_SECONDS else found
 
 
 def _crash_words(standing: RankState) -> str:
