@@ -47,6 +47,10 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:7] x: DATA_LOSS: cut\n" * 3, UNKNOWN[0], True),
         (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] it is slow\n" * 3, Outcome.UNKNOWN, False),
+        ("lr: must be a number\n3 errors\n", *FAILED),
+        ("Found 2 errors:\n  lr: must be a number\n  path: is no folder\n", *FAILED),
+        ("lr: must be a number\nFound 0 errors\n", *UNKNOWN),
+        ("Found 2 errors\n" + STEPS, *UNKNOWN),
         (STEPS + "train.py: 137\n", Outcome.UNKNOWN, True),
         (STEPS + "train.py: 31\n", Outcome.UNKNOWN, False),
         (STEPS + "Exited at line 12 with 1\n", Outcome.UNKNOWN, True),
@@ -254,3 +258,22 @@ def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
 ) -> None:
     (one,) = report_of(tmp_path, text).diagnoses
     assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "╭─ Error ────────╮\n│ no shard 3     │\n│ in the index   │\n╰────────────────╯\n",
+            "no shard 3 in the index",
+        ),
+        (
+            "! Undefined control sequence.\nl.12 \\lumen\n! Emergency stop.\n",
+            "! Undefined control sequence.",
+        ),
+    ],
+)
+def test_the_message_is_told_and_not_its_head_or_what_follows(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    assert told in report_of(tmp_path, text).verdict
