@@ -13,7 +13,7 @@ from postmortem.readers.signatures import Signatures
 
 @pytest.mark.parametrize("name", ["train_loss", "Loss", "grad_norm", "gradient norm"])
 @pytest.mark.parametrize("sign", [": ", "=", " is ", " = (", "': "])
-@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf"])
+@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf", "-nan"])
 def test_no_number_that_is_none_is_passed_by(name: str, sign: str, value: str) -> None:
     text = f"step 7 {name}{sign}{value} lr 0.1"
     (row,) = Signatures.load("last line").matches([text])

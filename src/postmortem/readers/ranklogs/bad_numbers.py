@@ -26,8 +26,8 @@ _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 _FEWEST_STEPS = 2
 _VALUE = re.compile(r"(?<![\w.])(?:[Nn]a[Nn]|NAN|-?[Ii]nf|-?\d+\.\d[\d.eE+-]*)(?!\w)")
 _MOST_VALUES = 8
-_LEFT_OUT = "skipped"
-NOT_FINITE = ("nan", "inf", "-inf", _LEFT_OUT)
+_NAN, _LEFT_OUT = ("nan", "-nan"), "skipped"
+NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
@@ -45,7 +45,7 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         if stream is None:
             return found
         with stream:
-            bad = NOT_FINITE[:1] if found.value == "NaN" else NOT_FINITE
+            bad = _NAN if found.value == "NaN" else NOT_FINITE
             since = _first_bad(stream, found.quantity, bad)
     except (OSError, Refused):
         return found
@@ -116,7 +116,7 @@ def last_bad(
             if match.id in NUMBERS and not said:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
-        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        bad = [*takewhile(lambda one: one[1] in _NAN, reversed(values))]
         if len(bad) >= fewest:
             return bad[-1][0], name, "NaN", len(bad) == len(values)
         bad = [*takewhile(lambda one: one[1] in NOT_FINITE, reversed(values))]
