@@ -21,7 +21,7 @@ _WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
-_FATAL = "last-error-fatal"
+_FATAL, _STATUS = "last-error-fatal", "last-error-status"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _MINDED = ("last-error-signal-named", "last-error-closed")
@@ -282,15 +282,6 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
-def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
-    above = {without_numbers(text) for text in texts[:at]}
-    rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
-    again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)  # then one of them is enough
-    return calm(ids[at]) and (len(again) > 1 or habit)
-
-
 def stands_still(texts: Sequence[str], at: int) -> bool:
     """Return whether a line is a bar at the state that it had: a program draws it once more."""
     state, bar, _ = texts[at].partition("[")
@@ -311,6 +302,12 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     rises = any(all(a < b for a, b in pairwise(column)) for column in zip(*numbers, strict=False))
     alone = since > 0 and not rises and len({*shapes[since:]}) <= _ALONE
     return len(same) >= _AGAIN and not alone
+
+
+def is_stuck(texts: Sequence[str], ids: Sequence[Ids]) -> bool:
+    """Return whether nothing but one status that is not OK stands at the end, at any level."""
+    last = {without_numbers(text) for text in texts[-_AGAIN:]}
+    return len(last) == 1 and len(texts) > _AGAIN and all(_STATUS in row for row in ids[-_AGAIN:])
 
 
 def is_text(line: str) -> bool:
