@@ -258,3 +258,54 @@ def test_a_traceback_whose_first_frames_are_cut_off_counts(
     whole = "".join(f"[rank1]: {line}\n" for line in (*_CUT.splitlines(), "KeyError: 'b'"))
     report = report_of(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
     assert report.body["first_failure"]["ranks"] == ranks  # type: ignore[attr-defined]
+
+
+def test_of_a_long_line_the_end_is_kept(tmp_path: Path) -> None:
+    text = f"lumen: the room is shut: {'a room, ' * 60}exit status 1, stderr: no key for door 7\n"
+    report = report_of(tmp_path, text)
+    assert report.failed
+    assert "no key for door 7" in report.verdict
+
+
+_STARTS = "pyxis: importing docker image ...\n"
+_PRINTED = (
+    "slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/lum': Permission denied\n"
+)
+_NOT_STARTED = (
+    "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+    f"slurmstepd: error: pyxis: printing contents of log file ...\n{_PRINTED}"
+    "slurmstepd: error: pyxis: couldn't start container\n"
+    "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1\n"
+)
+
+
+def test_why_a_container_did_not_start_is_in_what_is_printed(tmp_path: Path) -> None:
+    end = "srun: error: n7: task 0: Exited with exit code 1\n"
+    report = report_of(tmp_path, _STARTS + _NOT_STARTED + end)
+    assert report.diagnoses[0].id == "rank_exited_silently"
+    assert report.diagnoses[0].evidence[1].where.endswith(":4")
+    report = report_of(tmp_path, _NOT_STARTED.replace("slurmstepd: ", "spank-epilog: "))
+    assert report.diagnoses[0].evidence[0].where.endswith(":3")
+
+
+@pytest.mark.parametrize(("goes_on", "failed"), [("trying to go on", True), ("continuing", False)])
+def test_an_error_that_says_how_its_program_goes_on(
+    tmp_path: Path, goes_on: str, failed: bool
+) -> None:
+    calm = "".join(f"2026-01-02 03:04:0{n} | INFO | lumen: part {n * n} is there\n" for n in (5, 6))
+    text = (
+        f"2026-01-02 03:04:04 | ERROR | lumen: it was not able to read the map, {goes_on}\n{calm}"
+    )
+    assert report_of(tmp_path, text).failed is failed
+
+
+def test_an_error_that_was_caught_elsewhere_goes_on_with_itself(tmp_path: Path) -> None:
+    text = "RuntimeError: Caught RuntimeError in replica 1 on device 1.\nRuntimeError: no lumen 7\n"
+    assert "no lumen 7" in report_of(tmp_path, text).verdict
+
+
+def test_the_advice_of_macos_is_not_the_error(tmp_path: Path) -> None:
+    said = "python(47,0x1f0) malloc: *** error for object 0x7fcb: it was not allocated\n"
+    advice = "python(47,0x1f0) malloc: *** set a breakpoint in malloc_error_break to debug\n"
+    report = report_of(tmp_path, f"lumen begins\n{said}{advice}Abort trap: 6\n")
+    assert [one.where.rpartition(":")[2] for one in report.diagnoses[0].evidence[:2]] == ["4", "2"]

@@ -125,7 +125,7 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
             found.setdefault(text, (less, LastLine(whole, end.file, above + number - 1)))
             below = [text.strip(), *below][:_MOST_LINES] if text[:1].isspace() else []
     rows_found = [*found.values()][:_MOST_LINES]
-    # Of several errors the first, of who watched behind others; else, and above an abort, the line that stands nearest.
+    # Of several errors the first, who watched last; else, and above an abort, the nearest line.
     first = end.signal is None
     rows_found.sort(
         key=lambda row: (first and row[0], row[1].line if first and row[0] < 2 else -row[1].line)

@@ -13,7 +13,8 @@ Rows: TypeAlias = Sequence[Row]
 """Last lines of a writer: number, text, since when its form was printed, how often."""
 
 _NAMED_ALONE = Pattern(
-    r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$|(?:Error|Exception) in (?:rule|file) .*:$"
+    r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
+    r"|(?:Error|Exception) in (?:rule|file) .*:$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
