@@ -64,8 +64,11 @@ _TELLS = Pattern(
 )
 """What a text comes to: a status by its name, how a command ended."""
 _LEFT_OUT = " … "
-_LOGGED = Pattern(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)")
-"""What glog, PyTorch and Python's logging write before a line: most of it may be a path."""
+_LOGGED = Pattern(
+    r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)"
+    r"|^\[[A-Z]+\] [A-Z_]+\(\d+,\w+,\w+\):[\d:.-]+ \[\S+:\d+\] "
+)
+"""What glog, PyTorch, Python's logging, MindSpore write before a line: most of it may be a path."""
 
 
 def without_logger(text: str) -> str:

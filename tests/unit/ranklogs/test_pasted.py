@@ -309,3 +309,39 @@ def test_the_advice_of_macos_is_not_the_error(tmp_path: Path) -> None:
     advice = "python(47,0x1f0) malloc: *** set a breakpoint in malloc_error_break to debug\n"
     report = report_of(tmp_path, f"lumen begins\n{said}{advice}Abort trap: 6\n")
     assert [one.where.rpartition(":")[2] for one in report.diagnoses[0].evidence[:2]] == ["4", "2"]
+
+
+def test_what_libcxx_says_in_the_next_line_is_the_message(tmp_path: Path) -> None:
+    head = "libc++abi: terminating due to uncaught exception of type std::runtime_error:"
+    report = report_of(tmp_path, f"lumen begins\n{head}\n[LUM] no room for 7 parts\n")
+    assert raised_first(report) == (None, "std::runtime_error: [LUM] no room for 7 parts")
+
+
+def test_a_stack_of_libraries_of_macos_is_one(tmp_path: Path) -> None:
+    text = (
+        "libmlx.dylib    lum::check(int)\nlibc++abi.dylib  __cxa_throw\nlibobjc.A.dylib  _objc_t\n"
+    )
+    assert report_of(tmp_path, f"Faulting thread (43 of 45):\n{text}").failed
+
+
+def test_a_logger_that_begins_with_a_path_leaves_room_for_its_message(tmp_path: Path) -> None:
+    head = "[ERROR] DEVICE(71,fffe74f491e0,python):2026-01-02-03:04:05.678.901 "
+    path = "[mindspore/ccsrc/plugin/device/lumen/hal/device/lumen_kernel_runtime.cc:745] "
+    report = report_of(tmp_path, f"{head}{path}Dump] the task is lost, retcode: 507011\n")
+    assert "retcode: 507011" in report.verdict
+
+
+@pytest.mark.parametrize("mark", ["`", '"'])
+@pytest.mark.parametrize("more", ["", "srun: error: n7: task 3: Exited with exit code 7"])
+def test_a_text_that_is_quoted_as_a_whole_is_taken_out(
+    tmp_path: Path, mark: str, more: str
+) -> None:
+    text = "\n".join(filter(None, ["KeyError: no lumen 7", more]))
+    plain = report_of(tmp_path, f"{text}\n")
+    assert report_of(tmp_path, f"{mark}{text}{mark}\n").verdict == plain.verdict
+
+
+def test_what_make_says_is_no_part_of_a_message(tmp_path: Path) -> None:
+    said = "RuntimeError: worker 71 went away without a word of why it did"
+    text = f"{said}\nMakefile:12: recipe for target 'main' failed\nmake: *** [main] Error 1\n"
+    assert report_of(tmp_path, text).verdict == said

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame
+from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame, watched
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -14,7 +14,7 @@ Rows: TypeAlias = Sequence[Row]
 
 _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
-    r"|(?:Error|Exception) in (?:rule|file) .*:$"
+    r"|(?:Error|Exception) in (?:rule|file) .*:$|panicked at \S+:\d+:\d+:$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
@@ -38,7 +38,8 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
-            broken = full and _RAISED.search(text) and not looks_like_log(more)
+            other = looks_like_log(more) or watched(names)
+            broken = full and _RAISED.search(text) and not other
             if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break
             text, last = f"{text} {more.strip()}", more
