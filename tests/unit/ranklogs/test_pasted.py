@@ -345,3 +345,10 @@ def test_what_make_says_is_no_part_of_a_message(tmp_path: Path) -> None:
     said = "RuntimeError: worker 71 went away without a word of why it did"
     text = f"{said}\nMakefile:12: recipe for target 'main' failed\nmake: *** [main] Error 1\n"
     assert report_of(tmp_path, text).verdict == said
+
+
+def test_what_cann_calls_an_inner_error_is_said_in_the_next_line(tmp_path: Path) -> None:
+    said = "        Aicpu kernel execute failed, device_id=7, task_id=2.\n"
+    more = "        rtStreamSynchronize execute failed, reason=[the stream failed]\n"
+    report = report_of(tmp_path, f"[lumen] it begins\nE39999: Inner Error!\n{said}{more}")
+    assert "device_id=7" in report.verdict

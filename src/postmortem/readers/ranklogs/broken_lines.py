@@ -15,6 +15,7 @@ Rows: TypeAlias = Sequence[Row]
 _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
     r"|(?:Error|Exception) in (?:rule|file) .*:$|panicked at \S+:\d+:\d+:$"
+    r"|^E\w{5}: Inner Error!$"
 )
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
