@@ -352,3 +352,19 @@ def test_what_cann_calls_an_inner_error_is_said_in_the_next_line(tmp_path: Path)
     more = "        rtStreamSynchronize execute failed, reason=[the stream failed]\n"
     report = report_of(tmp_path, f"[lumen] it begins\nE39999: Inner Error!\n{said}{more}")
     assert "device_id=7" in report.verdict
+
+
+@pytest.mark.parametrize("head", ["", _CUT])
+def test_a_message_that_only_says_where_it_came_by_is_read_on(tmp_path: Path, head: str) -> None:
+    by = "".join(f"Exception from src/lum/part{n}.cpp:{n * 7}:\n" for n in range(2, 6))
+    text = f"RuntimeError: Exception from src/lum/core.cpp:124:\n{by}the lamp is out, code 0x7\n"
+    assert "the lamp is out, code 0x7" in report_of(tmp_path, head + text).verdict
+
+
+def test_what_ptxas_calls_no_error_is_not_the_message(tmp_path: Path) -> None:
+    info = "  ptxas info    : (C7516) Potential Performance Loss\n"
+    fatal = "  ptxas fatal   : (C7600) no register is left\n"
+    over = "  ptxas fatal   : Ptx assembly aborted due to errors\n"
+    text = f"RuntimeError: the code could not be made: \n{info}{fatal}{over}"
+    assert "no register is left" in report_of(tmp_path, text).verdict
+    assert "no register is left" in report_of(tmp_path, fatal.strip() + "\n" + over).verdict

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame, watched
+from postmortem.readers.ranklogs.last_words import Ids, calm, is_cut_head, is_frame, watched
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -14,13 +14,15 @@ Rows: TypeAlias = Sequence[Row]
 
 _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
-    r"|(?:Error|Exception) in (?:rule|file) .*:$|panicked at \S+:\d+:\d+:$"
-    r"|^E\w{5}: Inner Error!$"
+    r"|(?:Error|Exception) in (?:rule|file) .*:$|^E\w{5}: Inner Error!$"
+    r"|\.(?:c|cc|cpp|cu|h|hpp|rs):(?:\d+:){1,2}$"
 )
+_PLACE = Pattern(r"^\w+ (?:from|at|in) \S+:\d+:$")
+"""Where a message came by, and no word of it."""
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
-_MOST = 5
+_MOST = 8
 
 
 def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iterator[str]:
@@ -43,7 +45,9 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
             broken = full and _RAISED.search(text) and not other
             if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break
-            text, last = f"{text} {more.strip()}", more
+            last = more
+            if not (_PLACE.match(more) or calm(names)):
+                text = f"{text} {more.strip()}"
         yield text
 
 
