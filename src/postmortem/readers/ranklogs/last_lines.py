@@ -28,6 +28,7 @@ from postmortem.readers.ranklogs.last_words import (
     began_to_close,
     below_calm,
     calm,
+    carried_past,
     carries_on,
     closes,
     complete,
@@ -314,7 +315,7 @@ def _nearest(
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
-            level = has_level(names)
+            level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             told = (near and not calmly) or (short and level and not (over or closing))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))

@@ -42,7 +42,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
-_NONE = "last-none"
+_NONE, _GOES_ON = "last-none", "last-none-minded"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
@@ -120,6 +120,11 @@ def strong(ids: Ids) -> Ids:
 def sure(ids: Ids) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def carried_past(ids: Ids) -> bool:
+    """Return whether a line that names an error says how its program goes on."""
+    return _GOES_ON in ids
 
 
 @_once
