@@ -146,6 +146,12 @@ ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "a
         (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
         (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
         (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+        (STEPS + "[error] met an error:\nRead Error\n  no such case\n", 31),
+        (
+            STEPS
+            + "a.h:1:4:\n\nError: no such a\na.h:2:4:\n\nError: nor b\nmake: *** [a.o] Error 1\n",
+            33,
+        ),
     ],
 )
 def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
@@ -153,6 +159,12 @@ def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, l
     assert report.failed
     assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
     assert "no such" in report.verdict
+
+
+def test_the_code_of_a_test_is_not_why_nor_a_warning_of_a_tool(tmp_path: Path) -> None:
+    said = "sudo: unable to resolve host n1\n+ /opt/a -h\n/t: 3: /t: /opt/a: not found\n"
+    code = "ABORT: Aborting with RETVAL=255\n\x1b(B\x1b[mCleaning up...\n"
+    assert report_of(tmp_path, STEPS + said + code).diagnoses[0].evidence[0].where == "job.log:33"
 
 
 @pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
