@@ -17,6 +17,11 @@ GOES = (
     '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
 )
 BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
+SHELL = (
+    "At line:1 char:1\n+ python a.py > a.log 2>&1\n+ ~~~~~~~~~\n"
+    "    + CategoryInfo          : NotSpecified: (python : x:String) [], RemoteException\n"
+    "    + FullyQualifiedErrorId : NativeCommandError\n \n"
+)
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -100,6 +105,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "JobState=FAIL\n", Outcome.UNKNOWN, True),
         (STEPS + "trap: Floating point exception trapping enabled\n", *UNKNOWN),
         (STEPS + "trap: Floating point exception in fit\n", Outcome.UNKNOWN, True),
+        (STEPS + "python : warms up\n" + SHELL + "loading\n", Outcome.UNKNOWN, False),
+        (STEPS + "python : error: no such file\n" + SHELL, Outcome.UNKNOWN, True),
         (STEPS + "2 errors in 0.65s\n", Outcome.FAILED, True),
         (STEPS + "0 errors in 0.65s\n", Outcome.UNKNOWN, False),
         (STEPS + "    self.last = error\n", Outcome.UNKNOWN, False),
