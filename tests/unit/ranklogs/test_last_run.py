@@ -451,6 +451,9 @@ def test_a_head_right_behind_an_interrupt_begins_a_run_without_clocks(
     assert [said for said, _ in _earlier(report)] == ["KeyboardInterrupt"] * runs
 
 
+_OUTERMOST = (
+    'Traceback (most recent call last):\n  File "u.py", line 3, in <module>\n    import t\n'
+)
 _ODD = '  File "t.py", line 56\n    {3:}\n       ^\nSyntaxError: invalid syntax\n'
 
 
@@ -467,3 +470,8 @@ def test_a_script_that_python_cannot_compile_is_a_run_of_its_own_behind_a_bad_en
     report = report_of(tmp_path, _run(3, above + _ODD + _ODD))
     assert raised_first(report) == (None, said)
     assert [text for text, _ in _earlier(report)] == earlier
+
+
+def test_a_script_that_python_cannot_compile_was_caught_by_nobody(tmp_path: Path) -> None:
+    report = report_of(tmp_path, _ODD)
+    assert report.diagnoses[0].cause == report_of(tmp_path, _OUTERMOST + _ODD).diagnoses[0].cause
