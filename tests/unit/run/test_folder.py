@@ -1,12 +1,16 @@
 """The folder of a failed run: nothing secret in its texts, and no link followed."""
 
 import base64
+import json
 import random
 import tarfile
 from pathlib import Path
 
 from postmortem.report.redact import Redactor
-from postmortem.run.folder import Evidence, pack
+from postmortem.run.facts import facts_of
+from postmortem.run.family import Member
+from postmortem.run.folder import Evidence, collect, pack
+from postmortem.run.outcome import Outcome
 
 
 def test_a_private_key_over_many_lines_is_masked(tmp_path: Path) -> None:
@@ -37,3 +41,23 @@ def test_the_archive_is_for_its_owner_and_follows_no_link(tmp_path: Path) -> Non
     assert packed.stat().st_mode & 0o777 == 0o600
     with tarfile.open(packed) as archive:
         assert sorted(archive.getnames()) == ["run", "run/report.txt"]
+
+
+def test_what_a_child_raised_is_told_before_what_talks_to_it_raised(tmp_path: Path) -> None:
+    frames = {
+        7: ("/lib/python3.11/multiprocessing/connection.py", "FileNotFoundError", "main", 1.0),
+        8: ("/job/play.py", "ValueError", "process", 1.2),
+    }
+    (tmp_path / "raises").mkdir()
+    members = []
+    for pid, (file, kind, where, time) in frames.items():
+        frame = {"file": file, "line": 5, "function": "f", "library": pid == 7}
+        row = {"pid": pid, "time": time, "type": kind, "message": "m", "where": where}
+        text = json.dumps({**row, "traceback": kind, "frames": [frame]})
+        (tmp_path / "raises" / f"{pid}-1.json").write_text(text)
+        members.append(Member(pid, 1 if pid == 7 else 7))
+        members[-1].status = 1 << 8
+    outcome = Outcome(7, 1, None, 0.0, 2.0, tuple(members), (), (), timed_out=False)
+    facts = facts_of(outcome, tmp_path)
+    collect(Evidence(tmp_path / "out", None), tmp_path, facts, [])
+    assert [*facts.log_times] == ["pid-8.log"]
