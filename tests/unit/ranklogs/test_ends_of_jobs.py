@@ -299,3 +299,12 @@ def test_what_tcl_stops_for_stands_above_where_its_script_was(tmp_path: Path) ->
     )
     report = _report(tmp_path, f'row a 1\nkey "b" not known in dictionary\n{stack}')
     assert 'key "b" not known in dictionary' in report.verdict
+
+
+def test_what_valgrind_found_is_told_not_how_much(tmp_path: Path) -> None:
+    found = "==71== Invalid write of size 4\n==71==    at 0x109196: main (fit.c:3)\n==71== \n"
+    count = "==71== HEAP SUMMARY:\n==71==     in use at exit: 0 bytes in 0 blocks\n==71== \n"
+    count += "==71== ERROR SUMMARY: 1 errors from 1 contexts (suppressed: 0 from 0)\n"
+    report = _report(tmp_path, f"==71== Command: ./fit\n{found}sum 36\n{count}")
+    assert "Invalid write of size 4" in report.diagnoses[0].title
+    assert not _report(tmp_path, f"sum 36\n{count.replace('1 errors', '0 errors')}").failed
