@@ -308,3 +308,38 @@ def test_what_valgrind_found_is_told_not_how_much(tmp_path: Path) -> None:
     report = _report(tmp_path, f"==71== Command: ./fit\n{found}sum 36\n{count}")
     assert "Invalid write of size 4" in report.diagnoses[0].title
     assert not _report(tmp_path, f"sum 36\n{count.replace('1 errors', '0 errors')}").failed
+
+
+def test_what_mpirun_ends_when_its_time_is_up_was_stopped(tmp_path: Path) -> None:
+    word = (
+        "---------\nThe user-provided time limit for job execution has been reached:\n\n"
+        "  Timeout: 8 seconds\n\nThe job will now be aborted.  Please check your code and/or\n"
+        "adjust/remove the job execution time limit (as specified by --timeout\n"
+        "command line option or MPIEXEC_TIMEOUT environment variable).\n---------\n"
+    )
+    assert _report(tmp_path, f"rank 0 round 1\n{word}").body["decided_by"] == "stopped"
+
+
+def test_what_a_handler_of_logging_cannot_write_ends_nothing(tmp_path: Path) -> None:
+    text = (
+        "epoch 1\n--- Logging error ---\nTraceback (most recent call last):\n"
+        '  File "/lib/python3.11/{0}", line 1110, in emit\n    msg = self.format(record)\n'
+        "TypeError: not all arguments converted during string formatting\nCall stack:\n"
+        '  File "fit.py", line 5, in <module>\n    log.info("lr", 1)\nMessage: \'lr\'\n'
+        "Arguments: (1,)\nepoch 2\n"
+    )
+    assert not _report(tmp_path, text.format("logging/__init__.py")).failed
+    assert _report(tmp_path, text.format("radio/__init__.py")).failed
+
+
+def test_a_client_whose_server_failed_is_told_by_what_failed(tmp_path: Path) -> None:
+    server = (
+        "connection handler failed\nTraceback (most recent call last):\n"
+        "  File \"serve.py\", line 4, in answer\n    rows[q]\nKeyError: 'b'\n"
+    )
+    client = (
+        'Traceback (most recent call last):\n  File "serve.py", line 9, in <module>\n'
+        "    await c.recv()\nwebsockets.exceptions.ConnectionClosedError: received 1011 (internal"
+        " error); then sent 1011 (internal error)\n"
+    )
+    assert "KeyError: 'b'" in _report(tmp_path, server + client).diagnoses[0].title
