@@ -57,6 +57,7 @@ class ExceptionText(Known):
             first = f"{first} {named}"
         elif rest.startswith(":"):  # of Java, below what called it
             first = below[0].lstrip(": ")
+        first = first.partition("}} ")[2] or first if first.startswith("{{") else first
         nodes = [i for i, one in enumerate(below) if one.lstrip().startswith("[[{{node")]
         if nodes and nodes[0]:
             first = below[nodes[0] - 1]  # of TensorFlow's graph

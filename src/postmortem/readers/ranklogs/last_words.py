@@ -344,7 +344,7 @@ def done(ids: Ids, *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _ONE_WORD in ids)
+    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _has(ids, _ONE_WORD))
     return over and not _ended_badly(ids)
 
 
