@@ -1,9 +1,9 @@
 """Which logs of a folder are of different runs: a sweep, an array, jobs and their repetitions.
 
 What one job's ranks write must stay together, so files are only taken apart where something proves
-it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
-in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended, in name or by its first line behind such a summary. So it is, after
+it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job's number or a start
+time in the name, two summaries of torchrun that give one rank different processes, a file begun
+after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
 ones.
 """
@@ -34,6 +34,7 @@ _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
+_TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
@@ -110,6 +111,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
     ours = bundles(paths)
     bundled = _bundled(ours)
     dated: dict[str, list[tuple[float, str]]] = {}
+    tried: dict[_Key, list[str]] = {}
     rest = []
     for path in logs:
         above = list(map(str, Path(path).parents))
@@ -118,6 +120,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
         date = next(reversed([*_DATED.finditer(path)]), None)
         bundle = next((bundled[a] for a in above if a in bundled), None)
+        attempt = next((a for a in above if _TRIED.match(Path(a).name)), None)
         if bundle is not None:
             groups.setdefault(bundle, []).append(path)
         elif swept is not None:
@@ -130,6 +133,8 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault((own, str(Path(own).parent), False), []).append(path)
         elif job:
             groups.setdefault(_of_job(path, job), []).append(path)
+        elif attempt is not None and not _ATTEMPT.search(path):
+            tried.setdefault((attempt, _form(attempt), False), []).append(path)
         else:
             rest.append(path)
     for series, found in dated.items():
@@ -141,6 +146,10 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault(key, []).append(path)
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
+    if not rest and len({series for _, series, _ in tried}) == 1:
+        groups |= tried
+    else:  # a log beside them may be of the launcher that tried again, or they are of several jobs
+        rest += [path for paths in tried.values() for path in paths]
     _join_copies(groups)
     _join_steps(groups)
     return groups, [path for path in rest if not _is_console(path, ours, bundled, groups)]

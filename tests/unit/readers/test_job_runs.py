@@ -169,6 +169,26 @@ def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("folder", "beside", "told"),
+    [
+        ("attempt_{}", "", ["attempt_0", "attempt_1"]),
+        ("retry-{}", "", ["retry-0", "retry-1"]),
+        ("attempt_{}", "launcher.log", []),
+        ("node{}", "", []),
+        ("none_ab/attempt_{}/0", "", []),  # of one torchrun
+    ],
+)
+def test_folders_that_are_called_after_attempts_are_runs(
+    tmp_path: Path, folder: str, beside: str, told: list[str]
+) -> None:
+    for number in (0, 1):
+        write(tmp_path / folder.format(number) / "stderr.log", f"step 1\n{ERROR}", NOW + number)
+    if beside:
+        write(tmp_path / beside, "starting\n", NOW + 9)
+    assert names(tmp_path) == told
+
+
+@pytest.mark.parametrize(
     ("folder", "text", "judged"),
     [
         ("old", ERROR.replace("KeyError", "ValueError"), "job.log"),
