@@ -78,8 +78,12 @@ def test_a_look_behind_the_last_work_is_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "name", "done", "outdated"),
-    [(6, "train.log", True, {1}), (13, "train.log", True, set()), (6, "other.log", True, set())]
-    + [(6, "train.log", False, set())],
+    [
+        (6, "train.log", True, {1}),
+        (13, "train.log", True, set()),
+        (6, "other.log", True, set()),
+        (6, "train.log", False, set()),
+    ],
     ids=["before the end", "at the end", "another file", "not done"],
 )
 def test_a_look_at_who_wrote_on_in_a_log_that_ended_well_is_outdated(
