@@ -14,7 +14,7 @@ from functools import cache
 from itertools import combinations, pairwise, starmap
 from pathlib import Path
 
-from postmortem.facts.inventory import OF_RANKS, SET_ASIDE, Inventory, Kind, Run
+from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
@@ -38,6 +38,7 @@ _TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
+_TABLE = Pattern(r"(?i)\W*Job ?ID\b")
 _MOST_LOOKED_AT = 256
 _BEGIN = 40
 _TOGETHER = 30.0
@@ -74,9 +75,11 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
         groups, rest = {}, logs
     if not logs or not (groups or old):
         return ()
+    lists = [path for path in rest if _TABLE.match(text_ends(path)[0])] if groups else []
+    rest = [path for path in rest if path not in lists]
     if rest:
         groups[(rest[0], "", False) if len(rest) == 1 else _REST] = rest
-    before: dict[_Key, list[str]] = {}
+    before: dict[_Key, list[str]] = {(path, LISTED, False): [path] for path in lists}
     for path, folder in old.items():
         before.setdefault((folder, SET_ASIDE, False), []).append(path)
     both = (sorted(starmap(_run, part.items()), key=_order) for part in (before, groups))

@@ -239,6 +239,18 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("end", "judged"), [(ERROR, "arr-7100_1"), ("", "sacct.txt")])
+def test_a_list_of_jobs_counts_where_no_log_of_them_failed(
+    tmp_path: Path, end: str, judged: str
+) -> None:
+    for task in (0, 1, 2):
+        write(tmp_path / f"arr_7100_{task}.out", steps("08") + (end if task == 1 else ""))
+    rows = "".join(f"7100_{task}  arr  CANCELLED+  0:0\n" for task in (1, 2))
+    write(tmp_path / "sacct.txt", f"JobID  JobName  State  ExitCode\n{rows}")
+    found = triage(tmp_path, tmp_path.parent / "out.json")[1]
+    assert [Path(row["name"]).name for row in found["runs"] if row["judged"]] == [judged]
+
+
 def test_what_lies_beside_a_sweep_is_none_of_its_runs(tmp_path: Path, prose: Prose) -> None:
     write(tmp_path / "multirun.yaml", "lr: 1,2\n")
     for run in "01":
