@@ -28,7 +28,13 @@ from postmortem.diagnose.ranks.deciding.hung import (
     stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import cut_off, left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.last_words import (
+    cut_off,
+    left_open,
+    only_a_stack,
+    outlived,
+    spoke_itself,
+)
 from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
@@ -72,6 +78,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     came_late,
     left_early,
     left_unlisted,
+    spoke_itself,
     silent_ones,
     stopped_alone,
     waits_elsewhere,

@@ -89,6 +89,22 @@ def said_last(case: Case) -> Attribution | None:
     return None
 
 
+def spoke_itself(case: Case) -> Attribution | None:
+    """Return the rank whose log ends with an error, where all others only miss a peer."""
+    silent = {s.rank for s in case.ranks if s.silent and not s.ended_by_launcher}
+    said = [
+        (one, party)
+        for one in case.logs.last_lines
+        if one.errors and not one.about_peer
+        if (party := _party(case, one)).rank in silent
+    ]
+    if len(said) != 1 or not case.about_peers():
+        return None
+    one, party = said[0]
+    cause = SaidLast(one.errors[0].text, one.plain, form=one.form, known=one.known)
+    return Attribution(cause, (party,), evidence=tuple(map(_cited, one.errors[:3])))
+
+
 def warned_itself(case: Case, word: str) -> Attribution | None:
     """Return NCCL's first warning that is about no peer, where all else tells of a lost one."""
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
