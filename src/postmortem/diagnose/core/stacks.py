@@ -163,8 +163,12 @@ def site_after(thread: Thread, start: int) -> int | None:
 
 
 def is_lone_word(thread: Thread, index: int) -> bool:
-    """Return whether a frame is a word of the stack with no frame behind it: nobody's call."""
-    return thread.frames[index].trust is Trust.SCAN and index + 1 == len(thread.frames)
+    """Return whether a frame is a word of the stack with no frame behind it: nobody's call.
+
+    Python's frames behind it are the interpreter's own: no walk over the stack came to them.
+    """
+    behind = thread.frames[index + 1 :]
+    return thread.frames[index].trust is Trust.SCAN and all(f.kind == "python" for f in behind)
 
 
 def caller(thread: Thread, start: int = 0) -> int | None:
@@ -175,7 +179,7 @@ def caller(thread: Thread, start: int = 0) -> int | None:
         if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
             continue
         if is_lone_word(thread, index):
-            return None
+            continue
         if not (is_of_header(frame) and index + 1 < len(thread.frames)):
             return index
     return None

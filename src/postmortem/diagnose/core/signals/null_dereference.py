@@ -46,7 +46,8 @@ def null_dereference(crash: Crash) -> Findings:
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
     # Certain only where the pointer itself is seen to be null, or the address is 0.
-    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(crash.fault) == 0)
+    is_null = signal.address < 4096 and pointer_value(crash.fault) == 0
+    is_null = is_null or (signal.address == 0 and signal.then is None)
     is_null = is_null and bool(null)
     what = "null pointer dereference"
     if is_of_thread_pointer(crash.fault):
