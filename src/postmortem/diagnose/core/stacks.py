@@ -171,6 +171,12 @@ def is_lone_word(thread: Thread, index: int) -> bool:
     return thread.frames[index].trust is Trust.SCAN and all(f.kind == "python" for f in behind)
 
 
+def is_stray(thread: Thread) -> bool:
+    """Return whether nothing but a word found on the stack says who called the innermost code."""
+    calls = [f for f in thread.frames if f.kind == "native" and not f.inlined]
+    return len(calls) > 1 and calls[1].trust is Trust.SCAN
+
+
 def caller(thread: Thread, start: int = 0) -> int | None:
     """Return the index of the innermost frame outside the C and C++ libraries."""
     skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)

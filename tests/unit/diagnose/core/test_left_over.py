@@ -41,3 +41,5 @@ def test_a_word_of_the_stack_with_nothing_behind_called_nobody() -> None:
     start = Frame("_start", module=TOOL, trust=Trust.SCAN)
     assert caller(thread(RAISE, start)) is None
     assert caller(thread(RAISE, start, MAIN)) == 1
+    step = Frame("step", "python", file="train.py", line=3, trust=Trust.PYTHON)
+    assert caller(thread(RAISE, start, step)) == 2
