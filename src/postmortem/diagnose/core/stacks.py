@@ -172,9 +172,12 @@ def is_lone_word(thread: Thread, index: int) -> bool:
 
 
 def is_stray(thread: Thread) -> bool:
-    """Return whether nothing but a word found on the stack says who called the innermost code."""
+    """Return whether nothing but a word found on the stack says who called the innermost code.
+
+    Code that is not here has no unwind tables either: there such a word says nothing.
+    """
     calls = [f for f in thread.frames if f.kind == "native" and not f.inlined]
-    return len(calls) > 1 and calls[1].trust is Trust.SCAN
+    return len(calls) > 1 and calls[1].trust is Trust.SCAN and calls[0].function != "??"
 
 
 def caller(thread: Thread, start: int = 0) -> int | None:
