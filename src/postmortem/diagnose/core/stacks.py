@@ -90,9 +90,16 @@ def is_left_over(thread: Thread | None) -> bool | None:
     It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
     another reason hours later. Its own abort() is called by itself, a later one by somebody else.
     """
+    frames = thread.frames if thread is not None else ()
     handled = thread.handler_index if thread is not None else None
+    if handled is not None and _is_left_over(frames[:handled]) is False:
+        return False  # the handler itself ended so
+    return _is_left_over(frames[0 if handled is None else handled + 1 :])
+
+
+def _is_left_over(frames: Iterable[Frame]) -> bool | None:
     aborts = False
-    for frame in thread.frames[0 if handled is None else handled + 1 :] if thread else ():
+    for frame in frames:
         of_glibc = owner(frame) is Owner.GLIBC
         nameless = frame.function == "??"
         if frame.trust is Trust.SCAN or (nameless and not (aborts and frame.module)):

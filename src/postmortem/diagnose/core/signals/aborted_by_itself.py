@@ -48,7 +48,8 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
             title += f": {frame_name(frame, 60)} {how}"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
-            if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
+            # without names: Debian strips its interpreter; ctypes calls by libffi
+            if owner(frame) in (Owner.CPYTHON, Owner.LIBFFI):
                 title += python_place(crashed)
     meaning = ""
     words = " ".join(message.text.split()) if message is not None else ""
