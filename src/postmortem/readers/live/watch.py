@@ -9,7 +9,7 @@ from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import RankStack
-from postmortem.facts.threads import Frame, Thread, own_frames
+from postmortem.facts.threads import Frame, Thread, own_frames, tells_run
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.job_processes import Member, Members
 from postmortem.readers.live.snapshot import ReadOptions, read_members
@@ -51,6 +51,18 @@ class Samples:
     """How many samples there are."""
     workers: tuple[LiveProcess, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+    def without_failed(self) -> "Samples":
+        """Return those of ranks that have not failed since.
+
+        What a failed one did, its own log tells: where it stands now says nothing.
+        """
+        failed = {one.label for one in self.stacks if tells_run(one.thread)}
+        return replace(
+            self,
+            ranks=tuple(one for one in self.ranks if one.label not in failed),
+            stacks=tuple(one for one in self.stacks if one.label not in failed),
+        )
 
     def motions(self) -> tuple[Motion, ...]:
         """Return how ranks moved between the samples."""

@@ -358,7 +358,8 @@ class FactBuilder:
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
         behind = [row for row in tail if row[0] > failure.line]
         writers = len(self._read[self._file_of[position]].raw["labels"])
-        if behind and not above and writers <= _FEW_WRITERS:
+        near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
+        if near and not above and writers <= _FEW_WRITERS:
             above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
         logged = not writer.shared or says_done(tail)
         at = calm_behind(above, [row[1] for row in behind], failure.said.message, logged=logged)
