@@ -68,17 +68,19 @@ def process_waits(job: LiveJob) -> Findings:
     if locked and not motion.is_busy:
         yield _of_workers(one, locked, f"{one.label} {shortly}")
         return
+    title, should = f"{one.label} stood still: it {shortly}", "wait"
+    if motion.is_busy:
+        title, should = f"{one.label} computed in one place for {seconds}: {place}", "take so long"
     yield Finding(
-        title=clip(f"{one.label} stood still: it {shortly}", 100)
-        if not motion.is_busy
-        else clip(f"{one.label} computed in one place for {seconds}: {place}", 100),
-        cause=f"its main thread, at {place}, {doing}; in {seconds} "
+        title=title,
+        title_letters=200,
+        cause=f"its main thread is at {place}; it {doing}; in {seconds} "
         + ("it never left that place" if motion.is_busy else "it did not run at all")
         + (f"; {hot_words(hot)}" if hot is not None else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(
             f"watch it for longer: postmortem hang {one.pid} --gap 60",
-            f"read the code at {place_words(thread, most=1)}: should it wait there?",
+            f"read the code at {place_words(thread, most=1)}: should it {should} there?",
         ),
         evidence=(Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {shortly}"),),
     )
