@@ -26,7 +26,7 @@ _ALIKE = 0.6
 DATA = Pattern(r'(?<=, )"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
 """What a call read or wrote, in front of its result; names of files stay whole."""
 _CALL = Pattern(r"(?:pid \d+ )?\w+\(\d+")
-_BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host|(?<=postmortem strace )LOG)\b")
 _OF_RANK = Pattern(
     r"(?P<says>[\w. ]+ says: )?rank (?P<rank>\d+)(?P<host> on [\w.-]+)?(?P<said>(?(says)| ?:).*)"
 )
@@ -74,6 +74,8 @@ def filled(report: Report) -> Report:
             known["EXE"] = shell_word(str(process["executable"]))
     if report.kind == "core" and len(report.inputs) == 1:
         known["CORE"] = shell_word(report.inputs[0].path)
+    if report.kind == "strace" and len(report.inputs) == 1 and report.inputs[0].path != "-":
+        known["LOG"] = shell_word(report.inputs[0].path)
     told = [_filled(one, known) for one in report.diagnoses]
     if report.kind == "logs" and told and told[0].role is Role.ROOT:
         told[0] = _filled(told[0], _of_culprit(body))

@@ -8,7 +8,7 @@ import postmortem
 from builders.prose import Prose
 from builders.reports import WATCHDOG, full_report
 from postmortem.diagnose import rule
-from postmortem.facts.source import Problem
+from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import is_own
 from postmortem.knowledge.messages import signatures
 from postmortem.present.card import card_of, filled
@@ -171,3 +171,19 @@ def test_a_pid_of_another_rank_or_of_a_worker_is_not() -> None:
     for other in ({"pid": 4711, "rank": 1}, {"pid": 4711, "own": False}):
         (best,) = filled(_logs(**other)).diagnoses
         assert "--pid PID" in best.next_steps[0]
+
+
+def test_a_step_names_the_log_that_was_read_and_never_writes_over_it() -> None:
+    steps = ("postmortem strace LOG --find pid=7", "strace -f -o LOG CMD")
+    report = replace(
+        EMPTY,
+        kind="strace",
+        diagnoses=(replace(LIKELY, next_steps=steps),),
+        inputs=(Source("my log.txt", 1),),
+    )
+    assert filled(report).diagnoses[0].next_steps == (
+        "postmortem strace 'my log.txt' --find pid=7",
+        "strace -f -o LOG CMD",
+    )
+    two = replace(report, inputs=report.inputs * 2)
+    assert filled(two).diagnoses[0].next_steps == steps
