@@ -36,8 +36,8 @@ _OF_RANK = Pattern(
 def card_of(report: Report) -> Card:
     """Return the card of a report: its verdict, where, why, what to do, who else."""
     shown = report.highlights or Highlights()
-    best = report.diagnoses[0] if report.diagnoses else None
     headline = shown.headline or report.verdict
+    best = _best(report, headline)
     rows, stands = shown.rows, ""
     steps = shown.steps or (() if best is None else best.next_steps)
     if not rows and not shown.places:
@@ -61,6 +61,13 @@ def card_of(report: Report) -> Card:
     )
     known = shown.excerpt
     return card if known is None or shown.places else with_neighbours(card, known)
+
+
+def _best(report: Report, headline: str) -> Diagnosis | None:
+    """Return the diagnosis that the headline speaks of: its own root, else the first."""
+    roots = (one for one in report.diagnoses if one.role is Role.ROOT)
+    named = (one for one in roots if one.title and one.title.casefold() in headline.casefold())
+    return next(named, next(iter(report.diagnoses), None))
 
 
 def filled(report: Report) -> Report:
