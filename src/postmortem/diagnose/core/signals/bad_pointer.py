@@ -15,7 +15,7 @@ What to do
 
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
+from postmortem.diagnose.core.pointers import POINTER_RULES, is_canonical, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.stacks import has_python, own_caller, place
 from postmortem.diagnose.names import clip
@@ -24,6 +24,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
 from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
+from postmortem.text import some
 
 _OF_PYTHON = ("if Python objects are involved: PYTHONMALLOC=debug python …",)
 _TITLES = {
@@ -82,12 +83,19 @@ def bad_pointer(crash: Crash) -> Findings:
     if crash.kind is FaultKind.MISALIGNED and address == 0:
         address = None  # x86 names none
     shown = "" if address is None else f" (address {address:#x})"
-    hint = None if address is None else pointer_hint(address)
     unsure = crash.kind is FaultKind.GENERAL_PROTECTION
+    odd = _odd_registers(crash.fault, crashed) if unsure else {}
+    title = _title(crash.kind, crash.fault)
+    if len(odd) == 1:
+        title = _TITLES[FaultKind.NON_CANONICAL]
+        [(register, address)] = odd.items()
+        shown = f" ({register} {address:#x})"
+    hint = None if address is None else pointer_hint(address)
     yield Finding(
-        title=f"{_title(crash.kind, crash.fault)}{shown}{place(crashed)}",
+        title=f"{title}{shown}{place(crashed)}",
         cause=f"{crash.words}. {_cause(crash.kind, crash.signal, crash.fault)}"
-        + _indexed(crash.kind, crash.fault, crashed),
+        + _indexed(crash.kind, crash.fault, crashed)
+        + _odd_words(odd),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
             _look_at(crashed),
@@ -162,6 +170,21 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "buffer)"
         )
     return _CAUSES[kind]
+
+
+def _odd_registers(fault: Fault | None, thread: Thread) -> dict[str, int]:
+    """Return the registers that hold no possible address, where the instruction is not known."""
+    if fault is None or (fault.instruction is not None and fault.instruction.code):
+        return {}
+    values = (thread.registers or {}).items()
+    return {name: value for name, value in values if not is_canonical(value)}
+
+
+def _odd_words(odd: dict[str, int]) -> str:
+    if not odd:
+        return ""
+    held = [f"{name} holds {value:#x}" for name, value in odd.items()]
+    return f". The instruction is not in the core; {some(held, 3)}, which no address can be"
 
 
 def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread) -> str:
