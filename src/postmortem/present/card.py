@@ -26,7 +26,7 @@ _ALIKE = 0.6
 DATA = Pattern(r'(?<=, )"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
 """What a call read or wrote, in front of its result; names of files stay whole."""
 _CALL = Pattern(r"(?:pid \d+ )?\w+\(\d+")
-_BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host|(?<=postmortem strace )LOG)\b")
 _OF_RANK = Pattern(
     r"(?P<says>[\w. ]+ says: )?rank (?P<rank>\d+)(?P<host> on [\w.-]+)?(?P<said>(?(says)| ?:).*)"
 )
@@ -36,8 +36,8 @@ _OF_RANK = Pattern(
 def card_of(report: Report) -> Card:
     """Return the card of a report: its verdict, where, why, what to do, who else."""
     shown = report.highlights or Highlights()
-    best = report.diagnoses[0] if report.diagnoses else None
     headline = shown.headline or report.verdict
+    best = _best(report, headline)
     rows, stands = shown.rows, ""
     steps = shown.steps or (() if best is None else best.next_steps)
     if not rows and not shown.places:
@@ -63,6 +63,13 @@ def card_of(report: Report) -> Card:
     return card if known is None or shown.places else with_neighbours(card, known)
 
 
+def _best(report: Report, headline: str) -> Diagnosis | None:
+    """Return the diagnosis that the headline speaks of: its own root, else the first."""
+    roots = (one for one in report.diagnoses if one.role is Role.ROOT)
+    named = (one for one in roots if one.title and one.title.casefold() in headline.casefold())
+    return next(named, next(iter(report.diagnoses), None))
+
+
 def filled(report: Report) -> Report:
     """Return the report with what it knows in its next steps: a pid in place of ``PID``."""
     body = report.body
@@ -74,6 +81,8 @@ def filled(report: Report) -> Report:
             known["EXE"] = shell_word(str(process["executable"]))
     if report.kind == "core" and len(report.inputs) == 1:
         known["CORE"] = shell_word(report.inputs[0].path)
+    if report.kind == "strace" and len(report.inputs) == 1 and report.inputs[0].path != "-":
+        known["LOG"] = shell_word(report.inputs[0].path)
     told = [_filled(one, known) for one in report.diagnoses]
     if report.kind == "logs" and told and told[0].role is Role.ROOT:
         told[0] = _filled(told[0], _of_culprit(body))

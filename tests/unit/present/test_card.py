@@ -8,7 +8,7 @@ import postmortem
 from builders.prose import Prose
 from builders.reports import WATCHDOG, full_report
 from postmortem.diagnose import rule
-from postmortem.facts.source import Problem
+from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import is_own
 from postmortem.knowledge.messages import signatures
 from postmortem.present.card import card_of, filled
@@ -171,3 +171,28 @@ def test_a_pid_of_another_rank_or_of_a_worker_is_not() -> None:
     for other in ({"pid": 4711, "rank": 1}, {"pid": 4711, "own": False}):
         (best,) = filled(_logs(**other)).diagnoses
         assert "--pid PID" in best.next_steps[0]
+
+
+def test_a_step_names_the_log_that_was_read_and_never_writes_over_it() -> None:
+    steps = ("strace LOG", "postmortem strace LOG", "strace -f -o LOG CMD")
+    report = replace(
+        EMPTY,
+        kind="strace",
+        diagnoses=(replace(LIKELY, next_steps=steps),),
+        inputs=(Source("my log.txt", 1),),
+    )
+    told = filled(report).diagnoses[0].next_steps
+    assert ["LOG" in step for step in told] == [True, False, True]
+    assert "'my log.txt'" in told[1]
+    two = filled(replace(report, inputs=report.inputs * 2)).diagnoses[0].next_steps
+    assert all("LOG" in step for step in two)
+
+
+def test_why_is_of_the_root_that_the_headline_names() -> None:
+    first = replace(LIKELY, id="b", title="rank 0 raised KeyError", cause="Another matter.")
+    second = replace(LIKELY, title="the disk was full", cause="A quota was used up.")
+    report = replace(EMPTY, kind="triage", diagnoses=(first, second))
+    card = card_of(replace(report, highlights=Highlights(headline="the disk was full")))
+    assert "quota" in card.why
+    other = card_of(replace(report, highlights=Highlights(headline="two jobs failed")))
+    assert "quota" not in other.why

@@ -232,6 +232,9 @@ def test_rank_missing() -> None:
 def test_process_waits() -> None:
     alone, still = process(0, ELSEWHERE), replace(STILL, label="rank 0")
     assert "process_waits" in diagnosed(job(alone, motions=(still,)))
+    busy = Motion("rank 0", 0.99, 0, moved=False, ran_always=True)
+    found = [diagnosed(job(alone, motions=(one,)))["process_waits"] for one in (still, busy)]
+    assert ["should it wait" in one.next_steps[1] for one in found] == [True, False]
     moving = Motion("rank 0", 0.3, 20, moved=True)
     assert "process_waits" not in diagnosed(job(alone, motions=(moving,)))
     assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))

@@ -82,19 +82,21 @@ def process_waits(job: LiveJob) -> Findings:
         yield _kept_by(one, at_work, f"{one.label} {shortly}")
         return
     stood, did = f"stood still: it {shortly}", "it did not run at all"
+    should = "take so long" if motion.is_busy else "wait"
     if motion.is_busy:
         stood, did = f"computed in one place for {seconds}: {place}", "it never left that place"
     elif naps:
         stood = f"sleeps again and again in one place: {place}"
         did = f"it woke up {motion.switches} times, and slept again there"
     yield Finding(
-        title=clip(f"{one.label} {stood}", 100),
-        cause=f"its main thread, at {place}, {doing}; in {seconds} {did}"
+        title=f"{one.label} {stood}",
+        title_letters=200,
+        cause=f"its main thread is at {place}; it {doing}; in {seconds} {did}"
         + (f"; {hot_words(hot)}" if hot is not None else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(
             f"watch it for longer: postmortem hang {one.pid} --gap 60",
-            f"read the code at {place_words(thread, most=1)}: should it wait there?",
+            f"read the code at {place_words(thread, most=1)}: should it {should} there?",
         ),
         evidence=(Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {shortly}"),),
     )

@@ -47,7 +47,7 @@ def child_failed(logs: Logs) -> Findings:
         f"{who(parent.pid)}, which started it, exited with 0{others}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            f"what it said: --find 'syscall=write fd=2 pid={task.pid}'",
+            f"what it said: postmortem strace LOG --find 'syscall=write fd=2 pid={task.pid}' -v",
             "was it a step that may fail? in shell scripts set -e -o pipefail makes it count",
         ),
         evidence=(cite_end(task, end), cite_end(parent, parent.ending)),

@@ -58,7 +58,7 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
             "postmortem core CORE : coredumpctl dump, or core files in its folder"
             if ending.core
             else "ulimit -c unlimited, run again, then: postmortem core",
-            f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
+            f"what it said: postmortem strace LOG --find 'syscall=write fd=2 pid={task.pid}' -v",
         ),
         evidence=tuple(cite_end(*one) for one in found[:3]),
         about=Subject(pid=task.pid or None, signal=ending.signal),

@@ -51,8 +51,7 @@ def first_to_fail(logs: Logs) -> Findings:
         f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
-            "error output",
+            f"what it said: postmortem strace LOG --find 'syscall=write fd=2 pid={task.pid}' -v",
             f"grep -n '^{task.pid} ' {shell_word(ending.file.rpartition('/')[2])} | tail -50",
         ),
         evidence=tuple(cite_end(*one) for one in bad[:4]),

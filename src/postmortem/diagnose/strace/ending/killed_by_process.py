@@ -74,8 +74,8 @@ def killed_by_process(logs: Logs) -> Findings:
             f"({clip(task.program or 'program not recorded', 60)}){why}",
             confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
             next_steps=(
-                f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
-                f"pid={sender.pid}'",
+                f"look at what {who(sender.pid)} did before: postmortem strace LOG --find "
+                f"'syscall=wait4,kill pid={sender.pid}' -v",
                 "is there a time limit in the program, its launcher or a watchdog?",
             ),
             evidence=(*map(cite, calls[:2]), cite_end(task, ending)),

@@ -195,7 +195,7 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     meaning = meaning.format(call=failure.syscall)
     said = last_stderr_line(task)
     outlived = _outlived(logs, task)
-    words = f"; it said: {clip(said, 60)}" if spoken and said else ""
+    words = f"; it said: {clip(said, 120)}" if spoken and said else ""
     after = "; the process that started it went on and exited with 0" if outlived else ""
     short = f" on {shortened(path, 50)}" if path else ""
     title = f"{failure.syscall} failed with {failure.errno}{short}"
@@ -228,7 +228,7 @@ def _at(failure: LastFailure) -> str:
 
 def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
     path = shell_word(failure.path) if failure.path else "FILE"
-    spoke = f"what it said: --find 'syscall=write fd=2 pid={task.pid}'"
+    spoke = f"what it said: postmortem strace LOG --find 'syscall=write fd=2 pid={task.pid}' -v"
     if held or failure.errno == "EDEADLK":
         return (f"lslocks ; fuser -v {path} : who has it open or locked?", spoke)
     if failure.errno in ("EXDEV", "EOPNOTSUPP"):
