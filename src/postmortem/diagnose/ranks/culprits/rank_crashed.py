@@ -26,8 +26,7 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.knowledge.lookup import ending_signal, lines_of
-from postmortem.knowledge.messages import MPI_ENDS
-from postmortem.patterns import Pattern
+from postmortem.knowledge.messages import CODE_ENDS, MPI_ENDS
 
 _STEPS = {
     "SIGBUS": (
@@ -38,10 +37,6 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
-_EXITS = Pattern(
-    r"Go|LoadError|(?:[a-z]\w*\.)+[A-Z]\w*|ERROR STOP|libgfortran|Fortran runtime error|forrtl"
-)
-"""What ends a process of Go, Julia, Java or Fortran by an exit code."""
 _TERMINATED = (
     "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that ends), a "
     "shell's history"
@@ -114,8 +109,7 @@ def rank_crashed(blame: Attribution) -> Findings:
         steps = ["read what stands around its word: it ended with a code, which leaves no core"]
     it = "it" if len(blame.first) == 1 else "they"
     cause = f"{it} did not end by a Python error{host}."
-    told = party.failure.said.exception if party.failure is not None else None
-    if signal is None and told is not None and _EXITS.fullmatch(told):
+    if signal is None and party.failure is not None and party.failure.match(*CODE_ENDS):
         steps = ["read the stack below its word: the innermost place in your own code"]
         cause = f"its language's run-time ended it with an exit code, which leaves no core{host}."
     match crash.memory:
