@@ -16,6 +16,7 @@ GOES = (
     "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
 )
+CANCELLED = "slurmstepd: error: *** STEP 71.0 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
 BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
 SHELL = (
     "At line:1 char:1\n+ python a.py > a.log 2>&1\n+ ~~~~~~~~~\n"
@@ -44,8 +45,30 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
         (STEPS + "Training complete.\nhelper: received SIGTERM, leaving\n", *UNKNOWN),
         (STEPS + "helper: received SIGTERM, leaving\n", *FAILED),
+        (STEPS + "Training complete.\n" + CANCELLED, *UNKNOWN),
+        (STEPS + "Training complete.\nscored 1\nscored 2\nscored 3\n" + CANCELLED, *FAILED),
+        (STEPS + CANCELLED, *FAILED),
         (STEPS + "* thread #1, stop reason = signal SIGSEGV\n    frame #0: 0x77 a`f\n", *FAILED),
         (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:7] x: DATA_LOSS: cut\n" * 3, UNKNOWN[0], True),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] it is slow\n" * 3, Outcome.UNKNOWN, False),
+        ("lr: must be a number\n3 errors\n", *FAILED),
+        ("Found 2 errors:\n  lr: must be a number\n  path: is no folder\n", *FAILED),
+        ("lr: must be a number\nFound 0 errors\n", *UNKNOWN),
+        ("Found 2 errors\n" + STEPS, *UNKNOWN),
+        (STEPS + "train.py: 137\n", Outcome.UNKNOWN, True),
+        (STEPS + "exit code of train.py = 3\n", Outcome.UNKNOWN, True),
+        (STEPS + "exit code of train.py = 0\n", Outcome.UNKNOWN, False),
+        ("preflight: disk=pass fabric=fail gpu=pass\n", Outcome.UNKNOWN, True),
+        ("settings: retries=3 on_error=fail\n", Outcome.UNKNOWN, False),
+        (STEPS + "loss: -nan\nloss: -nan\n", *FAILED),
+        (STEPS + "train.py: 31\n", Outcome.UNKNOWN, False),
+        (STEPS + "Exited at line 12 with 1\n", Outcome.UNKNOWN, True),
+        (STEPS + "| NVLink  | Fail |\n" + "| Clock  | Pass |\n" * 9, Outcome.UNKNOWN, True),
+        (STEPS + "| Fail | Pass | Test |\n| 0 | 3 | Clock |\n", Outcome.UNKNOWN, False),
+        (STEPS + "agent: spot interruption notice received\n", *FAILED),
+        (STEPS + "The system is going down for reboot NOW!\n", *FAILED),
+        (STEPS + "agent: the interruption handler is active\n", Outcome.UNKNOWN, False),
         (STEPS + "ERROR trainer gave up\nINFO:     Started server process [7]\n", *UNKNOWN),
         (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
@@ -260,3 +283,22 @@ def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
 ) -> None:
     (one,) = report_of(tmp_path, text).diagnoses
     assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "╭─ Error ────────╮\n│ no shard 3     │\n│ in the index   │\n╰────────────────╯\n",
+            "no shard 3 in the index",
+        ),
+        (
+            "! Undefined control sequence.\nl.12 \\lumen\n! Emergency stop.\n",
+            "! Undefined control sequence.",
+        ),
+    ],
+)
+def test_the_message_is_told_and_not_its_head_or_what_follows(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    assert told in report_of(tmp_path, text).verdict

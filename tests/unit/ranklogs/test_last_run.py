@@ -381,6 +381,25 @@ def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
+def _epilogue(code: int) -> str:
+    rule = "=" * 60
+    return f"{rule}\n    Job Id:             71.head\n    Exit Status:        {code}\n{rule}\n"
+
+
+@pytest.mark.parametrize(("codes", "failed"), [((1, 0), False), ((0, 1), True)])
+def test_each_epilogue_of_a_batch_system_ends_a_run(
+    tmp_path: Path, codes: tuple[int, int], failed: bool
+) -> None:
+    runs = [("epoch 1\n" + _raised("KeyError: 'w'") * code) + _epilogue(code) for code in codes]
+    report = report_of(tmp_path, "".join(runs))
+    assert (report.failed, len(report.problems)) == (failed, 1)
+
+
+def test_the_one_epilogue_of_a_job_is_of_its_run(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "epoch 1\n" + _raised("KeyError: 'w'") + _epilogue(1) + "left\n")
+    assert (report.failed, report.problems) == (True, ())
+
+
 def _ranks(hour: int, *ranks: int, steps: int = 3) -> str:
     """Ranks that say which they are, each in a line of its own, and work."""
     rows = [f"2026-01-02 {hour:02}:00:00 INFO rank {r} of 3 is pid {hour}{r}" for r in ranks]

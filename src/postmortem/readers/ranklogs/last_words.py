@@ -21,7 +21,7 @@ _WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
-_FATAL = "last-error-fatal"
+_FATAL, _STATUS = "last-error-fatal", "last-error-status"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _MINDED = ("last-error-signal-named", "last-error-closed")
@@ -42,7 +42,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
-_NONE = "last-none"
+_NONE, _GOES_ON = "last-none", "last-none-minded"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
@@ -121,6 +121,11 @@ def strong(ids: Ids) -> Ids:
 def sure(ids: Ids) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def carried_past(ids: Ids) -> bool:
+    """Return whether a line that names an error says how its program goes on."""
+    return _GOES_ON in ids
 
 
 @_once
@@ -283,15 +288,6 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
-def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
-    above = {without_numbers(text) for text in texts[:at]}
-    rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
-    again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)  # then one of them is enough
-    return calm(ids[at]) and (len(again) > 1 or habit)
-
-
 def stands_still(texts: Sequence[str], at: int) -> bool:
     """Return whether a line is a bar at the state that it had: a program draws it once more."""
     state, bar, _ = texts[at].partition("[")
@@ -312,6 +308,12 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     rises = any(all(a < b for a, b in pairwise(column)) for column in zip(*numbers, strict=False))
     alone = since > 0 and not rises and len({*shapes[since:]}) <= _ALONE
     return len(same) >= _AGAIN and not alone
+
+
+def is_stuck(texts: Sequence[str], ids: Sequence[Ids]) -> bool:
+    """Return whether nothing but one status that is not OK stands at the end, at any level."""
+    last = {without_numbers(text) for text in texts[-_AGAIN:]}
+    return len(last) == 1 and len(texts) > _AGAIN and all(_STATUS in row for row in ids[-_AGAIN:])
 
 
 def is_text(line: str) -> bool:
@@ -342,7 +344,7 @@ def done(ids: Ids, *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _ONE_WORD in ids)
+    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _has(ids, _ONE_WORD))
     return over and not _ended_badly(ids)
 
 
