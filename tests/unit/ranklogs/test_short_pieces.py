@@ -39,6 +39,8 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
         ("no plug-in was found: using the internal one\n", False),
         (_STEPS + "INFO:lumen:on exit: lame hosts found: Beat(node3)\n", True),
         (_STEPS + "INFO:lumen:lame hosts: none\n", False),
+        ("ERROR:lumen:no model\n" + "INFO:lumen:the model is there\n" * 9, False),
+        ("ERROR:lumen:no model\n" + "INFO:lumen:the model is there\n" * 3, True),
         ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
         ("  Ready: True\n  Liveness: http-get :8080 timeout=3s #success=1 #failure=3\n", False),
         ("  Ready: False\n  Warning  Unhealthy: Liveness probe failed\n", True),

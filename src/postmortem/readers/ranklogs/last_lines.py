@@ -319,7 +319,8 @@ def _nearest(
                 nearest = line
             level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
-            told = (near and not calmly) or (short and level and not (over or closing))
+            pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
+            told = (near and not calmly) or pasted
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
