@@ -57,6 +57,7 @@ class ExceptionText(Known):
             first = f"{first} {named}"
         elif rest.startswith(":"):  # of Java, below what called it
             first = below[0].lstrip(": ")
+        first = first.partition("}} ")[2] or first if first.startswith("{{") else first
         nodes = [i for i, one in enumerate(below) if one.lstrip().startswith("[[{{node")]
         if nodes and nodes[0]:
             first = below[nodes[0] - 1]  # of TensorFlow's graph
@@ -184,8 +185,12 @@ class LogFailure(Known):
 
     @property
     def torn(self) -> bool:
-        """Its head is missing: the log begins in the middle of its traceback."""
-        return self.text[:1].isspace() and self.group is None  # a group has a margin
+        """Its head is missing: the log begins in the middle of its traceback.
+
+        A group has a margin, and of a program that cannot be compiled there is no head.
+        """
+        none = self.frames[:1] and self.frames[0].function is None
+        return self.text[:1].isspace() and self.group is None and not none
 
     @property
     def caught_in(self) -> str:

@@ -110,6 +110,18 @@ class RunFacts:
         rows = [one for one in rows if (one.rank, one.code) not in repeated]
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
 
+    def lost_before(self, raised: Raise) -> Process | None:
+        """Return the child of who raised that a signal ended first, before the exception."""
+        children = [
+            one
+            for one in self.processes
+            if one.ppid == raised.pid
+            and one.signal
+            # A parent may raise before we hear of the end; then it ends the others by SIGTERM.
+            and (one.ended or raised.time) < raised.time + (one.signal != "SIGTERM")
+        ]
+        return min(children, key=lambda one: one.ended or 0.0, default=None)
+
 
 def facts_of(
     outcome: Outcome, folder: Path, *, memory_kills: int = 0, memory_limit: int | None = None

@@ -198,11 +198,11 @@ def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
     if not final:
         # A thread's, or the last that a program kept which handles its own.
         return [one for one in mine if one.where in ("thread", "last")][-1:]
-    first = final[-1]
-    for one in reversed(final):
-        if first.time - one.time < _TOGETHER_SECONDS:
-            first = one
-    return [first]
+    together = final[-1:]
+    for one in reversed(final[:-1]):
+        if together[0].time - one.time < _TOGETHER_SECONDS:
+            together = [one, *together]
+    return [next((one for one in together if not one.is_of_others), together[0])]
 
 
 def _ending(one: Process, facts: RunFacts) -> str:

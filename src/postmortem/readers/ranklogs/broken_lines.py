@@ -13,12 +13,13 @@ Rows: TypeAlias = Sequence[Row]
 """Last lines of a writer: number, text, since when its form was printed, how often."""
 
 _NAMED_ALONE = Pattern(
-    r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
+    r"(?:Error|Exception|ERROR|an error): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
     r"|(?:Error|Exception) in (?:rule|file) .*:$|^E\w{5}: Inner Error!$"
     r"|\.(?:c|cc|cpp|cu|h|hpp|rs):(?:\d+:){1,2}$"
 )
 _PLACE = Pattern(r"^\w+ (?:from|at|in) \S+:\d+:$")
 """Where a message came by, and no word of it."""
+_ANNOUNCES = Pattern(r"(?::|\b[A-Z][a-z]+ Error) *$")
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
@@ -37,7 +38,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
         text = last = said
         for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
             named = _NAMED_ALONE.search(text) or (
-                text.rstrip().endswith(":") and _margin(more) > _margin(text)
+                _ANNOUNCES.search(text) is not None and _margin(more) > _margin(text)
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()

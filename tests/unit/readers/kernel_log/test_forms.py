@@ -298,3 +298,20 @@ def test_hostile_lines() -> None:
             assert event.pid is None or event.pid < 10**10
     assert stamped("Feb 29 10:00:00 node3 kernel: x").time is not None
     assert stamped("Xyz 29 10:00:00 node3 kernel: x").time is None
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "told"),
+    [
+        ("[90000.000001] eth0: up\n", "[    3.100000] eth0: up\n", True),
+        ("", "[    3.100000] eth0: up\n", False),
+        ("[    0.000000] microcode: updated early\n", "[    3.100000] eth0: up\n", False),
+        ("[90000.000001] eth0: up\n", "[990000.100000] eth0: up\n", False),
+    ],
+)
+def test_a_host_that_was_started_anew_is_told_for_a_day(
+    before: str, behind: str, told: bool
+) -> None:
+    boot = "[    0.000000] Linux version 6.1.0-18-amd64 (build@lumen) (gcc-12)\n"
+    found = read_events((before + boot + behind).encode(), "kern.log")
+    assert [one.signature for one in found] == (["dmesg-boot"] if told else [])
