@@ -73,6 +73,17 @@ def test_who_was_killed_before_the_launcher_ended_is_no_cascade_of_its_end(tmp_p
     assert found.role == "root"
 
 
+@pytest.mark.parametrize(("code", "sender", "failed"), [(0, 1, False), (9, 1, True), (0, 7, True)])
+def test_who_ends_a_child_and_then_ends_well_meant_it(
+    tmp_path: Path, code: int, sender: int, failed: bool
+) -> None:
+    log = (
+        f"1 {EXEC}1 {CLONE}2\n2 {EXEC}{sender} kill(2, SIGKILL) = 0\n"
+        f"2 +++ killed by SIGKILL +++\n1 exit_group({code}) = ?\n1 +++ exited with {code} +++\n"
+    )
+    assert report(tmp_path, log=log).failed is failed
+
+
 @pytest.mark.parametrize(
     ("signal", "sender", "words", "given_up"),
     [
