@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMostLabels = 200000;
 // Of a long line both ends are held: an error that quotes others has the reason last.
-constexpr std::size_t kLongestWords = 400, kEndOfLong = 160;
+constexpr std::size_t kLongestWords = 560, kEndOfLong = 160;
 constexpr std::string_view kLeftOut = " \u2026 ";
 
 }  // namespace

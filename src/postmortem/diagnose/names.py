@@ -63,7 +63,8 @@ _TELLS = Pattern(
     r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b|\bCANCELLED\b"
 )
 """What a text comes to: a status by its name, how a command ended."""
-_LEFT_OUT = " … "
+_WHY_LAST = (" … ", "stderr: ")
+"""Behind these the end of a text says why: more was left out there, or a command wrote it."""
 _LOGGED = Pattern(
     r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)"
     r"|^\[[A-Z]+\] [A-Z_]+\(\d+,\w+,\w+\):[\d:.-]+ \[\S+:\d+\] "
@@ -89,12 +90,11 @@ def clip(text: str, limit: int) -> str:
         return text
     head = limit // 2
     tells = _TELLS.search(text, head - 1) if limit >= _SHORTEST_GAP else None
-    if tells is None or tells.end() < limit:
+    why_last = any(one in text[head:] for one in _WHY_LAST)
+    if tells is None or (tells.end() < limit and not why_last):
         return text[: limit - 1].rstrip() + "…"
     room = limit - head - 3
-    begin = len(text) - room
-    if _LEFT_OUT not in text[head:]:  # else its end is held for why a command ended so
-        begin = min(tells.start(), begin)
+    begin = len(text) - room if why_last else min(tells.start(), len(text) - room)
     tail = text[begin:] if text[begin - 1] == " " else text[begin:].partition(" ")[2]
     if len(tail) > room:
         tail = tail[: room - 1].rstrip() + "…"

@@ -342,7 +342,7 @@ def test_a_text_that_is_quoted_as_a_whole_is_taken_out(
 
 
 def test_what_make_says_is_no_part_of_a_message(tmp_path: Path) -> None:
-    said = "RuntimeError: worker 71 went away without a word of why it did"
+    said = "RuntimeError: lumen 71 of the third row fell down and lies there, 7"
     text = f"{said}\nMakefile:12: recipe for target 'main' failed\nmake: *** [main] Error 1\n"
     assert report_of(tmp_path, text).verdict == report_of(tmp_path, f"{said}\n").verdict
 
