@@ -33,8 +33,8 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
-_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow", "Slurm")
-"""Who watches programs, or a job as a whole, and not its ranks."""
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
+"""Who watches programs, and not the ranks of a job."""
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
@@ -324,7 +324,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    limited = end.launcher == "kubernetes" and (end.memory or end.evicted)
+    limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
     of_one = end.launcher in _OF_ONE or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)
