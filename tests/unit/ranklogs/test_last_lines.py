@@ -18,6 +18,11 @@ GOES = (
 )
 CANCELLED = "slurmstepd: error: *** STEP 71.0 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
 BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
+SHELL = (
+    "At line:1 char:1\n+ python a.py > a.log 2>&1\n+ ~~~~~~~~~\n"
+    "    + CategoryInfo          : NotSpecified: (python : x:String) [], RemoteException\n"
+    "    + FullyQualifiedErrorId : NativeCommandError\n \n"
+)
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -123,6 +128,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "JobState=FAIL\n", Outcome.UNKNOWN, True),
         (STEPS + "trap: Floating point exception trapping enabled\n", *UNKNOWN),
         (STEPS + "trap: Floating point exception in fit\n", Outcome.UNKNOWN, True),
+        (STEPS + "python : warms up\n" + SHELL + "loading\n", Outcome.UNKNOWN, False),
+        (STEPS + "python : error: no such file\n" + SHELL, Outcome.UNKNOWN, True),
         (STEPS + "2 errors in 0.65s\n", Outcome.FAILED, True),
         (STEPS + "0 errors in 0.65s\n", Outcome.UNKNOWN, False),
         (STEPS + "    self.last = error\n", Outcome.UNKNOWN, False),
@@ -169,6 +176,12 @@ ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "a
         (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
         (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
         (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+        (STEPS + "[error] met an error:\nRead Error\n  no such case\n", 31),
+        (
+            STEPS
+            + "a.h:1:4:\n\nError: no such a\na.h:2:4:\n\nError: nor b\nmake: *** [a.o] Error 1\n",
+            33,
+        ),
     ],
 )
 def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
@@ -176,6 +189,12 @@ def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, l
     assert report.failed
     assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
     assert "no such" in report.verdict
+
+
+def test_the_code_of_a_test_is_not_why_nor_a_warning_of_a_tool(tmp_path: Path) -> None:
+    said = "sudo: unable to resolve host n1\n+ /opt/a -h\n/t: 3: /t: /opt/a: not found\n"
+    code = "ABORT: Aborting with RETVAL=255\n\x1b(B\x1b[mCleaning up...\n"
+    assert report_of(tmp_path, STEPS + said + code).diagnoses[0].evidence[0].where == "job.log:33"
 
 
 @pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])

@@ -468,3 +468,29 @@ def test_a_head_right_behind_an_interrupt_begins_a_run_without_clocks(
     above = "no display\n" + head % (5, 6) + steps + _raised("KeyboardInterrupt") + between
     report = report_of(tmp_path, above + head % (7, 8) + "Cannot find the settings 'walker'\n")
     assert [said for said, _ in _earlier(report)] == ["KeyboardInterrupt"] * runs
+
+
+_OUTERMOST = (
+    'Traceback (most recent call last):\n  File "u.py", line 3, in <module>\n    import t\n'
+)
+_ODD = '  File "t.py", line 56\n    {3:}\n       ^\nSyntaxError: invalid syntax\n'
+
+
+@pytest.mark.parametrize(
+    ("above", "said", "earlier"),
+    [
+        (_raised("ValueError: first"), "SyntaxError: invalid syntax", ["ValueError: first"]),
+        (_raised("ValueError: first").partition("V")[0], "SyntaxError: invalid syntax", []),
+    ],
+)
+def test_a_script_that_python_cannot_compile_is_a_run_of_its_own_behind_a_bad_end(
+    tmp_path: Path, above: str, said: str, earlier: list[str]
+) -> None:
+    report = report_of(tmp_path, _run(3, above + _ODD + _ODD))
+    assert raised_first(report) == (None, said)
+    assert [text for text, _ in _earlier(report)] == earlier
+
+
+def test_a_script_that_python_cannot_compile_was_caught_by_nobody(tmp_path: Path) -> None:
+    report = report_of(tmp_path, _ODD)
+    assert report.diagnoses[0].cause == report_of(tmp_path, _OUTERMOST + _ODD).diagnoses[0].cause

@@ -24,6 +24,7 @@ _FRAME = Pattern(r"^ *(?:\? )?(?P<name>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+
 _UNSURE = Pattern(r"^ *\? ")
 _TASK = Pattern(r"^\[ *(?P<pid>\d{1,18})\] +\d+ +\d+ +\d+ +\d+ ")
 _SILENT, _BACK, _BOOT = "dmesg-nfs-silent", "dmesg-nfs-back", "dmesg-boot"
+_HUNG, _WAITS = "dmesg-hung-task", "dmesg-task-waits"
 _AROUND, _DAY = 1024, 86_400.0
 _OF_KERNEL = ("kernel", "systemd-oomd", None)
 
@@ -160,14 +161,10 @@ def _merged(events: Iterable[KernelEvent]) -> Iterator[KernelEvent]:
         if event.signature == _BACK:
             kept.pop((event.file, event.host, _SILENT, None, event.device, None), None)
             continue
-        key: object = (
-            event.file,
-            event.host,
-            event.signature,
-            event.pid,
-            event.device,
-            event.number,
-        )
+        of_task = event.pid, event.device, event.number
+        if event.signature == _WAITS and (event.file, event.host, _HUNG, *of_task) in kept:
+            continue  # the stack of one that is told above it
+        key: object = (event.file, event.host, event.signature, *of_task)
         if event.kind is KernelKind.OOM_KILL and event.pid is not None:
             key = ("oom", event.file, event.host, event.pid)
         old = kept.get(key)

@@ -21,7 +21,7 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
-_ANSWER, _LEVEL = "last-answer", "last-calm"
+_ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
@@ -32,11 +32,15 @@ _NEAR = 3
 def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error by which its program went on, where work above tells none.
 
-    Of a traceback that begins above the log no work can stand above: any good word counts. Rust
-    reports a panic when it begins: who catches it may say at last that all is done.
+    Of a traceback that begins above the log no work can stand above: any good word counts. Who
+    catches what it printed may say at last that all is done: Rust reports a panic when it begins,
+    a runner of tests counts what was well.
     """
+    at_last = tail[len(before_done(tail)) :]
     if failure.match("rust-panic") is not None:
-        at_last = tail[len(before_done(tail)) :]
+        return _calm_behind(at_last, failure)
+    caught = failure.kind == "exception" and failure.caught_in
+    if caught and any(_ALL in ids for ids in read_like(row[1] for row in at_last)):
         return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
 

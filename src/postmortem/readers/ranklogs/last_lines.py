@@ -28,6 +28,7 @@ from postmortem.readers.ranklogs.last_words import (
     began_to_close,
     below_calm,
     calm,
+    carried_past,
     carries_on,
     closes,
     complete,
@@ -79,6 +80,8 @@ _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
+_TCL = "last-error-watch-tcl"
+"""Above a command that it quotes."""
 _FEWEST, _FEWEST_WORK, _MOST_CITED, _MOST_BROKEN, _NEAR_END = 2, 3, 5, 2, 8
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
@@ -229,7 +232,7 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
-        elif not _goes_on(line.text, names):
+        elif not _goes_on(line.text, names) and _TCL not in before:
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
@@ -314,7 +317,7 @@ def _nearest(
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
-            level = has_level(names)
+            level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             told = (near and not calmly) or (short and level and not (over or closing))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))

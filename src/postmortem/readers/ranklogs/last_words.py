@@ -42,13 +42,14 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
-_NONE = "last-none"
+_NONE, _GOES_ON = "last-none", "last-none-minded"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
     r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
+    r"|^\S+\.\w+:\d+:\d+:$"  # its place, as gfortran writes it
 )
-_MOST_WORDS = 40
+_MOST_WORDS, _LONG = 40, 8
 _COUNT = Pattern(r"\d{1,18}")
 _AGAIN, _ALONE = 3, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
@@ -120,6 +121,11 @@ def strong(ids: Ids) -> Ids:
 def sure(ids: Ids) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def carried_past(ids: Ids) -> bool:
+    """Return whether a line that names an error says how its program goes on."""
+    return _GOES_ON in ids
 
 
 @_once
@@ -316,7 +322,7 @@ def is_text(line: str) -> bool:
 
 
 def is_code(line: str) -> bool:
-    """Return whether a line is one of a program in C, as messages quote it: no word of its own."""
+    """Return whether a line is one of a program in C, as messages quote it, or the place of one."""
     return _IN_C.search(line) is not None
 
 
@@ -338,7 +344,7 @@ def done(ids: Ids, *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _ONE_WORD in ids)
+    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _has(ids, _ONE_WORD))
     return over and not _ended_badly(ids)
 
 
@@ -358,19 +364,26 @@ def stopped(ids: Ids) -> bool:
     return any(name.startswith(STOP) and (name != _OF_CALL or not calm(ids)) for name in ids)
 
 
-def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
+def calm_behind(
+    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool
+) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
     What a program says while it closes does not count: the error may be why it does. Where it was
-    at that before the error, this may be an effect.
+    at that before the error, this may be an effect. Who prints what an exception `said` and its
+    traceback below, `logged` or not, may raise it once more: work alone tells that he did not.
     """
     ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
-    if not above or not has_level(above[-1]):
-        return None
+    quoted = above and len(said) >= _LONG and before[-1].rstrip().endswith(said)
+    levelled = above and logged and has_level(above[-1])
     closing = closing_above(above, len(above) - 1)
-    rows = enumerate(below)
-    return next((at for at, row in rows if calm(row) and (closing or not closes(row))), None)
+    for at, row in enumerate(below):
+        if quoted and survived(row):
+            return at
+        if levelled and calm(row) and (closing or not closes(row)):
+            return at
+    return None
 
 
 def closing_above(ids: Sequence[Ids], at: int) -> bool:

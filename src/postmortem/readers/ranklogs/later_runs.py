@@ -31,6 +31,7 @@ from postmortem.readers.ranklogs.programs import (
     behind_all_ranks,
     behind_notice,
     behind_program,
+    uncompiled,
     work_on,
 )
 from postmortem.readers.ranklogs.run_ends import (
@@ -157,7 +158,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
     begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
-    behind = behind_program(data, signs)
+    behind = max(behind_program(data, signs), uncompiled(data, signs))
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
     last = max(begin, behind, ended)
     return last, last > begin, ended > 0

@@ -265,6 +265,25 @@ def test_a_hung_task_has_its_stack() -> None:
     assert (first.pid, second.pid, second.stack) == (2486, 7, ())
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "python          D    0  2486   2400 0x00004004",
+        "task:python          state:D stack:0     pid:2486  tgid:2486  ppid:1   flags:0x00004002",
+    ],
+)
+def test_a_task_whose_state_is_written_down_waits_and_is_told_once(row: str) -> None:
+    stack = "[  1.000002] Call Trace:\n[  1.000003]  ceph_fsync+0x59/0x3b0 [ceph]\n"
+    text = f"[  1.000001] {row}\n{stack}"
+    (one,) = read_events(text.encode(), "dmesg")
+    assert (one.signature, one.pid, one.process) == ("dmesg-task-waits", 2486, "python")
+    assert one.stack == ("ceph_fsync",)
+    head = "[  1.000000] INFO: task python:2486 blocked for more than 120 seconds.\n"
+    (hung,) = read_events((head + text).encode(), "dmesg")
+    assert (hung.signature, hung.count) == ("dmesg-hung-task", 1)
+    assert not read_events(text.replace("D  ", "S  ").replace(":D", ":S").encode(), "dmesg")
+
+
 def test_hostile_lines() -> None:
     for text in (
         b"[99999999999999999999.0] NVRM: Xid (",
