@@ -43,7 +43,8 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
             "JobID,State,MaxRSS -j JOB",
         ]
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
-    which = "" if end.launcher == "Slurm" else "; which rank that was is not known"
+    told = end.launcher == "Slurm" or (end.launcher == "kubernetes" and end.host)  # a job, a pod
+    which = "" if told else "; which rank that was is not known"
     yield Finding(
         title=end.words + which,
         verdict=clip(f"undecided: {end.words}{just_above(end.above)}", 240) if end.above else None,
