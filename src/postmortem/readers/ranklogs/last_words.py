@@ -73,7 +73,7 @@ _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
-_OF_CALL = "last-stop-operation"
+_OF_CALL, _CANCELLED = "last-stop-operation", "last-cancelled"
 _PRINTED = ("last-loss", "last-norm")
 _MOVES = ("last-work", *_PRINTED)
 _ENDED = "last-alone-ended"
@@ -184,7 +184,7 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
     others, over = 0, False
     late: list[bool] = []
     for words, names in zip(said, ids, strict=True):
-        late.append(over and stopped(names))
+        late.append(over and (stopped(names) or _CANCELLED in names))
         over = (over or done(names, last=False)) and not _has(names, _MOVES)
         if _has(names, _COMPLAINTS) or (over and _WORD in names):
             if first.setdefault(words, others) < others:

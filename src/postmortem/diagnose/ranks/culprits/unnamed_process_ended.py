@@ -43,8 +43,10 @@ def unnamed_process_ended(blame: Attribution) -> Findings:
             "JobID,State,MaxRSS -j JOB",
         ]
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
+    told = end.launcher == "Slurm" or (end.launcher == "kubernetes" and end.host)  # a job, a pod
+    which = "" if told else "; which rank that was is not known"
     yield Finding(
-        title=f"{end.words}; which rank that was is not known",
+        title=end.words + which,
         verdict=clip(f"undecided: {end.words}{just_above(end.above)}", 240) if end.above else None,
         cause=f"No line that names a rank is an error.{among}",
         confidence=Confidence.POSSIBLE,

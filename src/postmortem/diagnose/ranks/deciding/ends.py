@@ -20,7 +20,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState
+from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState, without_echoes
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.exits import RUN, LogExit, Stop
@@ -33,14 +33,14 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
-_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow", "Slurm")
-"""Who watches programs, or a job as a whole, and not its ranks."""
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
+"""Who watches programs, and not the ranks of a job."""
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
     """Return which of those that crashed did so first; `said` is what lines of nobody say."""
     every = _first_by_launcher(found)
-    found = _without_echoes(every)
+    found = without_echoes(every)
     memory = _killed_for_memory(case, found)
     also = "; a kill for memory is reported" if isinstance(memory, SaidMemory) else ""
     parties = tuple(s.party(_crash_words(s) + also, next(iter(s.own), None)) for s in found)
@@ -76,16 +76,6 @@ def _first_by_launcher(found: list[RankState]) -> list[RankState]:
         return found
     first = min(end.line for end in ends)
     return [s for s in found if s.exit is not None and s.exit.line == first]
-
-
-def _without_echoes(found: list[RankState]) -> list[RankState]:
-    """Return those that crashed without who aborted, and does not say why, as others were gone."""
-    gone = [s for s in found if s.own or s.exit is None or s.exit.signal != "SIGABRT"]
-    first, echoed = (
-        min((s.exit.time or 0.0 for s in rows if s.exit is not None), default=0.0)
-        for rows in (gone, [s for s in found if s not in gone])
-    )
-    return gone if gone and first - echoed < thresholds.AT_ONCE_SECONDS else found
 
 
 def _crash_words(standing: RankState) -> str:
@@ -324,7 +314,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    limited = end.launcher == "kubernetes" and (end.memory or end.evicted)
+    limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
     of_one = end.launcher in _OF_ONE or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)

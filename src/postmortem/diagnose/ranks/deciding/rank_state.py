@@ -220,6 +220,16 @@ def _ended_itself(one: RankState, end: LogExit) -> bool:
     return end.is_bad and end.signal not in _KILLS and not one.about_peers
 
 
+def without_echoes(found: list[RankState]) -> list[RankState]:
+    """Return those that crashed without who aborted, and does not say why, as others were gone."""
+    gone = [s for s in found if s.own or s.exit is None or s.exit.signal != "SIGABRT"]
+    first, echoed = (
+        min((s.exit.time or 0.0 for s in rows if s.exit is not None), default=0.0)
+        for rows in (gone, [s for s in found if s not in gone])
+    )
+    return gone if gone and first - echoed < thresholds.AT_ONCE_SECONDS else found
+
+
 def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
     """Return the ends of what pdsh, clush and kubernetes ran, by host, where that was one process.
 
