@@ -179,13 +179,12 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     failures = tuple(
         replace(one, time=times.get(one.file, one.time), shown=shown) for one in read.logs.failures
     )
-    world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
         exits=(*(e for e in read.logs.exits if e.file != endings or not facts.ranks), *exits),
         failures=failures,
-        world_size=read.logs.world_size or world,
-        world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
+        world_size=read.logs.world_size or facts.world_size,
+        world_source=read.logs.world_source or (facts.world_size and "WORLD_SIZE") or None,
     )
     report = report_on(replace(read, logs=logs), RankLogOptions())
     if raised is None:

@@ -207,7 +207,8 @@ def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
 
 def _ending(one: Process, facts: RunFacts) -> str:
     """Return a line of `endings.txt`; `logs` and `triage` know it (`run-ended`)."""
-    who = f"{one.label} (pid {one.pid})" if one.rank is not None else one.label
+    of = f" of {facts.world_size}" if facts.world_size else ""
+    who = f"{one.label}{of} (pid {one.pid})" if one.rank is not None else one.label
     if not facts.ranks and facts.first_failure is not None and one.pid == facts.first_failure.pid:
         who = f"the program (pid {one.pid})"
     memory = ", its memory limit was used up" if one.memory_killed else ""

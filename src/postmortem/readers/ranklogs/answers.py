@@ -9,9 +9,11 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
+    Ids,
     calm,
     closes,
     done,
+    is_habit,
     read_like,
     survived,
     wrong,
@@ -56,16 +58,21 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
     return once and again == above and behind[-1] != above[-1]
 
 
-def resumed(texts: Sequence[str], at: int, *, mere: bool) -> bool:
+def resumed(texts: Sequence[str], ids: Sequence[Ids], at: int, *, mere: bool) -> bool:
     """Return whether many lines behind an error have forms that stood above it.
 
-    Behind a mere word a few of one form are enough, if that has numbers.
+    Behind a mere word a few of one form are enough, if that has numbers; behind what is no error by
+    its level two forms of calm lines, and any calm line where it is a habit.
     """
     forms = [*map(without_numbers, texts)]
     above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
-    if mere and any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind):
-        return True
-    return sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
+    if mere:
+        few = any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind)
+    else:
+        rows = zip(forms[at + 1 :], ids[at + 1 :], strict=True)
+        quiet = {form for form, names in rows if calm(names)} if calm(ids[at]) else set()
+        few = len(quiet & {*above}) >= _FEWEST or (bool(quiet) and is_habit(texts, at))
+    return few or sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
 
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:
