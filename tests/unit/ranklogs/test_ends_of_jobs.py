@@ -127,6 +127,7 @@ def test_a_thread_of_nobody_died_right_above_what_its_rank_raised(tmp_path: Path
         "./fit.sh: line 5: RUN_TAG: is to be set",
         "./fit.sh: 5: RUN_TAG: parameter not set",
         "./fit.sh: line 2: $OUT: ambiguous redirect",
+        "gzip: part-7.gz: unexpected end of file",
         "[n1:71] [[9815,0],0] ORTE_ERROR_LOG: Out of resource in file util/show_help.c at line 501",
         "This progress looks :| because there were missing external dependencies",
     ],

@@ -36,12 +36,11 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     catches what it printed may say at last that all is done: Rust reports a panic when it begins,
     a runner of tests counts what was well.
     """
-    at_last = tail[len(before_done(tail)) :]
-    if failure.match("rust-panic") is not None:
-        return _calm_behind(at_last, failure)
-    caught = failure.kind == "exception" and failure.caught_in
-    if caught and any(_ALL in ids for ids in read_like(row[1] for row in at_last)):
-        return _calm_behind(at_last, failure)
+    panic = failure.match("rust-panic") is not None
+    if panic or (failure.kind == "exception" and failure.caught_in):
+        at_last = tail[len(before_done(tail)) :]
+        if panic or any(_ALL in ids for ids in read_like(row[1] for row in at_last)):
+            return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
 
 
