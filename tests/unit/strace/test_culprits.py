@@ -172,7 +172,7 @@ def test_the_last_failure_of_another_process_is_said_to_be_its(
     tmp_path: Path, golden: Golden
 ) -> None:
     missing = 'openat(AT_FDCWD, "/data/a.bin", O_RDONLY) = -1 ENOENT (No such file)\n'
-    log = f"1 {EXEC}1 {missing}1 {CLONE}2\n2 kill(2, SIGKILL) = ?\n2 +++ killed by SIGKILL +++\n"
+    log = f"1 {EXEC}1 {missing}1 {CLONE}2\n2 kill(2, SIGUSR1) = ?\n2 +++ killed by SIGUSR1 +++\n"
     verdict = report(tmp_path, log=log + "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n").verdict
     golden("last_failure_of_another.txt", f"{verdict}\n")
 

@@ -24,11 +24,11 @@ _MOST_BETWEEN = 3
 
 def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
-    told = {(end.file, end.line) for end in case.logs.exits if end.launcher == RUN}
+    told = {end.file for end in case.logs.exits if end.launcher == RUN}
     ends = [
         one
         for one in case.logs.last_lines
-        if (one.last.file, one.last.line) not in told and not _others_went_on(case.logs, one)
+        if one.last.file not in told and not _others_went_on(case.logs, one)
     ]
     if _all_ended_with_0(case.logs):
         return None
