@@ -304,6 +304,7 @@ def main() -> None:
     import resource
 
     from corpus.incidents import (  # their cases join CASES
+        again,  # noqa: F401
         alone,  # noqa: F401
         apart,  # noqa: F401
         beside,  # noqa: F401

@@ -13,6 +13,9 @@ from typing import Any
 
 from postmortem.facts.inventory import Inventory, Kind, Result
 from postmortem.patterns import Pattern
+from postmortem.readers.codecs import StreamError
+from postmortem.readers.formats import compression_of
+from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.last_words import done, read_like, works
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
@@ -21,6 +24,7 @@ _STAMP = Pattern(r"\b20\d\d-[01]\d-[0-3]\d[ T][0-2]\d:[0-5]\d:[0-5]\d")
 _AT_BYTE = Pattern(r"at byte [\d,]+$")
 _NO_DIGIT = Pattern(r"\D")
 _HEAD, _TAIL = 4 << 10, 64 << 10
+_MOST_PACKED = 1 << 20
 _ZONE, _FARTHEST = 900, 15 * 3600
 _EXACT = 5.0
 """Seconds between the last line with a time and the last change of its file."""
@@ -127,7 +131,7 @@ def written(path: str) -> float | None:
 
 
 def text_ends(path: str) -> tuple[str, str, float]:
-    """Return the first and the last bytes of a file, and when it was written to last.
+    """Return the first and the last bytes of a file, unpacked, and when it was written to last.
 
     Of one that cannot be read, or is gone by now, nothing.
     """
@@ -137,7 +141,11 @@ def text_ends(path: str) -> tuple[str, str, float]:
             status = os.fstat(stream.fileno())
             stream.seek(max(0, status.st_size - _TAIL))
             tail = stream.read(_TAIL)
-    except OSError:
+        if compression_of(head) is not None and status.st_size <= _MOST_PACKED:
+            head = tail = b""
+            for piece in plain_pieces(path):
+                head, tail = head or piece[:_HEAD], (tail + piece)[-_TAIL:]
+    except (OSError, StreamError):
         return "", "", 0.0
     return head.decode("latin-1"), tail.decode("latin-1"), status.st_mtime
 

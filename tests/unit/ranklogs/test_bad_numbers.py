@@ -81,3 +81,22 @@ def test_a_loss_that_stays_infinite_is_no_number(tmp_path: Path, form: str, bad:
     (tmp_path / "a.log").write_text("".join(form.format(*row) + "\n" for row in rows))
     report = analyse([str(tmp_path / "a.log")], RankLogOptions())
     assert [one.id for one in report.diagnoses] == (["never_a_number"] if bad else [])
+
+
+@pytest.mark.parametrize("name", ["mse", "val/ppl", "MAE"])
+@pytest.mark.parametrize("sign", [": ", "=", " ", "': "])
+def test_a_loss_may_have_the_name_of_a_measure(name: str, sign: str) -> None:
+    (row,) = Signatures.load("last line").matches([f"step 7 {name}{sign}nan lr 0.1"])
+    assert [match["value"] for match in row if match.id in NUMBERS] == ["nan"]
+
+
+@pytest.mark.parametrize(("first", "ranks"), [((5, 6), [0]), ((6, 6), None)])
+def test_whose_loss_was_bad_first_where_nobody_raised(
+    tmp_path: Path, first: tuple[int, int], ranks: list[int] | None
+) -> None:
+    for rank, since in enumerate(first):
+        steps = (f"step {n} mse {'nan' if n >= since else 0.5}\n" for n in range(12))
+        (tmp_path / f"rank{rank}.log").write_text("".join(steps))
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    found = body["first_failure"]  # type: ignore[attr-defined]
+    assert (found and found["ranks"]) == ranks

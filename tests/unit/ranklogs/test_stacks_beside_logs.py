@@ -46,6 +46,27 @@ def test_nobody_is_missed(tmp_path: Path, ranks: int, head: str) -> None:
     assert not _report(tmp_path, ranks, head).failed
 
 
+@pytest.mark.parametrize(("missed", "ranks"), [((0, 2), [1]), ((0,), None)])
+def test_who_missed_a_peer_waited_where_its_stack_is_not_there(
+    tmp_path: Path, missed: tuple[int, ...], ranks: list[int] | None
+) -> None:
+    lost = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n'
+        "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 22000ms for recv operation\n"
+    )
+    for rank in range(3):
+        text = f"step 1\n{lost}" if rank in missed else "step 1\n"
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    for rank in (0, 1):
+        text = _STACK.format("all_reduce")
+        text = text.replace("torch/distributed/distributed_c10d", "words/sync") if rank else text
+        (tmp_path / f"stack.rank{rank}.txt").write_text(text)
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    first = body["first_failure"]
+    assert (first and first["ranks"]) == ranks
+    assert first or [row["rank"] for row in body["candidates"]] == [1]
+
+
 @pytest.mark.parametrize(("stuck", "shown"), [("encode", True), ("all_reduce", False)])
 def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
     tmp_path: Path, stuck: str, shown: bool

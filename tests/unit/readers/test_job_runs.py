@@ -1,5 +1,6 @@
 """Logs of several runs in one place are told apart, and what one job's ranks wrote is not."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -166,6 +167,17 @@ def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
     write(tmp_path / "run_1" / "train.log", steps("08") + ERROR, NOW - 7200)
     write(tmp_path / "run_2" / "train.log", steps("10"), NOW)
     assert triage(tmp_path, tmp_path.parent / "report.json")[0] == 0
+
+
+def test_a_packed_log_of_before_is_another_run(tmp_path: Path) -> None:
+    for name, pid, ended in (("train.log", 12, NOW), ("train.log.1", 9, NOW - 86400)):
+        write(tmp_path / name, f"{steps('08')}{ERROR}{summary(r0=pid)}", ended)
+    old = tmp_path / "train.log.1"
+    packed = old.with_suffix(".1.gz")
+    packed.write_bytes(gzip.compress(old.read_bytes()))
+    old.unlink()
+    os.utime(packed, (NOW - 86400, NOW - 86400))
+    assert names(tmp_path) == ["train.log.1.gz", "train.log"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from postmortem.records import replace
 from postmortem.text import without_numbers
 from postmortem.underway import Refused
 
-NUMBERS = ("last-loss", "last-norm", "last-loss-left-out", "last-loss-nan")
+NUMBERS = ("last-loss", "last-measure", "last-norm", "last-loss-left-out", "last-loss-nan")
 """Ids of lines that print a number of the training."""
 _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
@@ -31,7 +31,7 @@ NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
-_OF_LOSS = re.compile(b"loss|Loss|LOSS")
+_OF_LOSS = re.compile(b"(?i)loss|mse|mae|nll|ppl|perplexity|elbo|entropy")
 _LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
 

@@ -11,6 +11,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
+from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
@@ -54,7 +55,7 @@ _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
 _NUMBER = Pattern(r"\d+")
-_FIRST_LINES = 5
+_FIRST_LINES, _OF_QUERY = 5, 100
 _MOST_PACKAGES = 500
 _SETTING = Pattern(r"\s*(?:[#;].*|\[[A-Za-z][\w .-]*\]|[A-Za-z][\w.-]*\s*=.*)?")
 """A line of a systemd unit, or of a file of settings in sections."""
@@ -231,6 +232,12 @@ def _holds_settings(text: str) -> bool:
     return any(line[:1] == "[" for line in lines) and all(map(_SETTING.fullmatch, lines))
 
 
+def _is_query(end: str) -> bool:
+    """Return whether nothing but the fields of `nvidia-smi -q` stands at the end of its output."""
+    lines = end.replace("\0", "").splitlines()[1:]
+    return all(line.startswith(("    ", "GPU ")) or " : " in line for line in lines if line.strip())
+
+
 def _tells_how_it_ended(path: str, suffix: str) -> bool:
     """Return whether a file with another kind's name is what one asks a scheduler for."""
     try:
@@ -269,6 +276,8 @@ def _why_no_log(path: str) -> str | None:
         return "is not text"
     if head.lstrip()[:1] in b"[#;" and _holds_settings(head.decode("utf-8", "replace")):
         return "holds settings"
+    if b"NVSMI LOG=" in head[:_OF_QUERY] and _is_query(text_ends(path)[1]):
+        return "is what nvidia-smi printed: postmortem doctor reads it"
     first = [line for line in head.splitlines()[:_FIRST_LINES] if line.strip()]
     is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3 or (
         len(first) > 1 and all(map(looks_like_log, first))

@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.causes import (
     Crashed,
     NothingFailed,
     Raised,
+    SaidLast,
     SeenByKernel,
     StandsElsewhere,
     StoppedFromOutside,
@@ -116,7 +117,7 @@ def decide(logs: RankLogs) -> Attribution:
         if blame.cause == Undecided(Doubt.STACKS):
             open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
             continue
-        if open_ is not None and _is_mere_stop(blame.cause):
+        if open_ is not None and _says_less(blame.cause):
             break  # who ended it had looked at it: for what, the stacks tell, if anything does
         return _finished(case, _of_its_thread(incident, blame))
     if open_ is not None:
@@ -124,7 +125,10 @@ def decide(logs: RankLogs) -> Attribution:
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
 
 
-def _is_mere_stop(cause: Cause) -> bool:
+def _says_less(cause: Cause) -> bool:
+    """Return whether it is a stop without a reason, or an error that may not be the end."""
+    if isinstance(cause, SaidLast):
+        return cause.behind
     return isinstance(cause, StoppedFromOutside) and cause.why is None and not cause.then
 
 

@@ -81,11 +81,12 @@ def stands_elsewhere(
 ) -> Attribution | None:
     """Return the ranks that stand elsewhere while the others wait in a collective.
 
-    Of ranks that are `known`, it is told how they ended.
+    Of ranks that are `known`, it is told how they ended; who missed a peer waited too.
     """
     if stacks is None or len(stacks) < 2 or stacks.go_on:
         return None
-    ranks = sum(len(one.members) for one in stacks)
+    seen = [member.rank for one in stacks for member in one.members]
+    ranks = len(seen) + sum(bool(s.about_peers) for rank, s in known.items() if rank not in seen)
     waiting = [one for one in stacks if one.doing in _WAITS]
     odd = [one for one in stacks if one.doing not in _WAITS]
     if not waiting:  # a collective may be called where no frame shows it: .item(), a C extension

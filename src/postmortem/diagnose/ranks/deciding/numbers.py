@@ -60,10 +60,10 @@ def bad_elsewhere(case: Case, raised: Sequence[RankState]) -> bool:
 def _printed_first(case: Case) -> Attribution | None:
     """Return the rank that printed no number at a step at which all others print one.
 
-    Only for an error that is about such numbers, and not of that rank alone.
+    Only where nobody failed, or for an error that is about such numbers and not of that rank alone.
     """
     raised = [standing for standing in case.all if standing.own]
-    if not raised or not _about_numbers(raised):
+    if not _about_numbers(raised) if raised else case.failed():
         return None
     for rows in _printed(case):
         if len({one.column for _, one in rows}) > 1 or rows[0][1].column < 0:
