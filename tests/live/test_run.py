@@ -702,6 +702,28 @@ def test_without_proc(place: Path) -> None:
     assert traceback(manifest())[:2] == ("IndexError", "list index out of range")
 
 
+SLOW_TO_WRITE = """
+import sys, time
+from postmortem.analyses import hang
+from postmortem.run import stacks
+made = hang.report_on
+hang.report_on = lambda *given: (time.sleep(stacks.LIMIT_SECONDS + 1), made(*given))[1]
+import postmortem.__main__
+"""
+
+
+def test_stacks_that_are_read_are_written_however_busy_the_machine_is(place: Path) -> None:
+    script = (
+        f"RANK=0 WORLD_SIZE=2 {PYTHON} -c 'import time; time.sleep(100)' & sleep 1; "
+        f"RANK=1 WORLD_SIZE=2 {PYTHON} -c '1 / 0'; status=$?; kill $!; exit $status"
+    )
+    words = [PYTHON, "-c", SLOW_TO_WRITE, "run", "--", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 1, done.stderr
+    stacks = json.loads((folder() / "stacks" / "failure-1.json").read_text())
+    assert [one["rank"] for one in stacks["processes"]] == [0]
+
+
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_without_the_memory_of_others(place: Path) -> None:
     """Another rank may not be read, as in a container without the right to: the rest is told."""

@@ -32,6 +32,7 @@ class Shots:
         self.pid: int | None = None
         """Who takes one at this moment."""
         self.until: float | None = None
+        """When it has to have read all, and then to have written all."""
 
     @property
     def reading(self) -> bool:
@@ -100,8 +101,12 @@ class Shots:
 
     def read(self) -> None:
         """Let go on who waits: all that has to be read is read."""
+        from postmortem.run import stacks
+
         if not self.reading:
             return
+        if self.pid is not None:
+            self.until = time.monotonic() + stacks.WRITING_SECONDS
         if not self._poll.closed:
             self._poll.unregister(self.pipe)
         os.close(self.pipe)

@@ -8,12 +8,16 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from postmortem.records import record
 
 LIMIT_SECONDS = 3.0
+"""How long others wait until they are read."""
+WRITING_SECONDS = 10.0
+"""How long the report may take then, on a busy machine, when nobody waits any more but us."""
 TIMEOUT_SAMPLES = 12
 """Of a job that is out of time: they tell who is slow from who is stuck."""
 _GAP_SECONDS = 0.5
@@ -55,6 +59,7 @@ def take(shot: Shot) -> tuple[int, int]:
 
 def _work(shot: Shot, parent: int, pipe: int) -> None:
     """Read, write, and end; never returns."""
+    began = time.monotonic()
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
@@ -72,7 +77,8 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
 
         if os.getppid() != parent:
             return
-        reading = ReadOptions(engine="native", deadline_seconds=LIMIT_SECONDS - 0.5)
+        left = max(0.5, LIMIT_SECONDS - 0.5 - (time.monotonic() - began))
+        reading = ReadOptions(engine="native", deadline_seconds=left)
         options = HangOptions(
             pids=(shot.command,),
             without=shot.without,

@@ -220,11 +220,11 @@ class Supervisor:
             if left <= 0:
                 self._shots.end(kill=True)
                 break
-            self._poll.poll(min(left, 0.05))
+            if self._shots.pipe in dict(self._poll.poll(min(left, 0.05))):
+                self._shots.read()
             self._relay.drain()
             self._reap()
-        command = self._family.members.get(self._pid)
-        if command is not None:
+        if command := self._family.members.get(self._pid):
             self._family.ends(command, self._status)
 
     def _is_told(self, descriptor: int) -> None:

@@ -17,7 +17,8 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.pointers import POINTER_RULES, is_canonical, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
-from postmortem.diagnose.core.stacks import own_caller, place
+from postmortem.diagnose.core.stacks import has_python, own_caller, place
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
@@ -25,6 +26,7 @@ from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 from postmortem.text import some
 
+_OF_PYTHON = ("if Python objects are involved: PYTHONMALLOC=debug python …",)
 _TITLES = {
     FaultKind.UNMAPPED: "access to unmapped memory",
     FaultKind.NON_CANONICAL: "access through a damaged pointer",
@@ -96,14 +98,25 @@ def bad_pointer(crash: Crash) -> Findings:
         + _odd_words(odd),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
-            f"check the arguments that {own_caller(crashed)} passes on",
+            _look_at(crashed),
             "run a small case under AddressSanitizer (-fsanitize=address) or valgrind, which stop "
             "where the memory is damaged and not where it is used",
-            "if Python objects are involved: PYTHONMALLOC=debug python …",
         )
-        + ((f"follow the trace in the address: {hint}",) if hint else ()),
+        + (_OF_PYTHON if has_python(crash.threads) else ())
+        + (
+            (f"follow the trace in the address: {hint}",)
+            if hint and hint not in crash.words
+            else ()
+        ),
         evidence=(crash.cited, *crash.way()),
     )
+
+
+def _look_at(crashed: Thread) -> str:
+    own, inner = own_caller(crashed), next(iter(crashed.frames), None)
+    if inner is not None and own.startswith(f"{clip(inner.function, 40)} ("):
+        return f"check where {own} gets the pointer from"
+    return f"check the arguments that {own} passes on"
 
 
 def _title(kind: FaultKind, fault: Fault | None) -> str:
