@@ -4,6 +4,7 @@
 
 #include "base/demangle.h"
 #include "unwind/debug_files.h"
+#include "unwind/go_names.h"
 #include "unwind/split_function.h"
 #include "unwind/symbol_tables.h"
 
@@ -72,7 +73,13 @@ void Symbolizer::resolve_in(const Module& module, std::vector<Linked> addresses)
     if (!mini_bytes.empty()) mini = elfcore::Image::parse(mini_bytes, error);
     if (mini) search.read(*mini);
   }
-  const std::vector<Match>& matches = search.matches();
+  std::vector<Match> matches = search.matches();
+  if (!search.complete()) {
+    const GoNames go(*module.image);
+    for (std::size_t i = 0; i < matches.size(); ++i) {
+      if (matches[i].rank == 0) matches[i] = go.find(linked[i]);
+    }
+  }
   const bool nameless = std::any_of(matches.begin(), matches.end(),
                                     [](const Match& match) { return match.rank == 0; });
   const CodeRange cold = nameless ? cold_evaluator(*module.image) : CodeRange{};

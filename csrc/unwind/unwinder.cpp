@@ -110,13 +110,13 @@ bool Unwinder::was_interrupted(std::uint64_t pc) {
 // The program's first function, and ld.so's: nothing called them. Not all C libraries say so in
 // their unwind tables.
 bool Unwinder::is_entry(std::uint64_t address) const {
-  constexpr std::uint64_t kLongest = 64;
+  constexpr std::uint64_t kEntryCode = 64;
   const elfcore::Core& core = memory_.core();
   const std::uint64_t entry = core.auxv(AT_ENTRY).value_or(0);
-  if (entry != 0 && address - entry < kLongest) return true;
+  if (entry != 0 && address - entry < kEntryCode) return true;
   const std::uint64_t base = core.auxv(AT_BASE).value_or(0);
   const Module* const loader = base != 0 ? memory_.modules().at(base) : nullptr;
-  return loader && loader->image && address - (loader->bias + loader->image->entry()) < kLongest;
+  return loader && loader->image && address - (loader->bias + loader->image->entry()) < kEntryCode;
 }
 
 Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {

@@ -1,9 +1,11 @@
 """Which name an address gets."""
 
+import struct
 from pathlib import Path
 
 import pytest
 
+from builders.elf import ElfBuilder
 from builders.unwind_cores import CoreBuilder
 from builders.unwind_images import FUNC, GLOBAL, LOCAL, NOTYPE, OBJECT, SIZE, WEAK, ImageBuilder
 from postmortem import _native
@@ -87,3 +89,30 @@ def test_name(
     tmp_path: Path, symbols: list[Row], address: int, expected: tuple[str | None, int | None]
 ) -> None:
     assert name_at(tmp_path, symbols, address) == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (0x00, ("main.step", 0)),
+        (0x3F, ("main.step", 0x3F)),
+        (0x40, ("main.load", 0)),
+        (0x60, (None, None)),
+    ],
+)
+def test_names_of_a_stripped_go_program(
+    tmp_path: Path, at: int, expected: tuple[str | None, int | None]
+) -> None:
+    """runtime/symtab.go, pcHeader: names, then rows of functions, the last one only an end."""
+    text, names = 0x1000, b"main.step\0main.load\0".ljust(24, b"\0")
+    rows = struct.pack("<5I", 0, 20, 0x40, 28, 0x60) + struct.pack("<4I", 0, 0, 0x40, 10)
+    header = struct.pack("<IBBBBQQQQQQQQ", 0xFFFFFFF1, 0, 0, 1, 8, 2, 0, text, 72, 0, 0, 0, 96)
+    library = tmp_path / "tool"
+    sections = {b".text": bytes(0x1800), b".gopclntab": header + names + rows}
+    library.write_bytes(ElfBuilder(sections=sections).build())
+    core = CoreBuilder().module(str(library), BASE, SIZE).words(STACK, [0])
+    core.thread(rip=BASE + text + at, rsp=STACK)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    frame = _native.read_core(str(path))["threads"][0]["frames"][0]
+    assert (frame["function"], frame["function_offset"]) == expected
