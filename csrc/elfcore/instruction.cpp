@@ -99,10 +99,12 @@ Instruction read_instruction(const Memory& memory, const Registers& registers,
   result.pc = registers.pc();
   result.code = code_at(memory, result.pc);
   const auto fault = signal ? signal->address : std::nullopt;
-  if (fault && *fault == result.pc && signal->number != kTrapSignal) {
+  // qemu writes no siginfo.
+  const bool at_pc = fault ? *fault == result.pc : result.code.empty();
+  if (at_pc && !(signal && signal->number == kTrapSignal)) {
     const Segment* const segment = core.segment_at(result.pc);
     if (!segment || !(segment->flags & kExecute)) {
-      if (signal->number == 11) result.access = "execute";
+      if (!signal || signal->number == 11) result.access = "execute";
       if (came_by_return(memory, registers)) {
         result.transfer = "return";
         result.target = result.pc;

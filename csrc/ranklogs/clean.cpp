@@ -28,7 +28,8 @@ std::size_t after_escape(std::string_view line, std::size_t at) noexcept {
     }
     return line.size();
   }
-  return at + 1;
+  const bool names_set = line[at] == '(' || line[at] == ')';  // of characters: `tput sgr0`
+  return std::min(at + 1 + std::size_t{names_set}, line.size());
 }
 
 }  // namespace

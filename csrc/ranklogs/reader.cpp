@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t kLongestRow = 4000;
 constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
-constexpr std::size_t kLongestWords = 400;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
 constexpr unsigned kPatience = 6;
@@ -278,7 +277,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
     word = &writer.word(writer.next_word++);
-    writers_.hold(*word, text.substr(0, kLongestWords), log_.lines);
+    writers_.hold(*word, text, log_.lines);
   }
   RecordHead head = record_head(text);
   const bool logged = head.size && !head.error;

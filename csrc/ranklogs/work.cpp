@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <utility>
 
 #include "ranklogs/words.h"
 
@@ -244,6 +245,10 @@ std::uint64_t key_of(std::uint32_t writer, const Form& form) noexcept {
   return form.fixed ^ ((writer + std::uint64_t{1}) * std::uint64_t{0x9e3779b97f4a7c15});
 }
 
+std::pair<std::uint64_t, std::uint64_t> bits_of(std::uint64_t moving) noexcept {
+  return {std::uint64_t{1} << (moving >> 58), std::uint64_t{1} << (moving >> 52 & 63)};
+}
+
 }  // namespace
 
 std::optional<Form> form_of(std::string_view text) {
@@ -251,12 +256,13 @@ std::optional<Form> form_of(std::string_view text) {
 }
 
 Again Forms::again(Seen& seen, std::uint64_t moving) {
-  const std::uint64_t value = std::uint64_t{1} << (moving >> 58);
-  const bool known =
-      seen.now == moving || (std::popcount(seen.values) < kMany && seen.values & value);
+  const auto [value, other] = bits_of(moving);
+  const bool few = std::popcount(seen.values) < kMany;
+  const bool known = seen.now == moving || (few && seen.values & value && seen.others & other);
   seen.now = moving;
   if (known) return {};
   seen.values |= value;
+  seen.others |= other;
   return {seen.first, ++seen.times};
 }
 
@@ -266,8 +272,8 @@ Again Forms::learn(std::uint32_t writer, std::string_view text, std::uint64_t li
   const auto found = seen_.find(key_of(writer, *form));
   if (found != seen_.end()) return again(found->second, form->moving);
   if (seen_.size() < kMostForms) {
-    seen_.emplace(key_of(writer, *form),
-                  Seen{line, form->moving, 1, std::uint64_t{1} << (form->moving >> 58)});
+    const auto [value, other] = bits_of(form->moving);
+    seen_.emplace(key_of(writer, *form), Seen{line, form->moving, 1, value, other});
   }
   return {};
 }

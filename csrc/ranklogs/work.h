@@ -38,7 +38,8 @@ class Forms {
     std::uint64_t first = 0;  // line
     std::uint64_t now = 0;    // what counts on, in the last line
     std::uint64_t times = 0;
-    std::uint64_t values = 0;  // a bit for each that there was
+    std::uint64_t values = 0;  // a bit for each that there was, and one of others:
+    std::uint64_t others = 0;  // two of ten share both with a probability of 1 %
   };
   static Again again(Seen& seen, std::uint64_t moving);
 

@@ -6,6 +6,9 @@ namespace pm::ranklogs {
 namespace {
 
 constexpr std::size_t kMostLabels = 200000;
+// Of a long line both ends are held: an error that quotes others has the reason last.
+constexpr std::size_t kLongestWords = 400, kEndOfLong = 160;
+constexpr std::string_view kLeftOut = " \u2026 ";
 
 }  // namespace
 
@@ -16,6 +19,10 @@ void Writers::hold(Held& held, std::string_view text, std::uint64_t line) {
         for (Held& one : writer->words) use(one);
       }
     });
+  }
+  if (text.size() > kLongestWords) {
+    shortened_.assign(text, 0, kLongestWords - kEndOfLong).append(kLeftOut);
+    text = shortened_.append(text, text.size() - kEndOfLong);
   }
   texts_.put(held, text);
   held.line = line;

@@ -62,7 +62,7 @@ class Writers {
   HeldTexts texts_;
   std::vector<std::unique_ptr<Writer>> all_;
   std::unordered_map<std::string, std::uint32_t> known_;
-  std::string key_, last_key_;
+  std::string key_, last_key_, shortened_;
   std::uint32_t last_index_ = 0;
 };
 

@@ -101,6 +101,7 @@ inline constexpr auto kFields<Ending> =
     std::tuple(field<Told::inside>("", &Ending::place), field("code", &Ending::code),
                field<Told::or_none>("signal", &Ending::signal), field("core", &Ending::core),
                field<Told::or_none>("sender_pid", &Ending::sender),
+               field<Told::or_none>("fault", &Ending::fault),
                field<Told::or_none>("time", &Ending::time), field("told", &Ending::told));
 
 template <>

@@ -130,6 +130,7 @@ struct Ending {
   bool core = false;
   Place place;
   std::uint32_t sender = 0;  // of the signal, if the log shows it
+  std::string fault;         // what a signal that the processor raised tells: {si_signo=…, …}
   double time = -1;
   bool told = true;  // false: by its call to exit(), the log has no line for its end (strace -qq)
 };

@@ -8,6 +8,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::size_t kMostKillers = 100'000;
+constexpr std::size_t kLongestFault = 200;
 
 // Signals that have one number on every architecture (signal(7)), as -X raw writes them.
 std::string_view signal_name(std::string_view word) {
@@ -97,7 +98,11 @@ void Tracker::signalled(Task& task, const Event& event, Place place) {
   if (options_.statistics) {
     summary_.signalled(task, name, place);
   }
-  if (Task* const leader = processes_.find(task.leader)) leader->signals().last = name;
+  if (Task* const leader = processes_.find(task.leader)) {
+    leader->signals().last = name;
+    // A handler that sends the signal again has no address: the fault was before.
+    if (contains(body, "_addr=")) leader->signals().fault = body.substr(4, kLongestFault);
+  }
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");
@@ -138,6 +143,10 @@ void Tracker::exited(Task& task, const Event& event, const BlockOrigin& origin) 
       hits_.record_signal(task, event, ending.place, ending.signal, {}, false);
     }
     if (ending.sender == 0) ending.sender = processes_.killer_of(task, ending.signal);
+    Task* const leader = processes_.find(task.leader);
+    if (leader != nullptr && leader->signals().fault.starts_with(ending.signal)) {
+      ending.fault = leader->signals().fault;
+    }
   }
   Process& process = processes_.record_of(task);
   if (!ending.signal.empty() && ending.signal == task.signals().alarm.signal) {

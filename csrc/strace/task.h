@@ -66,6 +66,7 @@ struct Signals {
   std::uint32_t sender = 0;  // who sent the last one
   std::string told;          // the last one
   std::string last;          // that a thread of its process was told of; kept by the first one
+  std::string fault;         // the last of its process's that names an address; kept so too
   Interruption broken;       // the call that the next signal got it out of
   Interruption alarm;        // the last of its own timer's signals, and the call that it ended
 };

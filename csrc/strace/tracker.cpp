@@ -118,7 +118,7 @@ void Tracker::finish() {
     Process& process = processes_.record_of(*task);
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {
-      process.ending = Ending{left->second.code, "", false, left->second.place, 0, -1, false};
+      process.ending = Ending{left->second.code, "", false, left->second.place, 0, "", -1, false};
     } else if (task->begun && task->process < Processes::kMostTold) {
       process.blocked =
           std::make_unique<Blocked>(waits_.blocked_in(*task, task->begun_line, task->begun_place));

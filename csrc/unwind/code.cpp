@@ -120,16 +120,26 @@ CallSite Code::through_stub(std::uint64_t address) const {
 
 // mov $15,%rax or %eax; syscall (glibc, musl); mov x8,#139; svc #0 (vdso). gdb and libgcc know
 // these frames by the same bytes.
-bool Code::is_signal_return(std::uint64_t pc) const {
+bool Code::is_signal_return(std::uint64_t pc, std::uint64_t sp) const {
   std::array<std::uint8_t, 9> bytes{};
   if (memory_.core().machine() == Machine::aarch64) {
     return memory_.get<std::uint64_t>(pc) == 0xd4000001d2801168;
   }
-  if (!memory_.read(pc, std::span(bytes).first(7))) return false;
+  if (!memory_.read(pc, std::span(bytes).first(7))) return executable(pc) && is_signal_frame(sp);
   if (starts_with(bytes, std::array<std::uint8_t, 7>{0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05})) return true;
   return memory_.read(pc, bytes) &&
          starts_with(bytes,
                      std::array<std::uint8_t, 9>{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05});
+}
+
+// x86-64: the ucontext leads to the saved vector registers, which the kernel puts above it and
+// marks (struct _fpx_sw_bytes, uapi/asm/sigcontext.h).
+bool Code::is_signal_frame(std::uint64_t sp) const {
+  constexpr std::uint64_t kVectors = 224, kMark = 464, kMaxDistance = 1024;
+  constexpr std::uint32_t kMagic = 0x46505853;  // FP_XSTATE_MAGIC1
+  const auto vectors = memory_.word(sp + kVectors);
+  return vectors && *vectors % 64 == 0 && *vectors - sp < kMaxDistance &&
+         memory_.get<std::uint32_t>(*vectors + kMark) == kMagic;
 }
 
 std::uint64_t Code::stripped(std::uint64_t address) const {

@@ -25,8 +25,10 @@ class Code {
   // The call instruction that ends right before the address; nothing when there is none or the
   // text is not at hand.
   std::optional<CallSite> call_before(std::uint64_t address) const;
-  // Whether the code at `pc` is the kernel's or libc's way out of a signal handler.
-  bool is_signal_return(std::uint64_t pc) const;
+  // Whether the code at `pc` is the kernel's or libc's way out of a signal handler. Where the core
+  // does not hold it, the kernel's frame tells, which begins at the stack pointer there.
+  bool is_signal_return(std::uint64_t pc, std::uint64_t sp) const;
+  bool is_signal_frame(std::uint64_t sp) const;
   // A code address without the pointer authentication bits that aarch64 signs it with.
   std::uint64_t stripped(std::uint64_t address) const;
 

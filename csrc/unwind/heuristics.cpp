@@ -123,7 +123,7 @@ std::optional<Context> Unwinder::step_by_link_register(const Context& context) {
   if (saved && code_.stripped(*saved) == link) return std::nullopt;
   if (!code_.executable(link)) return std::nullopt;
   // The kernel calls a signal handler without any call: x30 leads to its trampoline.
-  if (!code_.is_signal_return(link)) {
+  if (!code_.is_signal_return(link, context.sp())) {
     const auto call = code_.call_before(link);
     if (!call || !calls_into(*call, context.pc)) return std::nullopt;
   }
@@ -146,7 +146,7 @@ std::optional<Context> Unwinder::step_by_frame_pointer(const Context& context,
   if (!saved || !address) return std::nullopt;
   Context caller = context;
   caller.pc = code_.stripped(*address);
-  call = return_address(caller.pc);
+  call = return_address(caller.pc, fp + 16);
   if (!call) return std::nullopt;
   caller.set_fp(*saved);
   caller.set_sp(fp + 16);
@@ -173,7 +173,7 @@ std::optional<Context> Unwinder::step_by_frame_records(const Context& context) c
       caller.set_fp(*saved);
       caller.set_sp(fp + 16);
     }
-    if (return_address(pc)) return caller;
+    if (return_address(pc, fp + 16)) return caller;
     if (memory_.get<std::uint32_t>(pc - 4)) break;  // code that is here, and no call
     low = fp + 16;
     fp = *saved;
@@ -211,18 +211,18 @@ bool Unwinder::is_called(const Context& context) {
   for (std::uint64_t i = 0; i < kNearWords; ++i) {
     const auto word = memory_.word(context.sp() + 8 * i);
     if (!word || !Budget::spend(budget_.scanned_words)) return false;
-    const auto call = return_address(*word);
+    const auto call = return_address(*word, context.sp() + 8 * i + 8);
     if (call && calls_into(*call, context.pc - 1)) return true;
   }
   return false;
 }
 
-std::optional<CallSite> Unwinder::return_address(std::uint64_t word) const {
+std::optional<CallSite> Unwinder::return_address(std::uint64_t word, std::uint64_t sp) const {
   if (word < 4096) return std::nullopt;
   const std::uint64_t address = code_.stripped(word);
   if (!code_.executable(address)) return std::nullopt;
   // A signal handler returns to a trampoline that nothing called.
-  if (code_.is_signal_return(address)) return CallSite{};
+  if (code_.is_signal_return(address, sp)) return CallSite{};
   return code_.call_before(address);
 }
 
@@ -231,7 +231,7 @@ std::optional<CallSite> Unwinder::return_address(std::uint64_t word) const {
 std::optional<Context> Unwinder::step_by_scan(const Context& context, std::uint64_t from) {
   return scan(context, from, UINT64_MAX, [&](const CallSite& call, const Context& caller) {
     return calls_into(call, context.pc - 1) || goes_on(caller) ||
-           (!call.target && is_called(caller));
+           (!call.target && (is_called(caller) || code_.is_signal_frame(caller.sp())));
   });
 }
 
@@ -254,7 +254,7 @@ std::optional<Context> Unwinder::scan(const Context& context, std::uint64_t from
     if (slot < from || slot >= to || !Budget::spend(budget_.scanned_words)) break;
     const auto word = memory_.word(slot);
     if (!word) break;
-    const auto call = return_address(*word);
+    const auto call = return_address(*word, slot + 8);
     if (!call) continue;
     Context caller = context;
     caller.pc = code_.stripped(*word);

@@ -177,20 +177,22 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
   const bool aarch64 = context.machine == Machine::aarch64;
   // The kernel's tables for the aarch64 trampoline lead past the interrupted function: its frame
   // record holds x30 of that function, not its pc (arch/arm64/kernel/signal.c, setup_sigframe).
-  if (aarch64 && code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+  if (aarch64 && code_.is_signal_return(context.pc, context.sp()))
+    return step_out_of_signal(context);
   const std::uint64_t lookup = exact ? context.pc : context.pc - 1;
   const Row* const rules = row(lookup);
   std::uint64_t from = context.sp();
   // Go's trampoline has unwind tables, but those of an ordinary function.
   const bool ordinary = rules && !rules->signal_frame;
-  if (ordinary && code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+  if (ordinary && code_.is_signal_return(context.pc, context.sp()))
+    return step_out_of_signal(context);
   Step result;
   if (rules) {
     result = step_by_rules(*rules, context);
     if (result.kind != Step::Kind::failed) return result;
     if (const auto top = cfa(*rules, context); top && *top >= from) from = *top;
   } else {
-    if (code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+    if (code_.is_signal_return(context.pc, context.sp())) return step_out_of_signal(context);
     result = Step::fail(explain_missing_tables(context.pc));
     if (exact) {
       if (auto caller = step_by_link_register(context)) {

@@ -93,7 +93,7 @@ class Unwinder {
   template <class Accept>
   std::optional<Context> scan(const Context& context, std::uint64_t from, std::uint64_t to,
                               Accept accept);
-  std::optional<CallSite> return_address(std::uint64_t word) const;
+  std::optional<CallSite> return_address(std::uint64_t word, std::uint64_t sp) const;
   bool goes_on(Context context);
   bool is_called(const Context& context);
   bool calls_into(const CallSite& call, std::uint64_t address);

@@ -71,3 +71,10 @@ def test_a_breakpoint_that_sends_a_byte_now_and_then_is_given_up(
         over.set()
         thread.join()
     assert len(sent) < len(wire.GREETING) + wire.NONCE_BYTES
+
+
+@pytest.mark.parametrize("address", ["node2", "[::1]", "node2:", "node2:70000", "node2:ssh"])
+def test_an_address_without_a_port_is_refused_as_that(address: str, prose: Prose) -> None:
+    with pytest.raises(EvidenceError) as refused:
+        client.choose(address, None, None, 0)
+    prose(str(refused.value))

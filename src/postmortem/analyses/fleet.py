@@ -3,7 +3,8 @@
 from postmortem.diagnose import rule
 from postmortem.facts.fleet import Fleet, Trouble
 from postmortem.facts.source import Problem
-from postmortem.present.fleet.report import blocks, body
+from postmortem.present.fleet.report import blocks, body, silent_rows
+from postmortem.report.card import Highlights
 from postmortem.report.model import Confidence, Outcome, Report, ordered
 from postmortem.text import counted
 
@@ -31,6 +32,7 @@ def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
         problems=(*problems, *map(_problem, seen.part.troubles), *outcome.problems),
         skipped=outcome.skipped,
         more="--json for all of it",
+        highlights=Highlights(rows=silent_rows(seen)),
         settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
     )
 

@@ -9,6 +9,7 @@ from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
 from postmortem.facts.live import LiveJob
 from postmortem.facts.source import Problem
+from postmortem.facts.threads import tells_run
 from postmortem.readers.live.job_processes import chosen_members
 from postmortem.readers.live.nccl_ras import ask_ras
 from postmortem.readers.live.snapshot import ReadOptions, with_calls
@@ -53,6 +54,13 @@ def read_job(
         gap_seconds=options.gap_seconds,
         within_seconds=options.within_seconds,
         progress=progress,
+    )
+    # What has failed since, its own log tells: where it stands now says nothing.
+    failed = {one.label for one in samples.stacks if tells_run(one.thread)}
+    samples = replace(
+        samples,
+        ranks=tuple(one for one in samples.ranks if one.label not in failed),
+        stacks=tuple(one for one in samples.stacks if one.label not in failed),
     )
     if not samples.ranks:
         first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")

@@ -84,6 +84,11 @@ def choose(
     address: str | None, rank: int | None, job: str | None, wait_seconds: float
 ) -> tuple[str, str, str]:
     """Return address, token and a name of the breakpoint that is meant; raises EvidenceError."""
+    try:
+        if address is not None and split_address(address)[1] == 0:
+            raise ValueError(f"{address!r} has no port")
+    except ValueError as error:
+        raise EvidenceError("attach", str(error), hint="HOST:PORT, as the rank printed") from None
     end = time.monotonic() + wait_seconds
     while True:
         found = [
@@ -139,12 +144,7 @@ def _token_for(address: str) -> str:
 
 def connect(address: str, token: str) -> socket.socket:
     """Return a connection on which both sides have shown that they know the token."""
-    try:
-        host, port = split_address(address)
-    except ValueError as error:
-        raise EvidenceError("attach", str(error), hint="HOST:PORT, as the rank printed") from None
-    if port == 0:
-        raise EvidenceError("attach", f"{address!r} has no port", hint="HOST:PORT")
+    host, port = split_address(address)
     host = "127.0.0.1" if host == "0.0.0.0" else host
     where = join_address(host, port)
     try:

@@ -30,24 +30,41 @@ def run(args: argparse.Namespace) -> int:
 
 def _commands() -> Commands:
     """Return all commands with their parsers."""
-    from postmortem.cli import main
+    from postmortem.cli import emulate, main
     from postmortem.cli.commands import COMMANDS
 
     parser, _ = main._parser(COMMANDS)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
+            kinds = emulate.parser_of_kinds()
+            kinds.description = action.choices["emulate"].description
+            return {**action.choices, "emulate": kinds}
     raise AssertionError("the parser has no commands")
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    return (action for action in parser._actions if action.option_strings)
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Give what a command takes, and what its kinds take."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for kind in action.choices.values():
+                yield from kind._actions
+
+
+def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the options of a command, each name once."""
+    return list({a.dest: a for a in _actions(parser) if a.option_strings}.values())
 
 
 def _words(parser: argparse.ArgumentParser) -> list[str]:
     """Return what may stand at the place of an argument of a command, where that is a fixed set."""
     choices = (a.choices for a in parser._actions if not a.option_strings and a.choices)
     return [str(word) for some in choices for word in some]
+
+
+def _files_too(parser: argparse.ArgumentParser) -> bool:
+    """Return whether something else than those words may stand there: a folder, a command."""
+    return not all(a.option_strings or a.choices for a in _actions(parser))
 
 
 def _help(action: argparse.Action) -> str:
@@ -86,7 +103,8 @@ def _bash(commands: Commands) -> Iterator[str]:
         yield f'    {name}:-*) {_BASH} -W "{words}" -- "$cur");;'
         if _words(parser):
             fixed = " ".join(_words(parser))
-            yield f'    {name}:*) {_BASH} -W "{fixed}" -- "$cur");;'
+            files = " -f" if _files_too(parser) else ""
+            yield f'    {name}:*) {_BASH} -W "{fixed}"{files} -- "$cur");;'
     yield f'    *) {_BASH} -f -- "$cur");;'
     yield "  esac"
     yield "}"
@@ -114,8 +132,9 @@ def _zsh(commands: Commands) -> Iterator[str]:
             for word in action.option_strings:
                 value = "" if action.nargs == 0 else f":{_value(action)}"
                 yield f"      '{word}[{_help(action)}]{value}' \\"
-        fixed = " ".join(_words(parser))
-        yield f"      '*:argument:{f'({fixed})' if fixed else '_files'}';;"
+        if _words(parser):
+            yield f"      '1:argument:({' '.join(_words(parser))})' \\"
+        yield f"      '*:argument:{'_files' if _files_too(parser) else ' '}';;"
     yield "  esac"
     yield "}"
     yield '_postmortem "$@"'
@@ -143,7 +162,8 @@ def _fish(commands: Commands) -> Iterator[str]:
                 value = f" -x -a '{' '.join(map(str, action.choices))}'"
             yield f"{where} {flags}{value} -d '{_help(action)}'"
         if _words(parser):
-            yield f"{where} -f -a '{' '.join(_words(parser))}'"
+            only = "" if _files_too(parser) else " -f"
+            yield f"{where}{only} -a '{' '.join(_words(parser))}'"
 
 
 _WRITERS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if "--" in words:
         at = words.index("--")
         words, command = words[:at], words[at + 1 :]
-    parser = _parser()
+    parser = parser_of_kinds()
     named = parser.parse_args(words)
     if named.kind is None:
         parser.error("name a kind of fault")
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise CannotEmulate(f"emulate {named.kind}: {error}") from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_kinds() -> argparse.ArgumentParser:
     parser = Parser(
         prog="postmortem emulate",
         usage="postmortem emulate KIND [options] -- CMD [ARGS...]",

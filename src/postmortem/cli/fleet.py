@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, seconds, whole
-from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.output import add_report_options, check_target, emit
+from postmortem.cli.parser import Parser
 from postmortem.errors import Refusal
 
 if TYPE_CHECKING:
@@ -95,6 +96,16 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.fleet import report_on
     from postmortem.fleet import commands
 
+    # Behind the command they are of the one report, too: the nodes' own is JSON.
+    behind = Parser(args.parser.prog, add_help=False, allow_abbrev=False)
+    add_report_options(behind)
+    args, args.words = behind.parse_known_args(args.words, args)
+    args.words += ["--no-redact"] if args.no_redact else []
+    if refusal := check_target(args):
+        args.parser.error(refusal)
+    plain = args.remote == args.parser.get_default("remote")
+    if args.what == "hang" and plain and not args.words:
+        args.parser.error("hang which job? give PIDs or --job NAME behind it")
     try:
         engine = _engine(args)
         folder = _folder(args)

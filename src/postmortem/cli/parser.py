@@ -24,6 +24,14 @@ class Parser(argparse.ArgumentParser):
             print(f"{name}: error: {told}{end} see {name} --help", file=sys.stderr)
         sys.exit(USAGE_ERROR)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout is not None:  # argparse passes over a disk that is full
+            from postmortem.cli.output import write_text
+
+            write_text(message)
+        else:
+            super()._print_message(message, file)
+
     def unknown(self, words: Sequence[str]) -> NoReturn:
         """Refuse words that no option or argument takes, with the option that may be meant."""
         import difflib

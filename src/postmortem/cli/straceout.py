@@ -55,6 +55,9 @@ def _exports(args: argparse.Namespace) -> tuple[Exports, Callable[[list[str]], N
 
     if "-" in wish.names and sys.stdout is None:
         raise OutputError("standard output", "it is closed", hint="name a file")
+    both = "-" in wish.names and args.output in (None, "-")
+    if both and (args.json or args.markdown or args.github):
+        raise OutputError("standard output", "an export goes there", hint="give the report -o FILE")
     if wish.names.count("-") > 1:
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):

@@ -63,8 +63,12 @@ _TELLS = Pattern(
     r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b|\bCANCELLED\b"
 )
 """What a text comes to: a status by its name, how a command ended."""
-_LOGGED = Pattern(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)")
-"""What glog, PyTorch and Python's logging write before a line: most of it may be a path."""
+_LEFT_OUT = " … "
+_LOGGED = Pattern(
+    r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |^[A-Z]{4,}:[\w.]+:(?=\S)"
+    r"|^\[[A-Z]+\] [A-Z_]+\(\d+,\w+,\w+\):[\d:.-]+ \[\S+:\d+\] "
+)
+"""What glog, PyTorch, Python's logging, MindSpore write before a line: most of it may be a path."""
 
 
 def without_logger(text: str) -> str:
@@ -88,7 +92,9 @@ def clip(text: str, limit: int) -> str:
     if tells is None or tells.end() < limit:
         return text[: limit - 1].rstrip() + "…"
     room = limit - head - 3
-    begin = min(tells.start(), len(text) - room)
+    begin = len(text) - room
+    if _LEFT_OUT not in text[head:]:  # else its end is held for why a command ended so
+        begin = min(tells.start(), begin)
     tail = text[begin:] if text[begin - 1] == " " else text[begin:].partition(" ")[2]
     if len(tail) > room:
         tail = tail[: room - 1].rstrip() + "…"

@@ -3,6 +3,7 @@
 import contextlib
 import os
 
+from postmortem import text
 from postmortem.emulate.fault import CannotEmulate, Fault
 from postmortem.emulate.namespaces import (
     BIND,
@@ -33,10 +34,9 @@ class Disk(Fault):
         self._read_only = read_only
         self._empty = empty
         self._slow = slow
-        what = "read-only" if read_only else "full" if not leave else f"full after {leave} bytes"
-        self.happened = f"{path} was {what}" + (
-            "" if read_only else "; what was written there is gone"
-        )
+        room = f"had room for {text.size(leave)}" if leave else "was full"
+        gone = f"{room}; what was written there is gone"
+        self.happened = f"{path} {'was read-only' if read_only else gone}"
 
     def enter(self) -> None:
         """Mount it."""

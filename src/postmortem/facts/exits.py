@@ -114,7 +114,8 @@ class LogExit:
             return f"{counted(self.times, 'program')} were killed by {self.signal}"
         how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
-        pid = f"process {self.pid}" if self.pid else self.process or "a process"
+        who = "the job" if self.launcher == "Slurm" else "a process"
+        pid = f"process {self.pid}" if self.pid else self.process or who
         if self.rank is None and self.local_rank is not None:
             pid = f"local rank {self.local_rank} ({pid})"
         if self.launcher == RUN and self.rank is None:

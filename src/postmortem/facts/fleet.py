@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.records import record
+from postmortem.text import without_numbers
 
 GROUP = 64
 """Parts that are merged at a time."""
@@ -87,6 +88,14 @@ class Part:
     crashes: tuple[Crash, ...] = ()
     silent: tuple[Silent, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def silent_alike(self) -> list[list[Silent]]:
+        """Nodes without a report by the reason, numbers apart; most nodes first."""
+        groups: dict[str, list[Silent]] = {}
+        for one in self.silent:
+            groups.setdefault(without_numbers(one.why), []).append(one)
+        return sorted(groups.values(), key=lambda rows: (-len(rows), rows[0].node))
 
 
 @record

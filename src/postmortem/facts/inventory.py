@@ -41,6 +41,8 @@ OF_RANKS = frozenset(
 """What is read together, as the logs of the ranks of one job."""
 SET_ASIDE = "set aside"
 """The series of runs in folders of old ones."""
+LISTED = "listed"
+"""The series of what a batch system printed of several jobs."""
 
 
 @record

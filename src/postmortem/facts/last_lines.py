@@ -101,7 +101,7 @@ class LastLines:
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     quantity: str = ""
     value: str = ""
-    """What that is: ``"NaN"`` or ``"infinite"``."""
+    """What that is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
     """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""

@@ -52,10 +52,12 @@ class ExceptionText(Known):
             return f"{below[0]} (c{first.removesuffix('.')[1:]})"
         is_open = any(first.count(a) > first.count(b) for a, b in ("<>", "()"))  # brackets
         if rest and (first.endswith(":") or is_open or self.match("errors-listed") is not None):
+            below = _below_headings(below)
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
         elif rest.startswith(":"):  # of Java, below what called it
             first = below[0].lstrip(": ")
+        first = first.partition("}} ")[2] or first if first.startswith("{{") else first
         nodes = [i for i, one in enumerate(below) if one.lstrip().startswith("[[{{node")]
         if nodes and nodes[0]:
             first = below[nodes[0] - 1]  # of TensorFlow's graph
@@ -67,6 +69,12 @@ class ExceptionText(Known):
         if rest and number.isdigit() and "." in place.rpartition("/")[2]:
             first = f"{first} {[one for one in below if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
+
+
+def _below_headings(lines: list[str]) -> list[str]:
+    """Return lines without those above the last that only say where it came by, or whose it is."""
+    at = next((i for i, one in enumerate(lines) if not one.rstrip().endswith(":")), 0)
+    return lines[at:]
 
 
 @record
@@ -177,8 +185,12 @@ class LogFailure(Known):
 
     @property
     def torn(self) -> bool:
-        """Its head is missing: the log begins in the middle of its traceback."""
-        return self.text[:1].isspace() and self.group is None  # a group has a margin
+        """Its head is missing: the log begins in the middle of its traceback.
+
+        A group has a margin, and of a program that cannot be compiled there is no head.
+        """
+        none = self.frames[:1] and self.frames[0].function is None
+        return self.text[:1].isspace() and self.group is None and not none
 
     @property
     def caught_in(self) -> str:

@@ -64,6 +64,9 @@ class Ending:
     core: bool
     sender_pid: int | None = None
     """The process that sent the signal, where the log shows it."""
+    fault: str | None = None
+    """``SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=NULL} ---`` of one that no process
+    sent, as strace wrote it."""
     time: float | None = None
     told: bool = True
     """False: its call to exit() is in the log, but not its end (strace -qq)."""

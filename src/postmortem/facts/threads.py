@@ -88,6 +88,12 @@ def at_breakpoint(thread: Thread) -> str | None:
     return name.removesuffix(".py") if folder.endswith("/breakpoints") else None
 
 
+def tells_run(thread: Thread) -> bool:
+    """Whether its process has failed, and tells `postmortem run` of it."""
+    python = (one.file or "" for one in thread.frames if one.kind == "python")
+    return next(python, "").endswith("/postmortem/run/hook/_postmortem_hook.py")
+
+
 def is_own(file: str | None) -> bool:
     """Return whether a file of Python is the user's: no library's, no hook of ours."""
     return not any(part in (file or "") for part in _LIBRARY) and not is_ours(file)

@@ -28,7 +28,8 @@ def part_of(said: Said, kinds: tuple[str, ...]) -> Part:
     except EvidenceError:
         if said.status is None:
             return _silent(said, "was cut off in the middle of its answer")
-        return _silent(said, f"answered rubbish: {said.out[:60]!r}")
+        begin = " ".join(said.out[:60].decode("utf-8", "backslashreplace").split())
+        return _silent(said, f"answered rubbish: {begin!r}")
     if report["kind"] not in kinds:
         return _silent(said, f"answered with a report of kind {str(report['kind'])[:20]}")
     try:

@@ -1,9 +1,9 @@
 """Which logs of a folder are of different runs: a sweep, an array, jobs and their repetitions.
 
 What one job's ranks write must stay together, so files are only taken apart where something proves
-it: the manifests of our own runs, a folder of Hydra's for each run, a job's number or a start time
-in the name, two summaries of torchrun that give one rank different processes, a file begun after a
-like one had ended, in name or by its first line behind such a summary. So it is, after
+it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job's number or a start
+time in the name, two summaries of torchrun that give one rank different processes, a file begun
+after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
 ones.
 """
@@ -14,7 +14,7 @@ from functools import cache
 from itertools import combinations, pairwise, starmap
 from pathlib import Path
 
-from postmortem.facts.inventory import OF_RANKS, SET_ASIDE, Inventory, Kind, Run
+from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
@@ -34,9 +34,11 @@ _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
+_TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
+_TABLE = Pattern(r"(?i)\W*Job ?ID\b")
 _MOST_LOOKED_AT = 256
 _BEGIN = 40
 _TOGETHER = 30.0
@@ -73,9 +75,11 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
         groups, rest = {}, logs
     if not logs or not (groups or old):
         return ()
+    lists = [path for path in rest if _TABLE.match(text_ends(path)[0])] if groups else []
+    rest = [path for path in rest if path not in lists]
     if rest:
         groups[(rest[0], "", False) if len(rest) == 1 else _REST] = rest
-    before: dict[_Key, list[str]] = {}
+    before: dict[_Key, list[str]] = {(path, LISTED, False): [path] for path in lists}
     for path, folder in old.items():
         before.setdefault((folder, SET_ASIDE, False), []).append(path)
     both = (sorted(starmap(_run, part.items()), key=_order) for part in (before, groups))
@@ -110,6 +114,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
     ours = bundles(paths)
     bundled = _bundled(ours)
     dated: dict[str, list[tuple[float, str]]] = {}
+    tried: dict[_Key, list[str]] = {}
     rest = []
     for path in logs:
         above = list(map(str, Path(path).parents))
@@ -118,6 +123,7 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
         date = next(reversed([*_DATED.finditer(path)]), None)
         bundle = next((bundled[a] for a in above if a in bundled), None)
+        attempt = next((a for a in above if _TRIED.match(Path(a).name)), None)
         if bundle is not None:
             groups.setdefault(bundle, []).append(path)
         elif swept is not None:
@@ -130,6 +136,8 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault((own, str(Path(own).parent), False), []).append(path)
         elif job:
             groups.setdefault(_of_job(path, job), []).append(path)
+        elif attempt is not None and not _ATTEMPT.search(path):
+            tried.setdefault((attempt, _form(attempt), False), []).append(path)
         else:
             rest.append(path)
     for series, found in dated.items():
@@ -141,6 +149,10 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
             groups.setdefault(key, []).append(path)
             # Who began before another one's last line may be another rank of its job.
             until = max(until, at + _TOGETHER, *_stamps(path))
+    if not rest and len({series for _, series, _ in tried}) == 1:
+        groups |= tried
+    else:  # a log beside them may be of the launcher that tried again, or they are of several jobs
+        rest += [path for paths in tried.values() for path in paths]
     _join_copies(groups)
     _join_steps(groups)
     return groups, [path for path in rest if not _is_console(path, ours, bundled, groups)]

@@ -5,10 +5,11 @@ change but for whole quarters of an hour, the zone is known, and that the file w
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from postmortem.facts.inventory import Inventory, Kind, Result
 from postmortem.patterns import Pattern
@@ -17,6 +18,7 @@ from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _STAMP = Pattern(r"\b20\d\d-[01]\d-[0-3]\d[ T][0-2]\d:[0-5]\d:[0-5]\d")
+_AT_BYTE = Pattern(r"at byte [\d,]+$")
 _NO_DIGIT = Pattern(r"\D")
 _HEAD, _TAIL = 4 << 10, 64 << 10
 _ZONE, _FARTHEST = 900, 15 * 3600
@@ -83,16 +85,19 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
     """Return what the times of files tell of their reports."""
     documents = [(one.reading, one.document) for one in results if one.document is not None]
     read = [reading for reading, _ in documents]
-    logs = {item.path for item in found.of(Kind.LOG)}
+    logs = {item.path: item.size_bytes for item in found.of(Kind.LOG)}
     paths = [p for one in read if one.kind == "logs" for p in one.paths if p in logs]
     span, ended = span_of(paths), max(filter(None, map(written, paths)), default=None)
     told: dict[int, str] = {}
     at_end = set()
     here = {Path(path).resolve().parent.name for path in paths}
+    calm = [one for one, document in documents if one.kind == "logs" and document.get("done")]
+    done = {Path(p).name: logs[p] for one in calm for p in one.paths if p in logs}
     for index, (one, document) in enumerate(documents):
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
-        if document["kind"] == "hang" and worked_behind(span, one.paths[0]):
+        looked = document["kind"] == "hang"
+        if looked and (worked_behind(span, one.paths[0]) or _grew(document, done)):
             told[index] = "the job went on after it"
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None
@@ -101,6 +106,16 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
             if abs(changed - ended) <= _AT_ONCE:
                 at_end.add(index)
     return ByClock(told, frozenset(at_end))
+
+
+def _grew(document: Mapping[str, Any], done: Mapping[str, int]) -> bool:
+    """Return whether a process, as stacks show it, wrote to a log that ended well, and is longer.
+
+    `done` has the sizes of such logs by name.
+    """
+    rows = [row for one in document.get("processes", ()) for row in one.get("descriptors", ())]
+    places = ((Path(row["target"]).name, _AT_BYTE.match(row["detail"] or "")) for row in rows)
+    return any(at and int(_NO_DIGIT.sub("", at[0])) < done.get(name, 0) for name, at in places)
 
 
 def written(path: str) -> float | None:

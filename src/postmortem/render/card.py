@@ -58,6 +58,8 @@ _ROOMS = (
     _Room((0, 0), 1, 1, 1, rows=1, places=1, row_lines=1),
 )
 """From the richest to the barest: the first that fits is drawn."""
+_LEFT = ((3, 2, 0), (3, 0, 0), (1, 0, 0), (0, 2, 0), (0, 1, 0), (0, 0, 1))
+"""Lines more for the reason, a step and a row, as long as they fit."""
 
 
 def render(
@@ -90,8 +92,23 @@ def lines(page: Page, card: Card) -> list[Line]:
     for room in _ROOMS:
         laid = list(_lines(page, card, room))
         if len(laid) <= MOST_LINES:
-            return laid
+            return _filled(page, card, room, laid)
     return [*laid[: MOST_LINES - 1], laid[-1]]
+
+
+def _filled(page: Page, card: Card, room: _Room, laid: list[Line]) -> list[Line]:
+    """Return the card with the lines that are left given to what was cut."""
+    for why, step, row in _LEFT:
+        fuller = replace(
+            room,
+            why_lines=room.why_lines + why,
+            step_lines=room.step_lines + step,
+            row_lines=room.row_lines + row,
+        )
+        lines = list(_lines(page, card, fuller))
+        if len(laid) < len(lines) <= MOST_LINES:
+            room, laid = fuller, lines
+    return laid
 
 
 def _lines(page: Page, card: Card, room: _Room) -> Iterator[Line]:

@@ -179,13 +179,12 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     failures = tuple(
         replace(one, time=times.get(one.file, one.time), shown=shown) for one in read.logs.failures
     )
-    world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
         exits=(*(e for e in read.logs.exits if e.file != endings or not facts.ranks), *exits),
         failures=failures,
-        world_size=read.logs.world_size or world,
-        world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
+        world_size=read.logs.world_size or facts.world_size,
+        world_source=read.logs.world_source or (facts.world_size and "WORLD_SIZE") or None,
     )
     report = report_on(replace(read, logs=logs), RankLogOptions())
     if raised is None:
@@ -193,9 +192,25 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> _Found | 
     if not facts.ranks:
         log = f"pid-{raised.pid}.log"
         mine = next((one for one in failures if Path(one.file).name == log), None)
-        report = _of_one(raised, facts, report, known_cause(mine))
+        known = known_cause(mine)
+        pool = known is not None and known.id == _POOL and facts.lost_before(raised) is None
+        own = any(one.role is Role.ROOT for one in report.diagnoses)
+        if (pool or raised.is_of_others or not own) and (told := _by_output(folder, raised)):
+            return _Found(told, found=True)
+        report = _of_one(raised, facts, report, known)
     report = replace(report, blocks=(*_values(raised), *report.blocks))
     return _Found(report, found=True)
+
+
+def _by_output(folder: Path, raised: Raise) -> Report | None:
+    """Return what the output says, where another error than a raise that tells of others began."""
+    from postmortem.analyses.ranklogs import RankLogOptions, analyse
+
+    names = [str(path) for path in sorted((folder / "output").glob("*.log"))]
+    report = analyse(names, RankLogOptions()) if names else None
+    first = report.diagnoses[0] if report is not None and report.diagnoses else None
+    is_other = first is not None and raised.type.rpartition(".")[2] not in first.title
+    return report if first is not None and first.role is Role.ROOT and is_other else None
 
 
 def _first_raise(facts: RunFacts) -> Raise | None:
@@ -234,7 +249,7 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
         sure = Confidence.LIKELY
     if raised.is_final and not any(one.role is Role.ROOT for one in report.diagnoses):
         verdict = f"{what} ({frame.place} in {frame.function})"
-    if known is not None and known.id == _POOL and (lost := _lost_before(raised, facts)):
+    if known is not None and known.id == _POOL and (lost := facts.lost_before(raised)):
         verdict = f"{lost.label} {lost.how}: {verdict}"
     if known is not None:
         cause, sure = f"{known.cause} {cause[0].upper()}{cause[1:]}", Confidence.LIKELY
@@ -265,19 +280,6 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report, known: Signature | N
     better = any(one.role is Role.ROOT and one.id not in weaker for one in report.diagnoses)
     diagnoses = report.diagnoses if better else (diagnosis,)
     return replace(report, verdict=verdict, diagnoses=diagnoses, failed=True, highlights=shown)
-
-
-def _lost_before(raised: Raise, facts: RunFacts) -> Process | None:
-    """Return the child of who raised that a signal ended first, before the exception."""
-    children = [
-        one
-        for one in facts.processes
-        if one.ppid == raised.pid
-        and one.signal
-        # A parent may raise before we hear of the end; then it ends the others by SIGTERM.
-        and (one.ended or raised.time) < raised.time + (one.signal != "SIGTERM")
-    ]
-    return min(children, key=lambda one: one.ended or 0.0, default=None)
 
 
 def _filled(step: str, command: Process | None, raised: Raise) -> str:

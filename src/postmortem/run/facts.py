@@ -2,6 +2,7 @@
 
 import signal
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from postmortem.facts.crash import CRASH_SIGNALS
@@ -42,6 +43,8 @@ class Process:
     was_stopped: bool = False
     """It ended by a signal after another one had failed."""
     memory_killed: bool = False
+    ended_before: bool = False
+    """It ended with 0, and was not there any more when the first one failed."""
 
     @property
     def label(self) -> str:
@@ -92,8 +95,13 @@ class RunFacts:
         return tuple(found.values())
 
     @property
+    def world_size(self) -> int | None:
+        """How many ranks their launcher says that there are."""
+        return max((one.world_size or 0 for one in self.ranks), default=0) or None
+
+    @property
     def endings(self) -> tuple[Process, ...]:
-        """Those that failed and matter, in the order in which they ended."""
+        """Those that failed and matter, and ranks that were over before, as they ended."""
         rows = [
             one
             for one in self.processes
@@ -108,7 +116,22 @@ class RunFacts:
             if one.signal and one.signal in known
         }
         rows = [one for one in rows if (one.rank, one.code) not in repeated]
+        if any(one.rank is not None for one in rows):
+            living = {one.rank for one in self.processes if not one.ended_before}
+            rows += [one for one in self.ranks if one.ended_before and one.rank not in living]
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
+
+    def lost_before(self, raised: Raise) -> Process | None:
+        """Return the child of who raised that a signal ended first, before the exception."""
+        children = [
+            one
+            for one in self.processes
+            if one.ppid == raised.pid
+            and one.signal
+            # A parent may raise before we hear of the end; then it ends the others by SIGTERM.
+            and (one.ended or raised.time) < raised.time + (one.signal != "SIGTERM")
+        ]
+        return min(children, key=lambda one: one.ended or 0.0, default=None)
 
 
 def facts_of(
@@ -169,6 +192,8 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
         printed=printed,
         was_stopped=stopped,
         memory_killed=name == "SIGKILL" and memory_kills > 0,
+        # As with a crash, its peers may raise before anybody hears of its end.
+        ended_before=one.code == 0 and (one.ended or inf) < first_time + CRASH_LEAD_SECONDS,
     )
 
 

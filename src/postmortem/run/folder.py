@@ -198,16 +198,17 @@ def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
     if not final:
         # A thread's, or the last that a program kept which handles its own.
         return [one for one in mine if one.where in ("thread", "last")][-1:]
-    first = final[-1]
-    for one in reversed(final):
-        if first.time - one.time < _TOGETHER_SECONDS:
-            first = one
-    return [first]
+    together = final[-1:]
+    for one in reversed(final[:-1]):
+        if together[0].time - one.time < _TOGETHER_SECONDS:
+            together = [one, *together]
+    return [next((one for one in together if not one.is_of_others), together[0])]
 
 
 def _ending(one: Process, facts: RunFacts) -> str:
     """Return a line of `endings.txt`; `logs` and `triage` know it (`run-ended`)."""
-    who = f"{one.label} (pid {one.pid})" if one.rank is not None else one.label
+    of = f" of {facts.world_size}" if facts.world_size else ""
+    who = f"{one.label}{of} (pid {one.pid})" if one.rank is not None else one.label
     if not facts.ranks and facts.first_failure is not None and one.pid == facts.first_failure.pid:
         who = f"the program (pid {one.pid})"
     memory = ", its memory limit was used up" if one.memory_killed else ""

@@ -11,6 +11,7 @@ from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _LARGEST = 16 << 20
+_OF_OTHERS = ("/multiprocessing/", "/concurrent/futures/")
 
 
 @record
@@ -57,6 +58,11 @@ class Raise:
     def is_final(self) -> bool:
         """Whether it ended its process."""
         return self.where in ("main", "process")
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether it was raised in what talks to other processes, which may have ended."""
+        return bool(self.frames) and any(part in self.frames[-1].file for part in _OF_OTHERS)
 
     @property
     def said(self) -> str:

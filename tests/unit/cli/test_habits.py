@@ -57,6 +57,13 @@ def test_bash_completes() -> None:
     assert "segv" in completed("postmortem", "demo", "")
 
 
+def test_bash_completes_kinds_of_faults(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    assert {"disk", "kill", "data"} <= set(completed("postmortem", "emulate", "", cwd=tmp_path))
+    assert completed("postmortem", "emulate", "disk", "--lea") == ["--leave"]
+    assert completed("postmortem", "emulate", "disk", "da", cwd=tmp_path) == ["data"]
+
+
 def test_bash_completes_names_with_blanks(tmp_path: Path) -> None:
     (tmp_path / "rank 0.log").touch()
     assert completed("postmortem", "logs", "ra", cwd=tmp_path) == ["rank 0.log"]

@@ -283,11 +283,12 @@ def test_closed_standard_output(prose: Prose) -> None:
 @pytest.mark.parametrize(
     "words", [["sample", "report"], ["sample", "report", "--json"], ["--help"]]
 )
-def test_a_full_disk_is_told_once(words: list[str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_told_once(words: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [*SAMPLE, *words],
-            env=environment(),
+            env={**environment(), "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -82,6 +82,17 @@ def test_the_evidence_is_not_written_over(
     assert log.read_text() == LOG
 
 
+@pytest.mark.parametrize("form", ["--json", "--markdown", "--github"])
+def test_an_export_and_a_report_do_not_share_standard_output(
+    form: str, log: Path, capsys: pytest.CaptureFixture[str], prose: Prose
+) -> None:
+    assert main(["strace", str(log), "--calls", "-", form]) == 3
+    prose(said(capsys))
+    kept = log.parent / "report"
+    assert main(["strace", str(log), "--calls", "-", form, "-o", str(kept)]) in (0, 1)
+    assert kept.read_text()
+
+
 def test_two_exports_do_not_share_a_file(
     log: Path, capsys: pytest.CaptureFixture[str], prose: Prose
 ) -> None:

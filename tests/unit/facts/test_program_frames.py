@@ -1,7 +1,7 @@
 """Whose code a stack is in: the program's, before the libraries that it waits in."""
 
 from postmortem.diagnose.hang.live_waits import place_words
-from postmortem.facts.threads import Frame, Thread, program_frames
+from postmortem.facts.threads import Frame, Thread, program_frames, tells_run
 
 LIVE = (
     Frame("clock_nanosleep", module="/usr/lib/libc.so.6", file="clock_nanosleep.c", line=48),
@@ -29,3 +29,11 @@ def test_python_comes_before_both_and_libraries_where_nothing_else_is() -> None:
     assert place_words(Thread(tid=1, frames=LIVE[:2]), most=1) == (
         "clock_nanosleep (clock_nanosleep.c:48)"
     )
+
+
+def test_who_tells_a_run_of_its_failure_is_told_from_who_only_has_its_hook() -> None:
+    hook = Frame("_tell", kind="python", file="/x/postmortem/run/hook/_postmortem_hook.py", line=9)
+    own = Frame("step", kind="python", file="/job/train.py", line=31)
+    assert tells_run(Thread(tid=1, frames=(*LIVE[:1], hook, own)))
+    assert not tells_run(Thread(tid=1, frames=(*LIVE[:1], own, hook)))
+    assert not tells_run(Thread(tid=1, frames=LIVE))

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 from builders.prose import Prose
 from postmortem.analyses.fleet import report_on
+from postmortem.cli.main import main
 from postmortem.facts.fleet import Fleet, Part, merge, merge_all
 from postmortem.facts.host_names import NoHosts, expand, short
 from postmortem.fleet.answers import part_of
 from postmortem.fleet.engines import Said
+from postmortem.present.card import card_of
 
 FRAMES = ["step at train.py:41", "all_reduce at distributed.py:9", "load at data.py:7"]
 
@@ -216,3 +219,40 @@ def test_what_nodes_could_not_read_is_told_once_for_each_reason(prose: Prose) ->
     (told,) = report_on(Fleet("collect", "ssh", 2, merge(parts))).problems
     assert told.where == "n1: /c/a"
     prose(told.what)
+
+
+@pytest.mark.parametrize(
+    ("engine", "look"), [("ssh", "ssh "), ("kubectl", "kubectl get"), ("srun", "sinfo ")]
+)
+def test_the_card_names_who_is_silent_and_why_before_what_others_say(
+    engine: str, look: str
+) -> None:
+    bad = part_of(said("n2", hang([3], ["step at t.py:4"])), ("hang",))
+    lost = [part_of(Said(name, b"", "no route", 255), ("hang",)) for name in ("n0", "n1")]
+    report = report_on(Fleet("hang", engine, 3, merge([bad, *lost])))
+    assert report.failed
+    card = card_of(report)
+    assert card.rows == (("n[0-1]", "ended with 255: no route"),)
+    (silent,) = (one for one in report.diagnoses if one.id == "node_silent")
+    assert silent.next_steps[0].startswith(look)
+
+
+def test_options_of_the_report_may_stand_behind_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(engine: object, what: str, words: list[str], folder: object) -> object:
+        asked.append(words)
+        return Fleet(what, "ssh", 1, Part()), ()
+
+    monkeypatch.setattr("postmortem.fleet.commands.run", run)
+    begin = ["fleet", "-w", "n0", "--engine", "ssh"]
+    out = tmp_path / "r.json"
+    main([*begin, "hang", "--job", "7", "--json", "-o", str(out), "--no-redact"])
+    assert (json.loads(out.read_text())["kind"], asked) == (
+        "fleet",
+        [["--job", "7", "--no-redact"]],
+    )
+    assert main([*begin, "hang", "-v"]) == 2
+    assert len(asked) == 1

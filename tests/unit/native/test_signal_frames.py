@@ -131,3 +131,25 @@ def test_thread_inside_of_its_handler(read: Read) -> None:
     assert caught is not None
     assert caught["in_handler"]
     assert caught["signal"]["address"] == ADDRESS
+
+
+@pytest.mark.parametrize("mark", [0x46505853, 0], ids=["the kernel's frame", "a word of the stack"])
+def test_trampoline_of_a_library_that_is_not_here(read: Read, mark: int) -> None:
+    """x86-64: neither the handler's code nor the trampoline's can be read, but the frame can."""
+    at = SP - 0x1000  # of the ucontext, behind the trampoline's address
+    words = [0] * 38
+    words[20:22] = [SP, PC]
+    words[23], words[24], words[25], words[27] = 0x33, 4, 14, ADDRESS  # cs, error, trap, cr2
+    words[28] = at + 448
+    ucontext = struct.pack("<38Q", *words) + siginfo(SIGSEGV, SEGV_MAPERR, ADDRESS)
+    vectors = bytes(464) + struct.pack("<I", mark)
+    saved = struct.pack("<Q", TEXT + 0x200) + ucontext.ljust(448, b"\0") + vectors
+    memory = bytearray(0x4000)
+    memory[at - 8 - STACK : at - 8 - STACK + len(saved)] = saved
+    builder = CoreBuilder().thread(1000, SIGABRT, {}, pc=TEXT + 0x100, sp=at - 0x80)
+    builder.process(1000).siginfo(SIGABRT, SI_TKILL, pid=1000)
+    builder.segment(TEXT, b"", PF_R | PF_X, memsz=0x1000)
+    found = read(builder.segment(STACK, bytes(memory), PF_R | PF_W))
+    frames = [row["pc"] for row in found["threads"][0]["frames"]]
+    assert frames == [TEXT + 0x100, *([TEXT + 0x200, PC] if mark else [])]
+    assert (found["caught"] and found["caught"]["signal"]["address"]) == (ADDRESS if mark else None)

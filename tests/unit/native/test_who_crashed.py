@@ -102,3 +102,12 @@ def test_a_core_without_any_note_is_none_of_a_process(tmp_path, prose):
 )
 def test_last_words_of_a_c_library_of_unknown_build(read, core, said):
     assert read(core.build(), stacks=False)["abort_message"] == said
+
+
+@pytest.mark.parametrize(("link", "transfer"), [(0x6620746F6E207365, "return"), (0x400010, None)])
+def test_a_return_to_text_without_siginfo(read, link, transfer):
+    """qemu writes no siginfo: what is in x30 is where `ret` goes, and a call has set it."""
+    builder = elf.CoreBuilder(machine=183).process()
+    builder.thread(1000, 11, {30: link}, pc=0x0020746F6E207365, sp=0x7FFF0000)
+    instruction = read(builder)["instruction"]
+    assert (instruction["access"], instruction["transfer"]) == ("execute", transfer)

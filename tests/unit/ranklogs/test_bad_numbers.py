@@ -6,12 +6,14 @@ import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.bad_numbers import NUMBERS, may_be_bad
+from postmortem.readers.ranklogs.read import read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
 from postmortem.readers.signatures import Signatures
 
 
 @pytest.mark.parametrize("name", ["train_loss", "Loss", "grad_norm", "gradient norm"])
 @pytest.mark.parametrize("sign", [": ", "=", " is ", " = (", "': "])
-@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf"])
+@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf", "-nan"])
 def test_no_number_that_is_none_is_passed_by(name: str, sign: str, value: str) -> None:
     text = f"step 7 {name}{sign}{value} lr 0.1"
     (row,) = Signatures.load("last line").matches([text])
@@ -39,6 +41,30 @@ def test_whose_own_number_was_bad_where_the_mean_was(
     (tmp_path / "train.log").write_text("".join((*steps, *errors)))
     found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]  # type: ignore[attr-defined]
     assert found["ranks"] == ranks
+
+
+@pytest.mark.parametrize(
+    ("loss", "scale", "nan", "bad"),
+    [
+        ("", "1.0", 0, "left out"),
+        ("", "8.0", 1, "NaN"),
+        ("", "8.0", 0, None),
+        ("lm loss: 2.1E+00 | ", "1.0", 0, None),
+    ],
+)
+def test_a_loss_that_megatron_does_not_print_is_none(
+    tmp_path: Path, loss: str, scale: str, nan: int, bad: str | None
+) -> None:
+    form = (
+        " iteration {:8d}/ 900 | global batch size:    16 | {}loss scale: {} | grad norm: 1.2"
+        " | number of skipped iterations:   {} | number of nan iterations:   {} |\n"
+    )
+    rows = [("lm loss: 2.2E+00 | ", "8.0", 0, 0), *[(loss, scale, 1, nan)] * 300]
+    path = tmp_path / "a.log"
+    path.write_text("".join(form.format(n, *row) for n, row in enumerate(rows, 1)))
+    (one,) = read_rank_logs(find_rank_logs([str(path)])).logs.last_lines
+    told = one.not_a_number
+    assert (told and (one.value, told.line)) == (bad and (bad, 2))
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,10 @@ def test_only_aftermath_behind_an_error_in_one_line(tmp_path: Path) -> None:
         ("<lum.Wrap (of what it called)\nno field of that name\n>", "of that name"),
         ("<lum.Wrap (of what it called)>\nno field of that name", "called)>"),
         (
+            "{{function_node __wrapped__Next_device_/job:a/task:0}} no type\n\t [[{{node b}}]]",
+            ": no",
+        ),
+        (
             "Graph execution error:\n\nDetected at node 'a' defined at (most recent call last):\n"
             "    File \"/job/t.py\", line 3, in <module>\nNode: 'a'\n"
             "Cast string to float is not supported\n\t [[{{node a}}]]",

@@ -51,6 +51,16 @@ def test_a_database_that_refuses_is_no_peer(tmp_path: Path) -> None:
     assert report.diagnoses[0].title == line
 
 
+def test_a_service_of_grpc_that_refuses_is_no_peer(tmp_path: Path) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "fit.py", line 6, in <module>\n'
+        "    call(b'x')\ngrpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated"
+        ' with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "failed to connect to all'
+        ' addresses; last error: UNKNOWN: ipv4:10.0.0.2:7000: Connection refused"\n>\n'
+    )
+    assert _report(tmp_path, text).body["decided_by"] == "own exception"
+
+
 @pytest.mark.parametrize(
     ("then", "decided"), [("TimeoutError", "own exception"), ("KeyboardInterrupt", "stopped")]
 )
@@ -94,6 +104,20 @@ def test_a_thread_of_nobody_died_in_the_rank_that_is_missed(tmp_path: Path) -> N
     report = _report(tmp_path, thread + LOST + TORCHRUN.format(code=1, local=0) + table)
     assert report.body["decided_by"] == "thread"
     assert report.body["first_failure"]["ranks"] == [1]
+
+
+def test_a_thread_of_nobody_died_right_above_what_its_rank_raised(tmp_path: Path) -> None:
+    thread = (
+        'Exception in thread feed:\nTraceback (most recent call last):\n  File "fit.py", line 3,'
+        " in feed\n    got['page'] = read()\nValueError: page 7 is empty\n"
+    )
+    raised = (
+        "[rank1]: Traceback (most recent call last):\n"
+        "[rank1]:   File \"fit.py\", line 9, in <module>\n[rank1]: KeyError: 'page'\n"
+    )
+    for between in ("", "step 4\nstep 5\nstep 6\n"):
+        best = _report(tmp_path, thread + between + raised + LOST).diagnoses[0]
+        assert ("page 7 is empty" in best.title) is not between
 
 
 @pytest.mark.parametrize(
@@ -143,6 +167,11 @@ OTHERS = "".join(f"fold 2 step {n}\n" for n in range(30))
         f"make: *** Waiting for unfinished jobs....\n{OTHERS}",
         f"[1/3] FOLD 0\nfold 0 step 1\n[2/3] FOLD 1\nFAILED: [code=1] f1\npython fold.py 1\n{FOLD}"
         f"[3/3] FOLD 2\n{OTHERS}ninja: build stopped: subcommand failed.\n",
+        f"python fold.py 1\n{FOLD}make: *** [Makefile:3: fold1] Error 1\npython fold.py 2\n"
+        f"{OTHERS}make: Target 'all' not remade because of errors.\n",
+        f"rule fold1:\n{FOLD}Error in rule fold1:\n    jobid: 1\nrule fold2:\n{OTHERS}"
+        "Exiting because a job execution failed. Look above for error messages\n",
+        f"fold 2 step 0\n{FOLD}fold 1 ended with status 1, stopping the others\n{OTHERS}",
     ],
 )
 def test_what_a_tool_ran_beside_a_command_that_failed_undoes_nothing(
@@ -227,6 +256,10 @@ def test_a_program_that_a_shell_holds_ends_as_one_in_a_file(
         ("live log\nERROR db: no link\nPASSED\n==== 2 passed, 1 skipped in 0.20s ====\n", False),
         ("live log\nERROR db: no link\nPASSED\n==== 1 failed, 1 passed in 0.20s ====\n", True),
         ("caught: Error: no reply\n    at a.js:1:90\nframe 0\nall frames done\n", False),
+        ("call 0 ok\nrecovered in call 1: runtime error: no map\nall calls served, bye\n", False),
+        ("row 0\nno header at fit.pl line 3.\ndone, 1 row left out\n", False),
+        ("row 0\nno header at fit.pl line 3.\n1 row left out\n", True),
+        ("step 1\nprobe failed as expected\nsolver converged\nprobe failed as expected\n", False),
     ],
 )
 def test_an_error_in_a_few_lines_that_go_on_or_end_well(
@@ -239,3 +272,74 @@ def test_a_first_line_that_tells_of_a_try_is_no_head_of_runs(tmp_path: Path) -> 
     tried = "03:04:0{0} WARNING request {0} failed\nValueError: no reply\n"
     report = _report(tmp_path, "".join(map(tried.format, range(3))))
     assert not report.body["earlier"]
+
+
+@pytest.mark.parametrize(
+    ("function", "behind", "failed"),
+    [
+        ("test_row", "ok\nRan 3 tests in 0.001s\nOK (skipped=1)\n", False),
+        ("test_row", "ERROR\nRan 3 tests in 0.001s\nFAILED (errors=1)\n", True),
+        ("<module>", "ok\nRan 3 tests in 0.001s\nOK (skipped=1)\n", True),
+    ],
+)
+def test_who_catches_what_it_prints_says_at_last_that_all_is_done(
+    tmp_path: Path, function: str, behind: str, failed: bool
+) -> None:
+    raised = (
+        f'Traceback (most recent call last):\n  File "rows.py", line 5, in {function}\n'
+        "    int(row)\nValueError: row 2 is bad\n"
+    )
+    assert _report(tmp_path, f"row 1\n{raised}{behind}").failed is failed
+
+
+def test_what_tcl_stops_for_stands_above_where_its_script_was(tmp_path: Path) -> None:
+    stack = (
+        '    while executing\n"dict get $rows $name"\n    (procedure "load" line 1)\n'
+        '    invoked from within\n"load b"\n    (file "fit.tcl" line 2)\n'
+    )
+    report = _report(tmp_path, f'row a 1\nkey "b" not known in dictionary\n{stack}')
+    assert 'key "b" not known in dictionary' in report.verdict
+
+
+def test_what_valgrind_found_is_told_not_how_much(tmp_path: Path) -> None:
+    found = "==71== Invalid write of size 4\n==71==    at 0x109196: main (fit.c:3)\n==71== \n"
+    count = "==71== HEAP SUMMARY:\n==71==     in use at exit: 0 bytes in 0 blocks\n==71== \n"
+    count += "==71== ERROR SUMMARY: 1 errors from 1 contexts (suppressed: 0 from 0)\n"
+    report = _report(tmp_path, f"==71== Command: ./fit\n{found}sum 36\n{count}")
+    assert "Invalid write of size 4" in report.diagnoses[0].title
+    assert not _report(tmp_path, f"sum 36\n{count.replace('1 errors', '0 errors')}").failed
+
+
+def test_what_mpirun_ends_when_its_time_is_up_was_stopped(tmp_path: Path) -> None:
+    word = (
+        "---------\nThe user-provided time limit for job execution has been reached:\n\n"
+        "  Timeout: 8 seconds\n\nThe job will now be aborted.  Please check your code and/or\n"
+        "adjust/remove the job execution time limit (as specified by --timeout\n"
+        "command line option or MPIEXEC_TIMEOUT environment variable).\n---------\n"
+    )
+    assert _report(tmp_path, f"rank 0 round 1\n{word}").body["decided_by"] == "stopped"
+
+
+def test_what_a_handler_of_logging_cannot_write_ends_nothing(tmp_path: Path) -> None:
+    text = (
+        "epoch 1\n--- Logging error ---\nTraceback (most recent call last):\n"
+        '  File "/lib/python3.11/{0}", line 1110, in emit\n    msg = self.format(record)\n'
+        "TypeError: not all arguments converted during string formatting\nCall stack:\n"
+        '  File "fit.py", line 5, in <module>\n    log.info("lr", 1)\nMessage: \'lr\'\n'
+        "Arguments: (1,)\nepoch 2\n"
+    )
+    assert not _report(tmp_path, text.format("logging/__init__.py")).failed
+    assert _report(tmp_path, text.format("radio/__init__.py")).failed
+
+
+def test_a_client_whose_server_failed_is_told_by_what_failed(tmp_path: Path) -> None:
+    server = (
+        "connection handler failed\nTraceback (most recent call last):\n"
+        "  File \"serve.py\", line 4, in answer\n    rows[q]\nKeyError: 'b'\n"
+    )
+    client = (
+        'Traceback (most recent call last):\n  File "serve.py", line 9, in <module>\n'
+        "    await c.recv()\nwebsockets.exceptions.ConnectionClosedError: received 1011 (internal"
+        " error); then sent 1011 (internal error)\n"
+    )
+    assert "KeyError: 'b'" in _report(tmp_path, server + client).diagnoses[0].title

@@ -206,6 +206,18 @@ def test_a_table_of_jobs_beside_makes_no_error_of_a_stop(tmp_path: Path) -> None
     assert told.id == "stopped_from_outside"
 
 
+@pytest.mark.parametrize(("stop", "first"), [("JOB 71", True), ("STEP 71.0", False)])
+def test_what_is_raised_behind_the_end_of_the_whole_job_is_of_its_end(
+    tmp_path: Path, stop: str, first: bool
+) -> None:
+    """A tool of the site that reports on the job, or a handler; a step may end by the error."""
+    line = f"slurmstepd: error: *** {stop} ON n1 CANCELLED AT 2026-11-21T02:03:32 ***"
+    for lines, stopped in (([line, *RAISED], first), ([*RAISED, line], False)):
+        report, _ = report_of(tmp_path, [*STEPS, *lines])
+        told = "stopped_from_outside" if stopped else "rank_raised"
+        assert report.diagnoses[0].id == told
+
+
 def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
     for task in range(3):
         failed = RAISED if task == 1 else []

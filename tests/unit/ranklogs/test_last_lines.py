@@ -16,7 +16,13 @@ GOES = (
     "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "a.py", line 3, in __del__\n    self.b()\nAttributeError: no b\n'
 )
+CANCELLED = "slurmstepd: error: *** STEP 71.0 ON n1 CANCELLED AT 2026-11-21T02:03:32 ***\n"
 BARS = "".join(f" {n}%|{'█' * n}▏{' ' * (9 - n)}| {n}/30 [1:{n}<9:0, 7.1s/it]\n" for n in (3, 5, 6))
+SHELL = (
+    "At line:1 char:1\n+ python a.py > a.log 2>&1\n+ ~~~~~~~~~\n"
+    "    + CategoryInfo          : NotSpecified: (python : x:String) [], RemoteException\n"
+    "    + FullyQualifiedErrorId : NativeCommandError\n \n"
+)
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -39,8 +45,30 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
         (STEPS + "Training complete.\nhelper: received SIGTERM, leaving\n", *UNKNOWN),
         (STEPS + "helper: received SIGTERM, leaving\n", *FAILED),
+        (STEPS + "Training complete.\n" + CANCELLED, *UNKNOWN),
+        (STEPS + "Training complete.\nscored 1\nscored 2\nscored 3\n" + CANCELLED, *FAILED),
+        (STEPS + CANCELLED, *FAILED),
         (STEPS + "* thread #1, stop reason = signal SIGSEGV\n    frame #0: 0x77 a`f\n", *FAILED),
         (STEPS + "| ERROR | stderr | loading: 3/3\n", Outcome.UNKNOWN, False),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:7] x: DATA_LOSS: cut\n" * 3, UNKNOWN[0], True),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] it is slow\n" * 3, Outcome.UNKNOWN, False),
+        ("lr: must be a number\n3 errors\n", *FAILED),
+        ("Found 2 errors:\n  lr: must be a number\n  path: is no folder\n", *FAILED),
+        ("lr: must be a number\nFound 0 errors\n", *UNKNOWN),
+        ("Found 2 errors\n" + STEPS, *UNKNOWN),
+        (STEPS + "train.py: 137\n", Outcome.UNKNOWN, True),
+        (STEPS + "exit code of train.py = 3\n", Outcome.UNKNOWN, True),
+        (STEPS + "exit code of train.py = 0\n", Outcome.UNKNOWN, False),
+        ("preflight: disk=pass fabric=fail gpu=pass\n", Outcome.UNKNOWN, True),
+        ("settings: retries=3 on_error=fail\n", Outcome.UNKNOWN, False),
+        (STEPS + "loss: -nan\nloss: -nan\n", *FAILED),
+        (STEPS + "train.py: 31\n", Outcome.UNKNOWN, False),
+        (STEPS + "Exited at line 12 with 1\n", Outcome.UNKNOWN, True),
+        (STEPS + "| NVLink  | Fail |\n" + "| Clock  | Pass |\n" * 9, Outcome.UNKNOWN, True),
+        (STEPS + "| Fail | Pass | Test |\n| 0 | 3 | Clock |\n", Outcome.UNKNOWN, False),
+        (STEPS + "agent: spot interruption notice received\n", *FAILED),
+        (STEPS + "The system is going down for reboot NOW!\n", *FAILED),
+        (STEPS + "agent: the interruption handler is active\n", Outcome.UNKNOWN, False),
         (STEPS + "ERROR trainer gave up\nINFO:     Started server process [7]\n", *UNKNOWN),
         (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
@@ -100,6 +128,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "JobState=FAIL\n", Outcome.UNKNOWN, True),
         (STEPS + "trap: Floating point exception trapping enabled\n", *UNKNOWN),
         (STEPS + "trap: Floating point exception in fit\n", Outcome.UNKNOWN, True),
+        (STEPS + "python : warms up\n" + SHELL + "loading\n", Outcome.UNKNOWN, False),
+        (STEPS + "python : error: no such file\n" + SHELL, Outcome.UNKNOWN, True),
         (STEPS + "2 errors in 0.65s\n", Outcome.FAILED, True),
         (STEPS + "0 errors in 0.65s\n", Outcome.UNKNOWN, False),
         (STEPS + "    self.last = error\n", Outcome.UNKNOWN, False),
@@ -146,6 +176,12 @@ ACTIVE = "".join(f"[process] {n}\n  status=ACTIVE\n  port 0: open\n" for n in "a
         (STEPS + "Shutting down the pool\nclosing the cache\n" + ABORTED + ACTIVE, 33),
         (STEPS + "--> LUMEN FATAL ERROR: (lumen-2312)\nno such case\n\nLUMEN exiting\n", 31),
         (STEPS + "GoneError in rule fit in file /job/a, line 3:\nno such case\n" + GIVES_UP, 31),
+        (STEPS + "[error] met an error:\nRead Error\n  no such case\n", 31),
+        (
+            STEPS
+            + "a.h:1:4:\n\nError: no such a\na.h:2:4:\n\nError: nor b\nmake: *** [a.o] Error 1\n",
+            33,
+        ),
     ],
 )
 def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, line: int) -> None:
@@ -153,6 +189,12 @@ def test_the_word_of_an_end_far_above_the_last_line(tmp_path: Path, text: str, l
     assert report.failed
     assert any(e.where == f"job.log:{line}" for e in report.diagnoses[0].evidence)
     assert "no such" in report.verdict
+
+
+def test_the_code_of_a_test_is_not_why_nor_a_warning_of_a_tool(tmp_path: Path) -> None:
+    said = "sudo: unable to resolve host n1\n+ /opt/a -h\n/t: 3: /t: /opt/a: not found\n"
+    code = "ABORT: Aborting with RETVAL=255\n\x1b(B\x1b[mCleaning up...\n"
+    assert report_of(tmp_path, STEPS + said + code).diagnoses[0].evidence[0].where == "job.log:33"
 
 
 @pytest.mark.parametrize(("margin", "line"), [("  ", 34), ("", 31)])
@@ -241,3 +283,22 @@ def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
 ) -> None:
     (one,) = report_of(tmp_path, text).diagnoses
     assert (one.id, one.evidence[0].where) == (rule, f"job.log:{line}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "╭─ Error ────────╮\n│ no shard 3     │\n│ in the index   │\n╰────────────────╯\n",
+            "no shard 3 in the index",
+        ),
+        (
+            "! Undefined control sequence.\nl.12 \\lumen\n! Emergency stop.\n",
+            "! Undefined control sequence.",
+        ),
+    ],
+)
+def test_the_message_is_told_and_not_its_head_or_what_follows(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    assert told in report_of(tmp_path, text).verdict

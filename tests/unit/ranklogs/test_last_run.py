@@ -381,6 +381,25 @@ def test_last_lines_behind_torchruns_last_word_are_none(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
+def _epilogue(code: int) -> str:
+    rule = "=" * 60
+    return f"{rule}\n    Job Id:             71.head\n    Exit Status:        {code}\n{rule}\n"
+
+
+@pytest.mark.parametrize(("codes", "failed"), [((1, 0), False), ((0, 1), True)])
+def test_each_epilogue_of_a_batch_system_ends_a_run(
+    tmp_path: Path, codes: tuple[int, int], failed: bool
+) -> None:
+    runs = [("epoch 1\n" + _raised("KeyError: 'w'") * code) + _epilogue(code) for code in codes]
+    report = report_of(tmp_path, "".join(runs))
+    assert (report.failed, len(report.problems)) == (failed, 1)
+
+
+def test_the_one_epilogue_of_a_job_is_of_its_run(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "epoch 1\n" + _raised("KeyError: 'w'") + _epilogue(1) + "left\n")
+    assert (report.failed, report.problems) == (True, ())
+
+
 def _ranks(hour: int, *ranks: int, steps: int = 3) -> str:
     """Ranks that say which they are, each in a line of its own, and work."""
     rows = [f"2026-01-02 {hour:02}:00:00 INFO rank {r} of 3 is pid {hour}{r}" for r in ranks]
@@ -449,3 +468,29 @@ def test_a_head_right_behind_an_interrupt_begins_a_run_without_clocks(
     above = "no display\n" + head % (5, 6) + steps + _raised("KeyboardInterrupt") + between
     report = report_of(tmp_path, above + head % (7, 8) + "Cannot find the settings 'walker'\n")
     assert [said for said, _ in _earlier(report)] == ["KeyboardInterrupt"] * runs
+
+
+_OUTERMOST = (
+    'Traceback (most recent call last):\n  File "u.py", line 3, in <module>\n    import t\n'
+)
+_ODD = '  File "t.py", line 56\n    {3:}\n       ^\nSyntaxError: invalid syntax\n'
+
+
+@pytest.mark.parametrize(
+    ("above", "said", "earlier"),
+    [
+        (_raised("ValueError: first"), "SyntaxError: invalid syntax", ["ValueError: first"]),
+        (_raised("ValueError: first").partition("V")[0], "SyntaxError: invalid syntax", []),
+    ],
+)
+def test_a_script_that_python_cannot_compile_is_a_run_of_its_own_behind_a_bad_end(
+    tmp_path: Path, above: str, said: str, earlier: list[str]
+) -> None:
+    report = report_of(tmp_path, _run(3, above + _ODD + _ODD))
+    assert raised_first(report) == (None, said)
+    assert [text for text, _ in _earlier(report)] == earlier
+
+
+def test_a_script_that_python_cannot_compile_was_caught_by_nobody(tmp_path: Path) -> None:
+    report = report_of(tmp_path, _ODD)
+    assert report.diagnoses[0].cause == report_of(tmp_path, _OUTERMOST + _ODD).diagnoses[0].cause

@@ -189,6 +189,21 @@ SLURMS_WORDS = (
 )
 
 
+@pytest.mark.parametrize(("host", "ranks"), [("gpu02", [1]), ("gpu04", []), ("gpu09", [])])
+def test_tasks_of_several_hosts_are_of_none_that_another_task_is_of(
+    tmp_path: Path, host: str, ranks: list[int]
+) -> None:
+    (tmp_path / "dmesg.txt").write_text(
+        f"Nov 20 03:10:59 {host} kernel: EDAC MC3: 1 UE memory read error on DIMM#0\n"
+    )
+    slurm = (
+        "srun: error: gpu02: task 1: Bus error\nsrun: error: gpu[01,03-04]: tasks 0,2: Terminated\n"
+    )
+    body = body_of(tmp_path, f"0: step\n1: step\n2: step\n{slurm}")
+    assert [end["rank"] for end in body["exits"]] == [1, 0, 2]
+    assert [row["ranks"] for row in body["kernel_events"]] == [ranks]
+
+
 def test_an_exception_without_its_traceback_is_the_failure_of_its_rank(tmp_path: Path) -> None:
     """Slurm's own lines are as many as those of the tasks."""
     text = "0: saving\n1: saving\n0: OSError: [Errno 122] Disk quota exceeded: '/home/u/a.pt'\n"

@@ -41,6 +41,14 @@ def test_a_number_that_alone_differs_is_the_rank(tmp_path: Path, name: str) -> N
     assert ranks(tmp_path, name, LOST, (0, 1, 2)) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("first", "told"), [(2, [0, 1, 2, 3]), (0, [None] * 4)])
+def test_each_host_has_a_part_of_the_ranks_or_counts_its_own(
+    tmp_path: Path, first: int, told: list[int | None]
+) -> None:
+    ranks(tmp_path, "wx7.{}.log", LOST, (0, 1))
+    assert ranks(tmp_path, "wx8.{}.log", LOST, (first, first + 1)) == told
+
+
 @pytest.mark.parametrize(
     ("name", "text", "numbers"),
     [

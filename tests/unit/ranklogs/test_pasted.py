@@ -258,3 +258,113 @@ def test_a_traceback_whose_first_frames_are_cut_off_counts(
     whole = "".join(f"[rank1]: {line}\n" for line in (*_CUT.splitlines(), "KeyError: 'b'"))
     report = report_of(tmp_path, f"{cut}[rank3]: LumenError: no graph\n{whole}")
     assert report.body["first_failure"]["ranks"] == ranks  # type: ignore[attr-defined]
+
+
+def test_of_a_long_line_the_end_is_kept(tmp_path: Path) -> None:
+    text = f"lumen: the room is shut: {'a room, ' * 60}exit status 1, stderr: no key for door 7\n"
+    report = report_of(tmp_path, text)
+    assert report.failed
+    assert "no key for door 7" in report.verdict
+
+
+_STARTS = "pyxis: importing docker image ...\n"
+_PRINTED = (
+    "slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/lum': Permission denied\n"
+)
+_NOT_STARTED = (
+    "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+    f"slurmstepd: error: pyxis: printing contents of log file ...\n{_PRINTED}"
+    "slurmstepd: error: pyxis: couldn't start container\n"
+    "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1\n"
+)
+
+
+def test_why_a_container_did_not_start_is_in_what_is_printed(tmp_path: Path) -> None:
+    end = "srun: error: n7: task 0: Exited with exit code 1\n"
+    report = report_of(tmp_path, _STARTS + _NOT_STARTED + end)
+    assert report.diagnoses[0].id == "rank_exited_silently"
+    assert report.diagnoses[0].evidence[1].where.endswith(":4")
+    report = report_of(tmp_path, _NOT_STARTED.replace("slurmstepd: ", "spank-epilog: "))
+    assert report.diagnoses[0].evidence[0].where.endswith(":3")
+
+
+@pytest.mark.parametrize(("goes_on", "failed"), [("trying to go on", True), ("continuing", False)])
+def test_an_error_that_says_how_its_program_goes_on(
+    tmp_path: Path, goes_on: str, failed: bool
+) -> None:
+    calm = "".join(f"2026-01-02 03:04:0{n} | INFO | lumen: part {n * n} is there\n" for n in (5, 6))
+    text = (
+        f"2026-01-02 03:04:04 | ERROR | lumen: it was not able to read the map, {goes_on}\n{calm}"
+    )
+    assert report_of(tmp_path, text).failed is failed
+
+
+def test_an_error_that_was_caught_elsewhere_goes_on_with_itself(tmp_path: Path) -> None:
+    text = "RuntimeError: Caught RuntimeError in replica 1 on device 1.\nRuntimeError: no lumen 7\n"
+    assert "no lumen 7" in report_of(tmp_path, text).verdict
+
+
+def test_the_advice_of_macos_is_not_the_error(tmp_path: Path) -> None:
+    said = "python(47,0x1f0) malloc: *** error for object 0x7fcb: it was not allocated\n"
+    advice = "python(47,0x1f0) malloc: *** set a breakpoint in malloc_error_break to debug\n"
+    report = report_of(tmp_path, f"lumen begins\n{said}{advice}Abort trap: 6\n")
+    assert [one.where.rpartition(":")[2] for one in report.diagnoses[0].evidence[:2]] == ["4", "2"]
+
+
+def test_what_libcxx_says_in_the_next_line_is_the_message(tmp_path: Path) -> None:
+    head = "libc++abi: terminating due to uncaught exception of type std::runtime_error:"
+    report = report_of(tmp_path, f"lumen begins\n{head}\n[LUM] no room for 7 parts\n")
+    assert raised_first(report) == (None, "std::runtime_error: [LUM] no room for 7 parts")
+
+
+def test_a_stack_of_libraries_of_macos_is_one(tmp_path: Path) -> None:
+    text = (
+        "libmlx.dylib    lum::check(int)\nlibc++abi.dylib  __cxa_throw\nlibobjc.A.dylib  _objc_t\n"
+    )
+    assert report_of(tmp_path, f"Faulting thread (43 of 45):\n{text}").failed
+
+
+def test_a_logger_that_begins_with_a_path_leaves_room_for_its_message(tmp_path: Path) -> None:
+    head = "[ERROR] DEVICE(71,fffe74f491e0,python):2026-01-02-03:04:05.678.901 "
+    path = "[mindspore/ccsrc/plugin/device/lumen/hal/device/lumen_kernel_runtime.cc:745] "
+    report = report_of(tmp_path, f"{head}{path}Dump] the task is lost, retcode: 507011\n")
+    assert "retcode: 507011" in report.verdict
+
+
+@pytest.mark.parametrize("mark", ["`", '"'])
+@pytest.mark.parametrize("more", ["", "srun: error: n7: task 3: Exited with exit code 7"])
+def test_a_text_that_is_quoted_as_a_whole_is_taken_out(
+    tmp_path: Path, mark: str, more: str
+) -> None:
+    text = "\n".join(filter(None, ["KeyError: no lumen 7", more]))
+    plain = report_of(tmp_path, f"{text}\n")
+    assert report_of(tmp_path, f"{mark}{text}{mark}\n").verdict == plain.verdict
+
+
+def test_what_make_says_is_no_part_of_a_message(tmp_path: Path) -> None:
+    said = "RuntimeError: worker 71 went away without a word of why it did"
+    text = f"{said}\nMakefile:12: recipe for target 'main' failed\nmake: *** [main] Error 1\n"
+    assert report_of(tmp_path, text).verdict == said
+
+
+def test_what_cann_calls_an_inner_error_is_said_in_the_next_line(tmp_path: Path) -> None:
+    said = "        Aicpu kernel execute failed, device_id=7, task_id=2.\n"
+    more = "        rtStreamSynchronize execute failed, reason=[the stream failed]\n"
+    report = report_of(tmp_path, f"[lumen] it begins\nE39999: Inner Error!\n{said}{more}")
+    assert "device_id=7" in report.verdict
+
+
+@pytest.mark.parametrize("head", ["", _CUT])
+def test_a_message_that_only_says_where_it_came_by_is_read_on(tmp_path: Path, head: str) -> None:
+    by = "".join(f"Exception from src/lum/part{n}.cpp:{n * 7}:\n" for n in range(2, 6))
+    text = f"RuntimeError: Exception from src/lum/core.cpp:124:\n{by}the lamp is out, code 0x7\n"
+    assert "the lamp is out, code 0x7" in report_of(tmp_path, head + text).verdict
+
+
+def test_what_ptxas_calls_no_error_is_not_the_message(tmp_path: Path) -> None:
+    info = "  ptxas info    : (C7516) Potential Performance Loss\n"
+    fatal = "  ptxas fatal   : (C7600) no register is left\n"
+    over = "  ptxas fatal   : Ptx assembly aborted due to errors\n"
+    text = f"RuntimeError: the code could not be made: \n{info}{fatal}{over}"
+    assert "no register is left" in report_of(tmp_path, text).verdict
+    assert "no register is left" in report_of(tmp_path, fatal.strip() + "\n" + over).verdict

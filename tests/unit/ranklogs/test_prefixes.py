@@ -125,7 +125,9 @@ def test_a_traceback_behind_a_progress_bar_is_found() -> None:
 
 
 def test_escapes_and_controls_are_taken_out() -> None:
-    raw, clean = read(b"\x1b[31m[rank0]: red\x1b[0m\x07\r\n\x1b]0;title\x07[rank0]: \x1b[1mbold\n")
+    raw, clean = read(
+        b"\x1b[31m[rank0]: red\x1b[0m\x07\r\n\x1b]0;title\x07[rank0]: \x1b(B\x1b[1mbold\n"
+    )
     assert clean == {1: ["red", "bold"]}
     assert raw["labels"][1]["rank"] == 0
 

@@ -92,3 +92,23 @@ def test_an_end_behind_which_its_log_comes_to_the_same_place_is_not_certain(
     path.write_text(_ROUND * 3 + panic + behind)
     (found,) = analyse([str(path)], RankLogOptions()).diagnoses
     assert (found.id, found.confidence is Confidence.CERTAIN) == ("rank_crashed", sure)
+
+
+@pytest.mark.parametrize(
+    ("text", "core"),
+    [
+        ("panic: assignment to entry in nil map\n\ngoroutine 1 [running]:\nmain.main()\n", False),
+        ("ERROR: LoadError: BoundsError: at index [4]\nStacktrace:\n [1] getindex\n", False),
+        ('Exception in thread "main" java.lang.Error: no\n\tat P.main(P.java:1)\n', False),
+        ("Unhandled exception. System.InvalidOperationException: no row 7\n", True),
+        ("FATAL ERROR: v8::ToLocalChecked Empty MaybeLocal\n", True),
+    ],
+    ids=["Go", "Julia", "Java", ".NET", "V8"],
+)  # fmt: skip
+def test_a_core_is_looked_for_only_where_the_language_leaves_one(
+    tmp_path: Path, text: str, core: bool
+) -> None:
+    (tmp_path / "job.log").write_text(text)
+    (found,) = analyse([str(tmp_path / "job.log")], RankLogOptions()).diagnoses
+    assert found.id == "rank_crashed"
+    assert any("postmortem core" in step for step in found.next_steps) == core

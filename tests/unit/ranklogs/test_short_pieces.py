@@ -413,3 +413,16 @@ def test_the_folder_of_the_file_that_a_full_disk_refused_is_filled_in(tmp_path: 
     assert any(
         "FOLDER" in one for one in report_of(tmp_path, f"{head}{said}\n").diagnoses[0].next_steps
     )
+
+
+@pytest.mark.parametrize(
+    ("thrown", "crashed"), [("c10::DistBackendError", False), ("c10::Error", True)]
+)
+def test_what_a_watchdog_throws_is_no_crash_of_its_own(
+    tmp_path: Path, thrown: str, crashed: bool
+) -> None:
+    waits = _WAITS.format(rank=0, named=0, number=7, size=4)
+    report = report_of(
+        tmp_path, f"{waits}terminate called after throwing an instance of '{thrown}'\n"
+    )
+    assert (report.body["first_failure"] is not None) is crashed

@@ -184,3 +184,32 @@ def test_a_process_that_ps_shows_stopped_is_why_logs_only_end(
     assert report.failed is failed
     found = report.body["first_failure"]
     assert (found["label"] if found else None) == ("pid 4711" if failed else None)
+
+
+_LOST = """Traceback (most recent call last):
+  File "/home/user/train.py", line 31, in step
+    dist.all_reduce(t)
+RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation to complete
+"""  # noqa: E501
+_STANDS = """Current thread 0x00007f843b1bcb80 (most recent call first):
+  File "/home/user/shards.py", line 9 in fetch
+  File "/home/user/train.py", line 55 in main
+"""
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_of_the_silent_rank_its_own_stack_tells_where_it_stood(tmp_path: Path, seen: bool) -> None:
+    for rank in (0, 2):
+        (tmp_path / f"rank{rank}.log").write_text(_LOST)
+    ends = "exited with 1", "was killed by SIGTERM, after another had failed or time was over"
+    rows = [f"rank {r} of 3 (pid {4710 + r}) {ends[r == 1]}\n" for r in (0, 2, 1)]
+    (tmp_path / "endings.txt").write_text("".join(rows))
+    if seen:
+        (tmp_path / "stack.rank1.txt").write_text(_STANDS)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.body["first_failure"]["ranks"] == [1]
+    first = report.diagnoses[0]
+    assert first.id == "rank_silent"
+    assert ("shards.py:9" in report.verdict) == seen
+    assert ("stack.rank1.txt" in {one.where for one in first.evidence}) == seen
+    assert not any("PID" in step for step in first.next_steps)  # it has ended

@@ -199,3 +199,19 @@ def test_a_message_about_a_loss_is_no_loss_that_is_printed(tmp_path: Path) -> No
     (tmp_path / "study.log").write_text("".join(trials))
     report = analyse([str(tmp_path / "study.log")], RankLogOptions())
     assert (report.failed, report.diagnoses) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "failed"),
+    [
+        ("no native library: 'a' has no 'split'", "Device set to use cuda:0", False),
+        ("no native library: 'a' has no 'split'", "Read the manual of it", True),
+        ("no native library", "Device set to use cuda:0", True),
+    ],
+)
+def test_who_printed_the_words_of_an_exception_above_it_and_went_on_had_caught_it(
+    tmp_path: Path, above: str, below: str, *, failed: bool
+) -> None:
+    raised = TRACEBACK.rpartition("OSError")[0] + "AttributeError: 'a' has no 'split'\n"
+    (tmp_path / "job.log").write_text(f"{above}\n{raised}\nSet-up is odd\n{below}\n")
+    assert analyse([str(tmp_path)], RankLogOptions()).failed is failed

@@ -43,6 +43,15 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
     assert not report.diagnoses
 
 
+def test_values_that_differ_are_hardly_ever_taken_for_one(tmp_path: Path) -> None:
+    form = "[{0}] epoch {{0}} loss 0.{{0}}"
+    logs = (
+        _each(form.format(n), 1, 2) + _ERROR + _each(form.format(n), 3, 4, 5) for n in range(60)
+    )
+    told = [report_of(tmp_path, log).failed for log in logs]
+    assert sum(told) <= 1
+
+
 @pytest.mark.parametrize(
     ("before", "behind"),
     [

@@ -79,6 +79,20 @@ def test_a_list_of_packages_tells_of_no_job_but_is_read_beside_its_log(tmp_path:
     assert len(find_rank_logs([str(tmp_path)]).logs) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "logs"),
+    [
+        ("# of the job\n[Unit]\nDescription=a job\n\n[Service]\nMemoryMax=64G\n", 0),
+        ("[train]\nlr = 0.1\nValueError: lr\n", 1),
+        ("[rank0] step=1\n[rank0] step=2\n", 1),
+        ("JobState=FAILED\nReason=NonZeroExitCode\n", 1),
+    ],
+)
+def test_settings_in_sections_are_no_log(tmp_path: Path, text: str, logs: int) -> None:
+    (tmp_path / "job.service").write_text(text)
+    assert len(find_rank_logs([str(tmp_path)]).logs) == logs
+
+
 def test_no_more_is_opened_than_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prose: Prose
 ) -> None:

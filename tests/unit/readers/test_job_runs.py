@@ -169,6 +169,26 @@ def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("folder", "beside", "told"),
+    [
+        ("attempt_{}", "", ["attempt_0", "attempt_1"]),
+        ("retry-{}", "", ["retry-0", "retry-1"]),
+        ("attempt_{}", "launcher.log", []),
+        ("node{}", "", []),
+        ("none_ab/attempt_{}/0", "", []),  # of one torchrun
+    ],
+)
+def test_folders_that_are_called_after_attempts_are_runs(
+    tmp_path: Path, folder: str, beside: str, told: list[str]
+) -> None:
+    for number in (0, 1):
+        write(tmp_path / folder.format(number) / "stderr.log", f"step 1\n{ERROR}", NOW + number)
+    if beside:
+        write(tmp_path / beside, "starting\n", NOW + 9)
+    assert names(tmp_path) == told
+
+
+@pytest.mark.parametrize(
     ("folder", "text", "judged"),
     [
         ("old", ERROR.replace("KeyError", "ValueError"), "job.log"),
@@ -217,6 +237,18 @@ def test_any_run_of_a_sweep_that_failed_counts(tmp_path: Path) -> None:
         ("failed", True),
         ("unknown", False),
     ]
+
+
+@pytest.mark.parametrize(("end", "judged"), [(ERROR, "arr-7100_1"), ("", "sacct.txt")])
+def test_a_list_of_jobs_counts_where_no_log_of_them_failed(
+    tmp_path: Path, end: str, judged: str
+) -> None:
+    for task in (0, 1, 2):
+        write(tmp_path / f"arr_7100_{task}.out", steps("08") + (end if task == 1 else ""))
+    rows = "".join(f"7100_{task}  arr  CANCELLED+  0:0\n" for task in (1, 2))
+    write(tmp_path / "sacct.txt", f"JobID  JobName  State  ExitCode\n{rows}")
+    found = triage(tmp_path, tmp_path.parent / "out.json")[1]
+    assert [Path(row["name"]).name for row in found["runs"] if row["judged"]] == [judged]
 
 
 def test_what_lies_beside_a_sweep_is_none_of_its_runs(tmp_path: Path, prose: Prose) -> None:

@@ -76,6 +76,32 @@ def test_a_look_behind_the_last_work_is_not(tmp_path: Path) -> None:
     assert not _clock(tmp_path, "hang", _END + 300).outdated
 
 
+@pytest.mark.parametrize(
+    ("place", "name", "done", "outdated"),
+    [
+        (6, "train.log", True, {1}),
+        (13, "train.log", True, set()),
+        (6, "other.log", True, set()),
+        (6, "train.log", False, set()),
+    ],
+    ids=["before the end", "at the end", "another file", "not done"],
+)
+def test_a_look_at_who_wrote_on_in_a_log_that_ended_well_is_outdated(
+    tmp_path: Path, place: int, name: str, done: bool, outdated: set[int]
+) -> None:
+    log, look = tmp_path / "train.log", tmp_path / "hang.json"
+    log.write_text("1\n2\n3\nall done\n"[:13])
+    look.write_text("{}")
+    opened = {"fd": 1, "target": f"/job/{name}", "detail": f"at byte {place}"}
+    document = {"kind": "hang", "processes": [{"descriptors": [opened]}]}
+    results = [
+        Result(Reading("logs", (), (str(log),)), {"kind": "logs", "done": done}, None),
+        Result(Reading("report", (), (str(look),)), document, None),
+    ]
+    found = by_clock(results, Inventory((Item(str(log), Kind.LOG, log.stat().st_size),)))
+    assert set(found.outdated) == outdated
+
+
 def test_a_core_written_as_the_log_stopped_in_the_folder_where_it_ran_is_of_the_end(
     tmp_path: Path,
 ) -> None:

@@ -151,5 +151,15 @@ def test_neighbours_go_first_where_there_is_no_room() -> None:
     assert [row[0] in shown for row in ROWS] == [False, True, True]
 
 
+@pytest.mark.parametrize("lines", [3, 4])
+@pytest.mark.parametrize("part", ["why", "steps"])
+def test_nothing_is_cut_where_lines_are_left(part: str, lines: int) -> None:
+    long = " ".join(f"word{i:03}" for i in range(8 * lines - 2))  # of eight words at 80 columns
+    told = {"why": "", "steps": (), "rest": "", part: long if part == "why" else (long,)}
+    shown = drawn(replace(CARD, **told), width=80)
+    free = MOST_LINES - shown.count("\n")
+    assert (f"word{8 * lines - 3:03}" in shown) or not free
+
+
 def test_ascii() -> None:
     assert drawn(CARD, width=60, encoding="ascii").isascii()

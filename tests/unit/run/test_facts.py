@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from postmortem.run.facts import facts_of
 from postmortem.run.family import Member
 from postmortem.run.outcome import Event, Outcome
@@ -31,3 +33,36 @@ def test_what_is_raised_after_the_time_was_over_did_not_fail_first(tmp_path: Pat
     alone = facts_of(ended(raised, timed_out=False), tmp_path).first_failure
     assert alone is not None
     assert alone.pid == 7
+
+
+def rank(pid: int, number: int, status: int, at: float) -> Member:
+    one = Member(pid, 7)
+    one.argv, one.is_python, one.raised = ("python", "train.py"), True, status != 0
+    one.rank, one.world_size = number, 2
+    one.began, one.ended, one.status = 100.0, at, status
+    return one
+
+
+@pytest.mark.parametrize(
+    ("at", "over"),
+    [
+        (109.0, True),
+        (110.5, True),  # its peer may raise before anybody hears of its end
+        (120.0, False),
+    ],
+)
+def test_a_rank_that_ended_with_0_before_the_failure_is_among_the_endings(
+    tmp_path: Path, at: float, over: bool
+) -> None:
+    raised = Event(110.0, "raised", 9, "RuntimeError: Connection closed by peer")
+    members = (launcher(7), rank(8, 0, 0, at), rank(9, 1, 1 << 8, 113.0))
+    outcome = Outcome(7, 1, None, 100.0, 131.0, members, (raised,), (), timed_out=False)
+    facts = facts_of(outcome, tmp_path)
+    assert facts.world_size == 2
+    assert [(one.pid, one.code) for one in facts.endings] == [(8, 0)] * over + [(9, 1), (7, 1)]
+
+
+def test_ranks_that_ended_with_0_are_no_endings_of_a_launcher_that_failed(tmp_path: Path) -> None:
+    members = (launcher(7), rank(8, 0, 0, 109.0), rank(9, 1, 0, 113.0))
+    outcome = Outcome(7, 1, None, 100.0, 131.0, members, (), (), timed_out=False)
+    assert [one.pid for one in facts_of(outcome, tmp_path).endings] == [7]

@@ -73,6 +73,17 @@ def test_who_was_killed_before_the_launcher_ended_is_no_cascade_of_its_end(tmp_p
     assert found.role == "root"
 
 
+@pytest.mark.parametrize(("code", "sender", "failed"), [(0, 1, False), (9, 1, True), (0, 7, True)])
+def test_who_ends_a_child_and_then_ends_well_meant_it(
+    tmp_path: Path, code: int, sender: int, failed: bool
+) -> None:
+    log = (
+        f"1 {EXEC}1 {CLONE}2\n2 {EXEC}{sender} kill(2, SIGKILL) = 0\n"
+        f"2 +++ killed by SIGKILL +++\n1 exit_group({code}) = ?\n1 +++ exited with {code} +++\n"
+    )
+    assert report(tmp_path, log=log).failed is failed
+
+
 @pytest.mark.parametrize(
     ("signal", "sender", "words", "given_up"),
     [
@@ -161,7 +172,7 @@ def test_the_last_failure_of_another_process_is_said_to_be_its(
     tmp_path: Path, golden: Golden
 ) -> None:
     missing = 'openat(AT_FDCWD, "/data/a.bin", O_RDONLY) = -1 ENOENT (No such file)\n'
-    log = f"1 {EXEC}1 {missing}1 {CLONE}2\n2 kill(2, SIGKILL) = ?\n2 +++ killed by SIGKILL +++\n"
+    log = f"1 {EXEC}1 {missing}1 {CLONE}2\n2 kill(2, SIGUSR1) = ?\n2 +++ killed by SIGUSR1 +++\n"
     verdict = report(tmp_path, log=log + "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n").verdict
     golden("last_failure_of_another.txt", f"{verdict}\n")
 

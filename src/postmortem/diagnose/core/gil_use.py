@@ -49,6 +49,8 @@ def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | No
     is_known = is_interpreter_known(threads)
     if is_known and any(map(_NEEDS_NO_GIL.search, passed)):
         return None
+    if is_known and crashed.holds_gil and any(f.kind == "python" for f in crashed.frames):
+        return None  # its state is what runs these lines
     is_given_none = _NO_OBJECT.match(passed[0]) or _NO_OBJECT.match(passed[-1])
     if kind is FaultKind.NULL_DEREFERENCE and api <= _NEAR and is_given_none:
         return api

@@ -81,7 +81,7 @@ def object_fault(
         return None
     start = fault_start(crashed, kind) + (1 if kind is FaultKind.BAD_CALL else 0)
     run = _cpython_run(crashed, start)
-    if not run:
+    if not run or _is_protected(kind, fault):
         return None
     end = run[-1] + 1
     caller = None
@@ -92,9 +92,20 @@ def object_fault(
     if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
         return _null(threads, signal, run, caller)
     found = _touched(crashed, run, caller)
+    if kind is FaultKind.BAD_CALL and found is not None and found.touch is Touch.ALLOCATOR:
+        return None  # it calls nothing that a block holds
     if again and found is not None and found.touch is Touch.USE:
         return None  # without the address it could be a null pointer as well
     return found
+
+
+def _is_protected(kind: FaultKind, fault: Fault | None) -> bool:
+    """Whether an object could be read and not written, in memory of the process' own: somebody took
+    the right away, and the object is sound."""
+    at = fault.address if fault is not None and kind is FaultKind.NO_PERMISSION else None
+    return (
+        at is not None and at.kind in ("heap", "anonymous") and (at.permissions or "")[:2] == "r-"
+    )
 
 
 def _is_segv(signal: Signal | None) -> bool:

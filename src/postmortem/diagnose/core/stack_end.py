@@ -17,16 +17,13 @@ _LARGEST_FRAME = 1 << 31
 
 def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     """Return whether a SIGSEGV or SIGBUS came where a stack ends."""
-    sp = fault.sp
-    if signal.code == "SI_KERNEL":
+    sp, address = fault.sp, fault.address
+    if signal.code == "SI_KERNEL" or address is None:  # qemu writes no siginfo
         # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
         # force_sigsegv): handlers without an alternate stack turn an overflow into this.
         if is_sp_lost(fault) and "stack" in (sp.above_kind or ""):
             return True
         return any(_is_below_stack(at) or _is_guard(at) for at in (sp, _pushed_to(fault)))
-    address = fault.address
-    if address is None:
-        return False
     if is_past_handler_stack(fault):
         return True
     if _is_frame_larger_than_stack(sp, address):

@@ -90,9 +90,16 @@ def is_left_over(thread: Thread | None) -> bool | None:
     It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
     another reason hours later. Its own abort() is called by itself, a later one by somebody else.
     """
+    frames = thread.frames if thread is not None else ()
     handled = thread.handler_index if thread is not None else None
+    if handled is not None and _is_left_over(frames[:handled]) is False:
+        return False  # the handler itself ended so
+    return _is_left_over(frames[0 if handled is None else handled + 1 :])
+
+
+def _is_left_over(frames: Iterable[Frame]) -> bool | None:
     aborts = False
-    for frame in thread.frames[0 if handled is None else handled + 1 :] if thread else ():
+    for frame in frames:
         of_glibc = owner(frame) is Owner.GLIBC
         nameless = frame.function == "??"
         if frame.trust is Trust.SCAN or (nameless and not (aborts and frame.module)):
@@ -163,8 +170,21 @@ def site_after(thread: Thread, start: int) -> int | None:
 
 
 def is_lone_word(thread: Thread, index: int) -> bool:
-    """Return whether a frame is a word of the stack with no frame behind it: nobody's call."""
-    return thread.frames[index].trust is Trust.SCAN and index + 1 == len(thread.frames)
+    """Return whether a frame is a word of the stack with no frame behind it: nobody's call.
+
+    Python's frames behind it are the interpreter's own: no walk over the stack came to them.
+    """
+    behind = thread.frames[index + 1 :]
+    return thread.frames[index].trust is Trust.SCAN and all(f.kind == "python" for f in behind)
+
+
+def is_stray(thread: Thread) -> bool:
+    """Return whether nothing but a word found on the stack says who called the innermost code.
+
+    Code that is not here has no unwind tables either: there such a word says nothing.
+    """
+    calls = [f for f in thread.frames if f.kind == "native" and not f.inlined]
+    return len(calls) > 1 and calls[1].trust is Trust.SCAN and calls[0].function != "??"
 
 
 def caller(thread: Thread, start: int = 0) -> int | None:
@@ -175,7 +195,7 @@ def caller(thread: Thread, start: int = 0) -> int | None:
         if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
             continue
         if is_lone_word(thread, index):
-            return None
+            continue
         if not (is_of_header(frame) and index + 1 < len(thread.frames)):
             return index
     return None

@@ -10,26 +10,25 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
-from postmortem.facts.fleet import Fleet, Silent
+from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
-from postmortem.text import counted, without_numbers
+from postmortem.text import counted
 
 _MOST = 8
+_LOOKS = {"srun": "sinfo -N -l -n {}", "kubectl": "kubectl get pod {} -o wide"}
+"""What tells whether a node is there, by engine."""
 
 
 @rule(role=Role.CONTRIBUTING)
 def node_silent(seen: Fleet) -> Findings:
-    groups: dict[str, list[Silent]] = {}
-    for one in seen.part.silent:
-        groups.setdefault(without_numbers(one.why), []).append(one)
-    for found in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0].node))[:_MOST]:
+    for found in seen.part.silent_alike[:_MOST]:
         names = tuple(one.node for one in found)
         yield Finding(
             title=f"{counted(len(names), 'node')} of {seen.asked} without a report: {short(names)}",
             cause=f"nothing is known of {short(names)}: what failed may be there",
             confidence=Confidence.CERTAIN,
             next_steps=(
-                f"ssh {names[0]} uptime, or sinfo -n {names[0]}: is it up?",
+                f"{_LOOKS.get(seen.engine, 'ssh {} uptime').format(names[0])}: is it up?",
                 "--remote PROGRAM says what postmortem is called there; --deadline gives more time",
             ),
             evidence=tuple(Evidence(one.node, one.why) for one in found[:6]),

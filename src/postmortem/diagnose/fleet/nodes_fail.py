@@ -30,8 +30,14 @@ def nodes_fail(seen: Fleet) -> Findings:
             confidence=Confidence.LIKELY,
             next_steps=(
                 f"postmortem {seen.command} on {one.nodes[0]}   shows all of its report",
-                f"leave them out meanwhile: --exclude={','.join(one.nodes[:32])}",
+                *_without(seen, one.nodes),
             ),
-            evidence=tuple(Evidence(node, "its report says so") for node in one.nodes[:4]),
+            evidence=tuple(Evidence(node, one.verdict) for node in one.nodes[:4]),
             about=Subject(host=one.nodes[0]),
         )
+
+
+def _without(seen: Fleet, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    if seen.engine != "srun" or 2 * len(nodes) >= seen.asked:
+        return ()
+    return (f"leave them out meanwhile: sbatch --exclude={','.join(nodes[:32])}",)

@@ -1,8 +1,10 @@
 """What a thread of a live process waits for, in words, along the chain of who holds what."""
 
+from collections.abc import Sequence
+
 from postmortem.diagnose.stacks.async_tasks import loop_words
 from postmortem.facts.live import HotPath, LiveProcess, Task
-from postmortem.facts.threads import Frame, Thread, own_frames
+from postmortem.facts.threads import Frame, Thread, is_own, own_frames
 
 _LONGEST_CHAIN = 6
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
@@ -51,6 +53,12 @@ def _holders(process: LiveProcess, thread: Thread) -> list[Thread]:
         seen.add(wait.holder)
         wait = found[-1].waits_for
     return found
+
+
+def call_words(frames: Sequence[Frame]) -> str:
+    """Return the innermost Python function, where it is a library's: ``barrier``."""
+    inner = next((one for one in frames if one.kind == "python"), None)
+    return inner.function if inner is not None and not is_own(inner.file) else ""
 
 
 def place_words(thread: Thread, *, most: int = 2) -> str:

@@ -214,8 +214,8 @@ def _victims(document: Document) -> Event | None:
 def _kernel(document: Document) -> Iterator[Event]:
     """Yield the faults that are about the job's processes, devices or hosts.
 
-    What the driver says of a GPU besides its first Xid is of that. Of the ranks of a host, the one
-    is meant that the logs conclude on.
+    What the driver says of a GPU besides its first Xid is of that, and what breaks in a host is one
+    fault. Of the ranks of a host, the one is meant that the logs conclude on.
     """
     found = document.get("first_failure") or {}
     numbered = {
@@ -226,10 +226,11 @@ def _kernel(document: Document) -> Iterator[Event]:
         kind = _KERNEL_TYPES.get(row["kind"])
         if kind is None or row["fault"] in ("none", "aftermath"):
             continue
-        if kind is EventType.DEVICE_LOST:
-            if (row.get("xid") is None and _gpu(row) in numbered) or _gpu(row) in lost:
+        if kind in (EventType.DEVICE_LOST, EventType.HOST_FAILED):
+            what = _gpu(row) if kind is EventType.DEVICE_LOST else (row["host"], kind)
+            if (row.get("xid") is None and what in numbered) or what in lost:
                 continue
-            lost.add(_gpu(row))
+            lost.add(what)
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
         calm = document.get("outcome") != "failed" and (other or document.get("done"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.common import Document, root_of
-from postmortem.facts.inventory import SET_ASIDE, Result, Run
+from postmortem.facts.inventory import LISTED, SET_ASIDE, Result, Run
 from postmortem.records import record
 
 
@@ -43,11 +43,13 @@ def runs_of(results: Sequence[Result]) -> Runs:
 
     One that was started again counts no more, unless all of them did; nor does one in a folder of
     old ones, where the others tell how they ended. What lies beside runs, and only has words that
-    something failed, is none: who watched them wrote it.
+    something failed, is none: who watched them wrote it. Nor is a list of them, where one failed.
     """
     told = [(r.reading.run, r.document) for r in results if r.reading.run and r.document]
-    if any(one["outcome"] == "failed" for run, one in told if run.series not in ("", SET_ASIDE)):
+    beside = ("", SET_ASIDE, LISTED)
+    if any(one["outcome"] == "failed" for run, one in told if run.series not in beside):
         told = [(run, one) for run, one in told if run.series or one["decided_by"] != "last words"]
+        told = [(run, one) for run, one in told if run.series != LISTED]
     over = any(
         one["outcome"] == "failed" or one.get("done")
         for run, one in told

@@ -50,6 +50,16 @@ def _finding(
 ) -> Finding:
     source = lookup.source or "the resolver (DNS)"
     found = ", ".join(lookup.addresses[:3])
+    if lookup.name in lookup.addresses:  # an address names nobody else, whatever resolves names
+        return Finding(
+            title=f"{lookup.name} is {who} itself, and not the node that is meant",
+            cause=f"what {who} sends to {lookup.name} goes to itself.",
+            confidence=confidence,
+            next_steps=("set MASTER_ADDR to an address of node 0: ip -brief addr there",),
+            evidence=(proof,),
+            about=Subject(host=lookup.name),
+            role=role,
+        )
     return Finding(
         title=f"{who} takes {lookup.name} to be {found}, {real}",
         cause=f"on {who}, {source} says that {lookup.name} is {found}, {real}: what it sends to "

@@ -174,6 +174,8 @@ class SilentAlone:
     """A process that is none of the others' was stopped by a signal, as ps or /proc shows it."""
     waited_for: bool = True
     """Others say that they wait for a peer; else all end without a word."""
+    at: str = ""
+    """Where its stack shows it meanwhile."""
 
 
 @record

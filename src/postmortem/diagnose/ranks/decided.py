@@ -9,6 +9,7 @@ from postmortem.diagnose.ranks.phrases import (
     cite,
     how_sure,
     look_at,
+    possible_steps,
     ranks_words,
     torchrun_words,
 )
@@ -33,7 +34,7 @@ def _case(cause: causes.Cause) -> str:
             return "" if cause.numbered else "unnumbered"
         case causes.SilentAlone():
             seen = "halted" if cause.waited_for else "alone"
-            return seen if cause.halted else "silent"
+            return seen if cause.halted else "stood" if cause.at else "silent"
         case causes.OtherText():
             return cause.kind
     return ""
@@ -61,6 +62,8 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["interface"] = clip(cause.interface or "unknown", 40)
         case causes.CalledOther() | causes.WaitsElsewhere() as cause:
             words["most"] = cause.most
+        case causes.SilentAlone() as cause:
+            words["at"] = cause.at
         case causes.NeverANumber() as cause:
             words["quantity"], words["line"] = clip(cause.quantity, 40), str(cause.line)
             words["value"] = cause.value
@@ -109,7 +112,7 @@ def _finding(row: Row, means: Rows, blame: Attribution) -> Findings:
         verdict=row["verdict_at_frame"].format_map(words) if words.get("frame") else None,
         cause=row["cause"].format_map(words),
         confidence=_confidence(told.get("confidence", row["confidence"]), blame),
-        next_steps=tuple(filter(None, steps)),
+        next_steps=possible_steps(blame, steps),
         evidence=cite(blame),
     )
 

@@ -71,6 +71,12 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
     return rest[-1]
 
 
+def possible_steps(blame: Attribution, steps: Iterable[str]) -> tuple[str, ...]:
+    """Return the steps without those that look into a process, where all of `first` have ended."""
+    over = bool(blame.first) and all(one.exit is not None for one in blame.first)
+    return tuple(step for step in steps if step and not (over and "PID" in step))
+
+
 def known_cause(failure: LogFailure | None) -> Signature | None:
     """Return what the knowledge base says of a failure of a rank's own, if it knows its words.
 

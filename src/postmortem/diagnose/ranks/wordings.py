@@ -41,7 +41,7 @@ def part_of(failure: LogFailure) -> ErrorRole:
     part = part_of_words(said)
     if part is ErrorRole.STARTUP and _of_another_port(failure):
         return ErrorRole.OWN
-    if part in (ErrorRole.CLOSED, ErrorRole.WAITED) and _of_a_server(failure):
+    if part in _OF_OTHERS and _of_a_server(failure):
         return ErrorRole.OWN
     if part is ErrorRole.OWN and _while_handed_over(failure):
         return ErrorRole.CLOSED
@@ -83,11 +83,12 @@ def _of_another_port(failure: LogFailure) -> bool:
     )
 
 
+_OF_OTHERS = (ErrorRole.STARTUP, ErrorRole.CLOSED, ErrorRole.WAITED)
 _CANCELLED = "CancelledError"
 _OF_CLIENTS = tuple(
     f"{name}."
     for name in (
-        "urllib.error urllib3 http.client requests httpx httpcore aiohttp "
+        "urllib.error urllib2 urllib3 http.client requests httpx httpcore aiohttp "
         "redis pymongo psycopg psycopg2 asyncpg pymysql pika kafka botocore"
     ).split()
 )

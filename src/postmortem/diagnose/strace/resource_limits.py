@@ -1,9 +1,8 @@
 """Limits of a process, as the log shows that they were set or asked for."""
 
 from postmortem.diagnose.strace.arguments import argument, member
-from postmortem.diagnose.strace.calls import cite
+from postmortem.diagnose.strace.calls import OfLog, cite
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Match
 from postmortem.records import record
 from postmortem.report.model import Evidence
 
@@ -17,7 +16,7 @@ class Limit:
     evidence: Evidence
 
 
-def limit(logs: Logs, name: str, before: Match) -> Limit | None:
+def limit(logs: Logs, name: str, before: OfLog) -> Limit | None:
     """Return the last value of a limit (``RLIMIT_AS``) that the log shows before a call.
 
     The call may be of a parent: a shell sets the limits that its children inherit.

@@ -7,6 +7,7 @@ from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Match, Task
+from postmortem.patterns import Pattern
 from postmortem.report.model import Evidence
 from postmortem.text import counted
 
@@ -22,12 +23,57 @@ CRASHES = {
 }
 """Signals by which a program's own fault ends it, in words."""
 
+_FAULTS = {
+    "SEGV_MAPERR": "nothing is mapped at {address}",
+    "SEGV_ACCERR": "the memory at {address} does not allow it: read-only, or not to be executed",
+    "SEGV_BNDERR": "{address} is out of bounds",
+    "SEGV_PKUERR": "a protection key forbids {address}",
+    "SI_KERNEL": "an address that no pointer can have, or a protected instruction",
+    "BUS_ADRALN": "an address that is not aligned",
+    "BUS_ADRERR": "no memory behind {address}: a mapped file is too short, or its disk is full",
+    "BUS_MCEERR_AR": "the memory hardware reported an error at {address}",
+    "FPE_INTDIV": "an integer was divided by zero",
+    "FPE_INTOVF": "an integer overflowed",
+    "SYS_SECCOMP": "a seccomp filter forbids {call}",
+}
+_FAULT = Pattern(
+    r"si_code=(?P<code>[A-Z_]+), si(?:_call)?_addr=(?P<address>NULL|0x[0-9a-f]{1,16})\b"
+    r"(?:, si_syscall=__NR_(?P<call>\w+))?"
+)
+_NULL = Pattern(r"NULL|0x[0-9a-f]{1,4}")  # nothing is ever mapped there: vm.mmap_min_addr
+_MAIN_STACK = Pattern(r"0x7ff[c-f][0-9a-f]{8}")
+"""Where x86-64 has it: within 16 GiB of the end of the address space."""
+
+
+def crash_words(end: Ending) -> str:
+    """Return what is known of a crash: what the processor found, else what its signal means."""
+    told = _FAULT.search(end.fault or "")
+    words = _FAULTS.get(told["code"]) if told is not None else None
+    if told is None or words is None:
+        return CRASHES[end.signal or ""]
+    if told["code"] == "SEGV_MAPERR" and _NULL.fullmatch(told["address"]):
+        words = "a null pointer was followed ({address})"
+    elif told["code"] == "SEGV_MAPERR" and _MAIN_STACK.fullmatch(told["address"]):
+        words = "a stack overflow? nothing is mapped at {address}, beside the main stack"
+    return words.format(address=told["address"], call=told["call"] or "a call")
+
 
 def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
     """Yield the processes of which the log has the end, without their threads."""
     for task in logs.tasks():
         if task.thread_of is None and task.ending is not None:
             yield task, task.ending
+
+
+def passes_on(logs: Logs, task: Task, end: Ending) -> bool:
+    """Return whether a process ended as its child did.
+
+    timeout(1), shells and launchers end themselves by the signal that ended their child.
+    """
+    return any(
+        other.ppid == task.pid and other_end.signal == end.signal
+        for other, other_end in ended(logs)
+    )
 
 
 def cite_end(task: Task, end: Ending) -> Evidence:

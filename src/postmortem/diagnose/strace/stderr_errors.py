@@ -26,11 +26,20 @@ def spoken_failure(task: Task) -> LastFailure | None:
         if found:
             named = [one for one in found if is_named(task, one, line)]
             said = "".join(task.last_words)
-            return (
-                next((one for one in named if _holds_name(said, one.path or "")), None)
-                or (named or found)[0]
-            )
+            named = [one for one in named if _holds_name(said, one.path or "")] or named
+            return _asked_again(task, (named or found)[0])
     return _named_file(task)
+
+
+def _asked_again(task: Task, failure: LastFailure) -> LastFailure:
+    """Return the first of calls in a row that failed so on one path: the others asked why."""
+    rows = list(task.last_failures)
+    for before in reversed(rows[: rows.index(failure)]):
+        same = (before.errno, before.path) == (failure.errno, failure.path)
+        if not same or before.syscall == failure.syscall:
+            break
+        failure = before
+    return failure
 
 
 def _is_asking(failure: LastFailure) -> bool:

@@ -7,6 +7,7 @@ from postmortem.report.contract import fill
 from postmortem.report.contract import fleet as shapes
 
 _MOST = 40
+_MOST_SILENT = 5
 
 
 def blocks(seen: Fleet) -> tuple[Block, ...]:
@@ -44,6 +45,12 @@ def blocks(seen: Fleet) -> tuple[Block, ...]:
         head = ("cores", "nodes", "signature", "summary", "kept")
         found.append(Table(head, files, "crashes", (0,)))
     return tuple(found)
+
+
+def silent_rows(seen: Fleet) -> tuple[tuple[str, str], ...]:
+    """Return which nodes have no report, and why: on the card they stand before what others say."""
+    alike = seen.part.silent_alike[:_MOST_SILENT]
+    return tuple((short([one.node for one in found], 2), found[0].why) for found in alike)
 
 
 def body(seen: Fleet) -> dict[str, object]:

@@ -20,13 +20,18 @@ _WRITES = frozenset(
 
 
 def ended_badly(log: SystemCalls) -> Task | None:
-    """The task whose end tells most: the first killed by a signal, else the first if it failed."""
+    """The task whose end tells most: the first killed by a signal, else the first if it failed.
+
+    Who ended what it had started, and then ended well itself, meant it.
+    """
     was_given_up = GivenUp(log.tasks)
+    well = {task.pid for task in log.tasks if task.ending is not None and task.ending.code == 0}
     killed = [
         (task, task.ending)
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
         if not was_given_up(task)
+        if task.ppid not in well or task.ppid != task.ending.sender_pid
     ]
     if killed:
         in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order

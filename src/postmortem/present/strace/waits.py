@@ -6,6 +6,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument, flags, number
 from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.waits import waits_for_child
+from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.facts.syscalls import Awaited, Blocked, SystemCalls, Task
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -14,6 +15,7 @@ from postmortem.text import counted, some
 _SLEEP = Pattern(r"\{(?:tv_sec=)?(?P<seconds>\d{1,12}), (?:tv_nsec=)?(?P<rest>\d{1,9})\}")
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "restart_syscall"})
 _MOST_CALLS = 4
+_LEAST_LOOKS = 5
 
 
 @record
@@ -74,8 +76,25 @@ def wait_words(log: SystemCalls) -> str | None:
     cut = first.what == text and not text.endswith(")")
     what = "" if cut else f", for {clip(first.what, 140)}"
     words = f"{who(task.pid)}{program} is in {first.syscall}{what}"
+    polled = _polled(log, task) if first.asleep else None
+    if polled is not None:
+        words = (
+            f"{who(task.pid)}{program} asks for {polled.path} again and again "
+            f"({polled.syscall} gave {polled.errno}, {polled.count:,} times)"
+        )
     others = len(stuck) - 1
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
+
+
+def _polled(log: SystemCalls, task: Task) -> ErrorCount | None:
+    """Return what a task that sleeps between two looks has looked for in vain until the end."""
+    last = task.last_failures[-1] if task.last_failures else None
+    if last is None or last.path is None:
+        return None
+    same = (last.errno, last.syscall, last.path)
+    rows = (row for row in log.errors if (row.errno, row.syscall, row.path) == same)
+    row = next(rows, None)
+    return row if row is not None and row.count >= _LEAST_LOOKS else None
 
 
 def stop_words(log: SystemCalls) -> str | None:

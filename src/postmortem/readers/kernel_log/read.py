@@ -23,7 +23,9 @@ _NEAR = 60.0
 _FRAME = Pattern(r"^ *(?:\? )?(?P<name>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+")
 _UNSURE = Pattern(r"^ *\? ")
 _TASK = Pattern(r"^\[ *(?P<pid>\d{1,18})\] +\d+ +\d+ +\d+ +\d+ ")
-_SILENT, _BACK = "dmesg-nfs-silent", "dmesg-nfs-back"
+_SILENT, _BACK, _BOOT = "dmesg-nfs-silent", "dmesg-nfs-back", "dmesg-boot"
+_HUNG, _WAITS = "dmesg-hung-task", "dmesg-task-waits"
+_AROUND, _DAY = 1024, 86_400.0
 _OF_KERNEL = ("kernel", "systemd-oomd", None)
 
 
@@ -97,6 +99,8 @@ def _found(data: bytes, path: str, entries: list[tuple[int, Stamped]] | None) ->
             line, stamp = entries[hit.line_number - 1]
         if stamp.tag not in _OF_KERNEL:
             continue  # another program quotes the kernel
+        if known[hit.index].id == _BOOT and not _restarted(data, hit.offset, stamp):
+            continue
         event = event_of(known[hit.index], hit.groups, stamp, path, line)
         events.append(_with_lines_around(event, hit, data))
     return events
@@ -108,6 +112,14 @@ def _with_lines_around(event: KernelEvent, hit: Hit, data: bytes) -> KernelEvent
     if event.kind is KernelKind.BLOCKED:
         return replace(event, stack=tuple(_stack(data, hit.offset)))
     return event
+
+
+def _restarted(data: bytes, at: int, boot: Stamped) -> bool:
+    """Return whether a kernel had been up above where it begins anew, and no day follows."""
+    near = (data[max(0, at - _AROUND) : at].rpartition(b"\n")[0], data[-_AROUND:])
+    above, end = ([*map(stamped, rows.decode("utf-8", "replace").split("\n"))] for rows in near)
+    clocks = [row.uptime or (row.time or 0) - (boot.time or 0) for row in end if row.known]
+    return any(row.known and row.uptime != 0 for row in above) and clocks[-1:] < [_DAY]
 
 
 def _table(data: bytes, at: int) -> Iterator[int]:
@@ -149,14 +161,10 @@ def _merged(events: Iterable[KernelEvent]) -> Iterator[KernelEvent]:
         if event.signature == _BACK:
             kept.pop((event.file, event.host, _SILENT, None, event.device, None), None)
             continue
-        key: object = (
-            event.file,
-            event.host,
-            event.signature,
-            event.pid,
-            event.device,
-            event.number,
-        )
+        of_task = event.pid, event.device, event.number
+        if event.signature == _WAITS and (event.file, event.host, _HUNG, *of_task) in kept:
+            continue  # the stack of one that is told above it
+        key: object = (event.file, event.host, event.signature, *of_task)
         if event.kind is KernelKind.OOM_KILL and event.pid is not None:
             key = ("oom", event.file, event.host, event.pid)
         old = kept.get(key)

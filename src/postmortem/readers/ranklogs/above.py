@@ -18,6 +18,7 @@ from postmortem.readers.ranklogs.last_words import (
     COUNT,
     Ids,
     calm,
+    carries_on,
     complete,
     place_of,
     read_like,
@@ -108,25 +109,26 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
     above = end.line - len(lines)
     rows = _nameless(lines)
     known = read_like(text for _, text in rows)
-    found: dict[str, tuple[bool, LastLine]] = {}
+    found: dict[str, tuple[int, LastLine]] = {}
     below: list[str] = []
     for (number, text), ids in zip(reversed(rows), reversed(known), strict=True):
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
-        elif _OWN in ids or framed(text) or _NAME_ALONE.match(text):
+        elif carries_on(ids) or _OWN in ids or framed(text) or _NAME_ALONE.match(text):
             continue
         elif any(map(str.isalpha, text)):
             error = bool(wrong(ids))
             if not error and (looks_like_log(text) or works(ids) or calm(ids)):
                 break
             whole = " ".join([text.strip(), *(below if error else ())])
-            found.setdefault(text, (error, LastLine(whole, end.file, above + number - 1)))
+            less = watched(ids) if error else 2
+            found.setdefault(text, (less, LastLine(whole, end.file, above + number - 1)))
             below = [text.strip(), *below][:_MOST_LINES] if text[:1].isspace() else []
     rows_found = [*found.values()][:_MOST_LINES]
-    # Of several errors the first; else, and above an abort, the line that stands nearest.
+    # Of several errors the first, who watched last; else, and above an abort, the nearest line.
     first = end.signal is None
     rows_found.sort(
-        key=lambda row: (first and not row[0], row[1].line if first and row[0] else -row[1].line)
+        key=lambda row: (first and row[0], row[1].line if first and row[0] < 2 else -row[1].line)
     )
     return tuple(one for _, one in rows_found)
 

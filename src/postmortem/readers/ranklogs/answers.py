@@ -9,9 +9,11 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
+    Ids,
     calm,
     closes,
     done,
+    is_habit,
     read_like,
     survived,
     wrong,
@@ -19,7 +21,7 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
-_ANSWER, _LEVEL = "last-answer", "last-calm"
+_ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
@@ -30,11 +32,15 @@ _NEAR = 3
 def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error by which its program went on, where work above tells none.
 
-    Of a traceback that begins above the log no work can stand above: any good word counts. Rust
-    reports a panic when it begins: who catches it may say at last that all is done.
+    Of a traceback that begins above the log no work can stand above: any good word counts. Who
+    catches what it printed may say at last that all is done: Rust reports a panic when it begins,
+    a runner of tests counts what was well.
     """
+    at_last = tail[len(before_done(tail)) :]
     if failure.match("rust-panic") is not None:
-        at_last = tail[len(before_done(tail)) :]
+        return _calm_behind(at_last, failure)
+    caught = failure.kind == "exception" and failure.caught_in
+    if caught and any(_ALL in ids for ids in read_like(row[1] for row in at_last)):
         return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
 
@@ -52,16 +58,21 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
     return once and again == above and behind[-1] != above[-1]
 
 
-def resumed(texts: Sequence[str], at: int, *, mere: bool) -> bool:
+def resumed(texts: Sequence[str], ids: Sequence[Ids], at: int, *, mere: bool) -> bool:
     """Return whether many lines behind an error have forms that stood above it.
 
-    Behind a mere word a few of one form are enough, if that has numbers.
+    Behind a mere word a few of one form are enough, if that has numbers; behind what is no error by
+    its level two forms of calm lines, and any calm line where it is a habit.
     """
     forms = [*map(without_numbers, texts)]
     above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
-    if mere and any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind):
-        return True
-    return sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
+    if mere:
+        few = any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind)
+    else:
+        rows = zip(forms[at + 1 :], ids[at + 1 :], strict=True)
+        quiet = {form for form, names in rows if calm(names)} if calm(ids[at]) else set()
+        few = len(quiet & {*above}) >= _FEWEST or (bool(quiet) and is_habit(texts, at))
+    return few or sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
 
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:

@@ -16,7 +16,7 @@ from postmortem.records import replace
 from postmortem.text import without_numbers
 from postmortem.underway import Refused
 
-NUMBERS = ("last-loss", "last-norm")
+NUMBERS = ("last-loss", "last-norm", "last-loss-left-out", "last-loss-nan")
 """Ids of lines that print a number of the training."""
 _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
@@ -26,7 +26,8 @@ _COUNT = re.compile(r"(?<![\w:.,-])\d{1,18}(?![\d:.,-]*\d)")
 _FEWEST_STEPS = 2
 _VALUE = re.compile(r"(?<![\w.])(?:[Nn]a[Nn]|NAN|-?[Ii]nf|-?\d+\.\d[\d.eE+-]*)(?!\w)")
 _MOST_VALUES = 8
-NOT_FINITE = ("nan", "inf", "-inf")
+_NAN, _LEFT_OUT = ("nan", "-nan"), "skipped"
+NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
@@ -44,8 +45,8 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         if stream is None:
             return found
         with stream:
-            bad = NOT_FINITE[:1] if found.value == "NaN" else NOT_FINITE
-            since = _first_bad(stream, last.text, found.quantity, bad)
+            bad = _NAN if found.value == "NaN" else NOT_FINITE
+            since = _first_bad(stream, found.quantity, bad)
     except (OSError, Refused):
         return found
     if since is None or since[0] > (last.line or since[0]):
@@ -79,14 +80,11 @@ def nan_above(found: LastLines, path: str) -> LastLines:
     return found if since.earlier else since
 
 
-def _first_bad(
-    stream: BinaryIO, text: str, quantity: str, bad: Sequence[str]
-) -> tuple[int, str] | None:
-    """Return the first line of the last run of numbers that are none, of what `text` prints."""
+def _first_bad(stream: BinaryIO, quantity: str, bad: Sequence[str]) -> tuple[int, str] | None:
+    """Return the first line of the last run of numbers that are none."""
     name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
-    ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in NUMBERS]
-    forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
+    forms = [re.compile((known[one].pattern or "").encode()) for one in NUMBERS]
     first: tuple[int, str] | None = None
     number = 1
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
@@ -118,12 +116,13 @@ def last_bad(
             if match.id in NUMBERS and not said:
                 printed.setdefault(match["name"], []).append((line, match["value"].lower()))
     for name, values in printed.items():
-        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        bad = [*takewhile(lambda one: one[1] in _NAN, reversed(values))]
         if len(bad) >= fewest:
             return bad[-1][0], name, "NaN", len(bad) == len(values)
         bad = [*takewhile(lambda one: one[1] in NOT_FINITE, reversed(values))]
         if len(bad) >= _FEWEST_STEPS and "loss" in name.lower() and not _OF_BEST.search(name):
-            return bad[-1][0], name, "infinite", len(bad) == len(values)
+            kind = "left out" if bad[0][1] == _LEFT_OUT else "infinite"
+            return bad[-1][0], name, kind, len(bad) == len(values)
     return None, "", "", False
 
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, is_cut_head, is_frame
+from postmortem.readers.ranklogs.last_words import Ids, calm, is_cut_head, is_frame, watched
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -13,12 +13,17 @@ Rows: TypeAlias = Sequence[Row]
 """Last lines of a writer: number, text, since when its form was printed, how often."""
 
 _NAMED_ALONE = Pattern(
-    r"(?:Error|Exception|ERROR): *(?:\([\w.+-]+\) *)?$|(?:Error|Exception) in (?:rule|file) .*:$"
+    r"(?:Error|Exception|ERROR|an error): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
+    r"|(?:Error|Exception) in (?:rule|file) .*:$|^E\w{5}: Inner Error!$"
+    r"|\.(?:c|cc|cpp|cu|h|hpp|rs):(?:\d+:){1,2}$"
 )
+_PLACE = Pattern(r"^\w+ (?:from|at|in) \S+:\d+:$")
+"""Where a message came by, and no word of it."""
+_ANNOUNCES = Pattern(r"(?::|\b[A-Z][a-z]+ Error) *$")
 _RAISED = Pattern(r"\w(?:Error|Exception): \S")
 _OF_TRACEBACK = Pattern(r"[A-Za-z_][\w.]*(?::|$)|Traceback \(most ")
 _NARROWEST = 60  # of consoles
-_MOST = 5
+_MOST = 8
 
 
 def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iterator[str]:
@@ -33,14 +38,17 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
         text = last = said
         for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
             named = _NAMED_ALONE.search(text) or (
-                text.rstrip().endswith(":") and _margin(more) > _margin(text)
+                _ANNOUNCES.search(text) is not None and _margin(more) > _margin(text)
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
-            broken = full and _RAISED.search(text) and not looks_like_log(more)
+            other = looks_like_log(more) or watched(names)
+            broken = full and _RAISED.search(text) and not other
             if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break
-            text, last = f"{text} {more.strip()}", more
+            last = more
+            if not (_PLACE.match(more) or calm(names)):
+                text = f"{text} {more.strip()}"
         yield text
 
 

@@ -350,17 +350,18 @@ class FactBuilder:
         return LastLine(text, label.file.path, number, since), not shared
 
     def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
-        """Return the calm line behind a traceback that a logger wrote under its own error."""
-        label, near = self._labels[position], failure.lines_after <= thresholds.CAUGHT_LINES
-        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
-        if not near or (writer.shared and not says_done(tail)):
+        """Return the calm line behind a traceback that somebody wrote under words of his own."""
+        if failure.lines_after > thresholds.CAUGHT_LINES:
             return None
+        label = self._labels[position]
+        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
         above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
         behind = [row for row in tail if row[0] > failure.line]
         writers = len(self._read[self._file_of[position]].raw["labels"])
         if behind and not above and writers <= _FEW_WRITERS:
             above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
-        at = calm_behind(above, [row[1] for row in behind])
+        logged = not writer.shared or says_done(tail)
+        at = calm_behind(above, [row[1] for row in behind], failure.said.message, logged=logged)
         if at is None:
             return None
         number, text, since, _ = behind[at]

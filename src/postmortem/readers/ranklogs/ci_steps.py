@@ -3,7 +3,7 @@
 GitHub and Azure mark as an error the line with which a step fails, and begin each with its time;
 ``gh run view --log`` writes the names of the job and of the step before that. What follows a failed
 step is work of others: those that always run, and those that tidy up. So it is with the commands
-that make or ninja runs side by side.
+that make, ninja or Snakemake runs side by side.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from postmortem.facts.signature import Hit
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import ends, read_like
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
@@ -22,8 +23,9 @@ _STAMPED = Pattern(
 )
 _BEGINS = "ci-step-begins"
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
-_MOST_NAMED = 3
-_WAITS, _STOPPED, _TARGET = "make-waits", "ninja-stopped", "ninja-failed"
+_MOST_NAMED, _NEAR = 3, 1000
+_PART, _GIVES_UP, _ENDS_ALL = "part-failed", "part-gives-up", "part-ends-all"
+_STOPPED, _TARGET = "ninja-stopped", "ninja-failed"
 _NEXT_TARGET = re.compile(rb"^(?:\[\d+/\d+\] |ninja: )", re.MULTILINE)
 
 
@@ -91,9 +93,9 @@ def failed_step(data: bytes) -> FailedStep | None:
 
 
 def _failed_target(data: bytes, hits: Sequence[Hit]) -> FailedStep | None:
-    """Return what make or ninja ran and failed, where the output of others may follow it.
+    """Return what a tool ran and failed, where the output of others may follow it.
 
-    None also where the file begins anew behind it: somebody ran the tool again.
+    None also where the file begins anew behind it, or ends well: somebody ran the tool again.
     """
     found = {hit.id: hit for hit in reversed(hits)}  # the first of each
     begin, end = 0, -1
@@ -101,12 +103,16 @@ def _failed_target(data: bytes, hits: Sequence[Hit]) -> FailedStep | None:
         begin = found[_TARGET].offset
         below = _NEXT_TARGET.search(data, begin)
         end = below.start() if below is not None else -1
-    elif _WAITS in found:
-        end = data.find(b"\n", found[_WAITS].offset) + 1
+    elif _ENDS_ALL in found or (_GIVES_UP in found and _PART in found):
+        end = data.find(b"\n", found[_ENDS_ALL if _ENDS_ALL in found else _PART].offset) + 1
     first = data.lstrip().partition(b"\n")[0]
-    if end <= 0 or b"\n" + first in data[end:]:
+    if end <= 0 or b"\n" + first in data[end:] or any(map(ends, read_like(_last_of(data[end:])))):
         return None
     return FailedStep(begin, end, data.count(b"\n", 0, end), "")
+
+
+def _last_of(data: bytes) -> list[str]:
+    return data[-_NEAR:].decode("utf-8", "replace").rstrip().splitlines()[-1:]
 
 
 def _line_behind(data: bytes, at: int) -> bytes:

@@ -102,20 +102,22 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
     # Watchdogs quote each other: the message that begins first says the most.
     told.sort(key=lambda row: (row[0].ending != "watchdog", -len(row[1]["what"])))
     if told and told[0][0].ending == "watchdog":
-        return _told(*told[0], at)
+        return _told(*told[0], at, "")
     other = _of_several_lines(rows, at, known)
     if other is not None:
         return other
-    return _told(*told[0], at) if told else None
+    below = rows[at + 1][2].strip() if rows[at][2].endswith(":") and at + 1 < len(rows) else ""
+    return _told(*told[0], at, below) if told else None
 
 
-def _told(message: Brief, match: Match, at: int) -> _End:
-    """Return an end that one line tells of, as the knowledge base calls it."""
+def _told(message: Brief, match: Match, at: int, below: str) -> _End:
+    """Return an end that one line tells of, or announces, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
     if match["number"]:
         name = signal_name(int(match["number"]))
-    said = ExceptionText(name, match["what"])
-    return _End(message.ending or "fatal", said, at, is_last=message.id in _LAST)
+    last = at + (not match["what"] and bool(below))
+    said = ExceptionText(name, match["what"] or below)
+    return _End(message.ending or "fatal", said, last, is_last=message.id in _LAST)
 
 
 def without_echoes(failures: Iterable[LogFailure], known: KnownLines) -> Iterator[LogFailure]:

@@ -28,6 +28,7 @@ from postmortem.readers.ranklogs.last_words import (
     began_to_close,
     below_calm,
     calm,
+    carried_past,
     carries_on,
     closes,
     complete,
@@ -35,13 +36,13 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     ends,
     form_of,
-    goes_on_as_before,
     has_level,
     heads,
     ids_of,
     is_code,
     is_frame,
     is_habit,
+    is_stuck,
     is_text,
     place_of,
     says_more,
@@ -79,6 +80,8 @@ _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
+_TCL = "last-error-watch-tcl"
+"""Above a command that it quotes."""
 _FEWEST, _FEWEST_WORK, _MOST_CITED, _MOST_BROKEN, _NEAR_END = 2, 3, 5, 2, 8
 _FEW_LINES, _SHORT = 3, 25
 """Of a text that is no log: what somebody pasted, because of an error in it. In a few lines a word
@@ -109,7 +112,7 @@ def last_lines(
         )
         for rows, (all_rows, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
-            over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
+            over = next((i for i, ids in enumerate(ids_of(known)) if _EPILOGUE in ids), len(rows))
             rows, known = (rows[:over], known[:over]) if over else (rows, known)
             yield _read(rows, known, writer, file, all_rows, numbers=numbers) if rows else None
 
@@ -199,10 +202,6 @@ def _read(
     )
 
 
-def _begins_epilogue(row: tuple[Match, ...]) -> bool:
-    return any(match.id == _EPILOGUE for match in row)
-
-
 def _tells(row: tuple[Match, ...]) -> bool:
     """Return whether messages say more than that their program works, goes on or has ended."""
     return any(
@@ -233,7 +232,7 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
-        elif not _goes_on(line.text, names):
+        elif not _goes_on(line.text, names) and _TCL not in before:
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
@@ -307,7 +306,7 @@ def _nearest(
         if complete(wrong(names)) and not carries_on(names):
             printed = over and any(map(is_frame, ids[at + 1 : at + 2]))  # with its stack, by itself
             if complete(strong(names)) and not printed and (sure(names) or not over):
-                as_before = goes_on_as_before(texts, ids, at) or resumed(texts, at, mere=False)
+                as_before = resumed(texts, ids, at, mere=False)
                 if calm(names) and watched(names):  # it quotes what stands above
                     given_up = given_up or not as_before
                     if nearest is None or calm(ids[lines.index(nearest)]):
@@ -318,10 +317,10 @@ def _nearest(
                 return nearest if below else line, ending
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
-            level = has_level(names)
+            level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             told = (near and not calmly) or (short and level and not (over or closing))
-            counts = counts or (told and not resumed(texts, at, mere=True))
+            counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
         elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):
@@ -342,6 +341,8 @@ def _told_alone(
     What tells of going on, without known words: a line of a form that its writer had printed
     before. So does the form of the line itself, where it came again and again between others.
     """
+    if is_stuck(texts, ids):
+        return lines[-1]
     few = whole and len(lines) <= _FEW_LINES
     rest: LastLine | None = None
     words = IN_FEW if few else AT_END

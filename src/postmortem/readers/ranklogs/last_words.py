@@ -21,7 +21,7 @@ _WORD = "last-error-word"
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ERRORS = ("last-error-", "last-alone-", "last-few")
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
-_FATAL = "last-error-fatal"
+_FATAL, _STATUS = "last-error-fatal", "last-error-status"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _MINDED = ("last-error-signal-named", "last-error-closed")
@@ -42,13 +42,14 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
-_NONE = "last-none"
+_NONE, _GOES_ON = "last-none", "last-none-minded"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
     r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
+    r"|^\S+\.\w+:\d+:\d+:$"  # its place, as gfortran writes it
 )
-_MOST_WORDS = 40
+_MOST_WORDS, _LONG = 40, 8
 _COUNT = Pattern(r"\d{1,18}")
 _AGAIN, _ALONE = 3, 2
 """How often a line comes that is a habit, and how many lines one message may have at most."""
@@ -120,6 +121,11 @@ def strong(ids: Ids) -> Ids:
 def sure(ids: Ids) -> bool:
     """Return whether a line has the form of an error that ends something, not only a level."""
     return any(not name.startswith(_FATAL) for name in strong(ids))
+
+
+def carried_past(ids: Ids) -> bool:
+    """Return whether a line that names an error says how its program goes on."""
+    return _GOES_ON in ids
 
 
 @_once
@@ -282,15 +288,6 @@ def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
     return False
 
 
-def goes_on_as_before(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
-    """Return whether a line is no error by its level, and calm lines behind it stood above too."""
-    above = {without_numbers(text) for text in texts[:at]}
-    rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
-    again = {without_numbers(text) for text, names in rows if calm(names)} & above
-    habit = any(map(calm, ids[at + 1 :])) and is_habit(texts, at)  # then one of them is enough
-    return calm(ids[at]) and (len(again) > 1 or habit)
-
-
 def stands_still(texts: Sequence[str], at: int) -> bool:
     """Return whether a line is a bar at the state that it had: a program draws it once more."""
     state, bar, _ = texts[at].partition("[")
@@ -313,13 +310,19 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
     return len(same) >= _AGAIN and not alone
 
 
+def is_stuck(texts: Sequence[str], ids: Sequence[Ids]) -> bool:
+    """Return whether nothing but one status that is not OK stands at the end, at any level."""
+    last = {without_numbers(text) for text in texts[-_AGAIN:]}
+    return len(last) == 1 and len(texts) > _AGAIN and all(_STATUS in row for row in ids[-_AGAIN:])
+
+
 def is_text(line: str) -> bool:
     """Return whether a line is a long text in quotes or brackets: data, not a message."""
     return line.lstrip()[:1] in _QUOTES and len(line.split()) > _MOST_WORDS
 
 
 def is_code(line: str) -> bool:
-    """Return whether a line is one of a program in C, as messages quote it: no word of its own."""
+    """Return whether a line is one of a program in C, as messages quote it, or the place of one."""
     return _IN_C.search(line) is not None
 
 
@@ -341,7 +344,7 @@ def done(ids: Ids, *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _ONE_WORD in ids)
+    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _has(ids, _ONE_WORD))
     return over and not _ended_badly(ids)
 
 
@@ -361,19 +364,26 @@ def stopped(ids: Ids) -> bool:
     return any(name.startswith(STOP) and (name != _OF_CALL or not calm(ids)) for name in ids)
 
 
-def calm_behind(before: Sequence[str], behind: Sequence[str]) -> int | None:
+def calm_behind(
+    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool
+) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
     What a program says while it closes does not count: the error may be why it does. Where it was
-    at that before the error, this may be an effect.
+    at that before the error, this may be an effect. Who prints what an exception `said` and its
+    traceback below, `logged` or not, may raise it once more: work alone tells that he did not.
     """
     ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
-    if not above or not has_level(above[-1]):
-        return None
+    quoted = above and len(said) >= _LONG and before[-1].rstrip().endswith(said)
+    levelled = above and logged and has_level(above[-1])
     closing = closing_above(above, len(above) - 1)
-    rows = enumerate(below)
-    return next((at for at, row in rows if calm(row) and (closing or not closes(row))), None)
+    for at, row in enumerate(below):
+        if quoted and survived(row):
+            return at
+        if levelled and calm(row) and (closing or not closes(row)):
+            return at
+    return None
 
 
 def closing_above(ids: Sequence[Ids], at: int) -> bool:

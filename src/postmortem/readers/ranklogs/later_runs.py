@@ -31,6 +31,7 @@ from postmortem.readers.ranklogs.programs import (
     behind_all_ranks,
     behind_notice,
     behind_program,
+    uncompiled,
     work_on,
 )
 from postmortem.readers.ranklogs.run_ends import (
@@ -86,8 +87,8 @@ _PEERS = "run-with-peers"
 _RANK_OF = "run-rank-of"
 _CLOSED = "torchelastic-sigterm-send"
 _OVER = "run-launcher-over"
-_SUMMARY, _RULE = "torchelastic-rootcause", b"=" * 20
-"""What torchrun's summary of a failed job ends with."""
+_SUMMARIES, _RULE = ("torchelastic-rootcause", "run-epilogue"), b"=" * 20
+"""What torchrun's summary of a failed job ends with, or a batch system's of any."""
 
 
 _OUTPUT = b"\nThe output (if any) follows:"
@@ -137,11 +138,11 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     """
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
-    more = [briefs()[name].pattern for name in (_SUMMARY, _CLOSED, _RANK_OF, *NOTICES)]
+    more = [briefs()[name].pattern for name in (*_SUMMARIES, _CLOSED, _RANK_OF, *NOTICES)]
     told = [*(item.pattern or "" for item in known.signatures), *more]
     places = _places(data, [*told, *_whole(heads)])
     begins = dict(zip(ids, places, strict=False))
-    summaries, closed, ranks, *notices = places[len(ids) : len(told)]
+    failed, over, closed, ranks, *notices = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:
         return (
             0,
@@ -154,10 +155,10 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
         heads_alike = _places(alike, _whole(_heads(alike)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
-    begin = max(again, _announced(data, begins), _behind_summary(data, summaries))
+    begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
     begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
-    behind = behind_program(data, signs)
+    behind = max(behind_program(data, signs), uncompiled(data, signs))
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
     last = max(begin, behind, ended)
     return last, last > begin, ended > 0
@@ -302,13 +303,16 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     return 0
 
 
-def _behind_summary(data: bytes, summaries: Sequence[int]) -> int:
-    """Return where work goes on behind torchrun's last word on a job: it was started again."""
-    for at in reversed(summaries):
+def _behind_summary(data: bytes, failed: Sequence[int], over: Sequence[int]) -> int:
+    """Return where work goes on behind torchrun's last word on a job: it was started again.
+
+    Behind the epilogue of a job anything does, up to that of the next one.
+    """
+    for at in sorted((*failed, *over), reverse=True):
         rule = data.find(_RULE, at)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         lines = text_of(data[end : end + NEAR]).splitlines()[:LAST_LINES] if end else []
-        if work_on(lines):
+        if work_on(lines) or (end and at in over[:-1]):
             return end
     return 0
 

@@ -201,7 +201,10 @@ class Launchers:
         stops = [found[name] for name in _OF_JOB if name in found]
         if stops and stops[0]["number"] in _STOP_SIGNALS:
             why = next((_WHY[name] for one in stops for name in one.captures if name in _WHY), None)
-            yield replace(word, launcher=_OF_JOB[stops[0].id], of_job=True, why=why)
+            batch = any(one["batch"] for one in stops)
+            yield replace(
+                word, launcher=_OF_JOB[stops[0].id], of_job=True, why=why, of_launcher=batch
+            )
         if node := found.get("slurm-node-failed"):
             yield replace(word, launcher="Slurm", host=node["host"])
         if kernel := found.get("kernel-killed"):

@@ -170,6 +170,7 @@ def _of_a_series(files: list[LogFile]) -> tuple[LogFile, ...]:
             word = found["word"].lower()
             if word not in _ONE_AFTER_ANOTHER and not _HOST_WORD.match(word):
                 before, behind = path[: found.start("number")], path[found.end() :]
+                before = before.replace(file.host or "\0", "#")  # each host has a part of them
                 rest = (_STREAM.sub("#", before), _STREAM.sub("#", behind))
                 series.setdefault(rest, {}).setdefault(int(found["number"]), []).append(index)
     whole = [
@@ -178,6 +179,7 @@ def _of_a_series(files: list[LogFile]) -> tuple[LogFile, ...]:
         if len(ranks) > 1
         and max(ranks) < len(ranks) + len(ranks) // _ONE_EMPTY_OF
         and not _ARRAY.search(before)
+        and all(len({files[i].host for i in indexes}) == 1 for indexes in ranks.values())
     ]
     if len(whole) == 1:
         together = ((files[indexes[0]].path, rank) for rank, indexes in whole[0].items())

@@ -13,7 +13,14 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import ends, is_code, read_like, stopped, works, wrong
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
-from postmortem.readers.ranklogs.run_ends import CLOCK, LAST_LINES, same_bar, signs_of, text_of
+from postmortem.readers.ranklogs.run_ends import (
+    CLOCK,
+    LAST_LINES,
+    ended_right_above,
+    same_bar,
+    signs_of,
+    text_of,
+)
 
 Signs = Callable[[], set[str]]
 """What tells that several processes of one run wrote into a file; looked for when it is asked."""
@@ -34,6 +41,12 @@ _ELSE = "julia-error"
 _STARTS, _OVER = Pattern(r"(?i)\b(?:start|begin)\w*"), Pattern(r"(?i)\b(?:finish|complet|done)\w*")
 _OF_OTHER = "run-of-other"
 _TRACKER = "run-tracker"
+_UNCOMPILED = re.compile(
+    rb'^(?:  File "[^"\n]+", line \d+\n(?: {4}.*\n){1,2}'
+    rb"(?:SyntaxError|IndentationError|TabError): .*\n?)+",
+    re.MULTILINE,
+)
+"""What Python writes of scripts that it cannot compile, one behind the other."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 NUMBER = Pattern(r"\d+(?:\.\d+)?")
@@ -79,6 +92,18 @@ def behind_all_ranks(data: bytes) -> int:
     if len(agents) > 1 == len(set(agents)):
         return 0
     return end if any(script in scripts for _, script in programs(below)) else 0
+
+
+def uncompiled(data: bytes, signs: Signs) -> int:
+    """Return where scripts come, right behind a bad end, that Python cannot compile; else 0.
+
+    They never began: what stands above is of another program.
+    """
+    if WRITERS in signs():
+        return 0
+    since = max(0, len(data) - CLOCK)
+    begins = [since + found.start() for found in _UNCOMPILED.finditer(data[since:])]
+    return next((at for at in reversed(begins) if ended_right_above(data, at)), 0)
 
 
 def behind_program(data: bytes, signs: Signs) -> int:

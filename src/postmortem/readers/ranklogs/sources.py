@@ -56,6 +56,8 @@ _RAY_SERVICE = Pattern(
 _NUMBER = Pattern(r"\d+")
 _FIRST_LINES = 5
 _MOST_PACKAGES = 500
+_SETTING = Pattern(r"\s*(?:[#;].*|\[[A-Za-z][\w .-]*\]|[A-Za-z][\w.-]*\s*=.*)?")
+"""A line of a systemd unit, or of a file of settings in sections."""
 _PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
 """A line of what pip freeze prints, or of a file of requirements."""
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
@@ -224,6 +226,11 @@ def _lists_packages(path: str) -> bool:
     return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
 
 
+def _holds_settings(text: str) -> bool:
+    lines = text.splitlines()
+    return any(line[:1] == "[" for line in lines) and all(map(_SETTING.fullmatch, lines))
+
+
 def _tells_how_it_ended(path: str, suffix: str) -> bool:
     """Return whether a file with another kind's name is what one asks a scheduler for."""
     try:
@@ -260,6 +267,8 @@ def _why_no_log(path: str) -> str | None:
         return "holds zero bytes only"
     if looks_like_binary(head):
         return "is not text"
+    if head.lstrip()[:1] in b"[#;" and _holds_settings(head.decode("utf-8", "replace")):
+        return "holds settings"
     first = [line for line in head.splitlines()[:_FIRST_LINES] if line.strip()]
     is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3 or (
         len(first) > 1 and all(map(looks_like_log, first))

@@ -33,9 +33,14 @@ class Traceback:
     """The rank that raised, where another one quotes its traceback."""
 
     def failure(self, writer: int, file: str) -> LogFailure:
-        """Return what it says of its writer, as far as it tells by itself."""
+        """Return what it says of its writer, as far as it tells by itself.
+
+        What a handler of logging could not write is printed by it, and nothing raises.
+        """
+        first = self.frames[0] if self.frames else None
+        printed = first is not None and first.function == "emit" and "/logging/" in first.file
         return LogFailure(
-            kind=self.kind,
+            kind="ignored" if printed else self.kind,
             said=self.said,
             writer=writer,
             file=file,

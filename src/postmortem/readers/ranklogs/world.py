@@ -11,7 +11,8 @@ _RANK_OF = "run-rank-of"
 _LARGEST = 10_000_000
 _SIZES = (
     "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
-    "world-size-processes", "world-size-store", "world-size-member", "world-size-plain",
+    "run-ended", "world-size-processes", "world-size-store", "world-size-member",
+    "world-size-plain",
 )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ _ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
 _RAW = re.compile(rb"[<>\"]")
 _MARKUP = re.compile(rb"</?(?:pre|code|div|p|span|samp|details|summary)\b[^<>]*>")
 _FENCE = re.compile(rb"\s*(?:```|~~~)\s*[\w+.-]*\s*$")
+_MARKS = (b"`", b'"')
 _NEAR = 25
 """Lines of a report before and behind the log that it holds."""
 
@@ -275,6 +276,15 @@ def _cells(lines: Sequence[bytes]) -> Peel | None:
     return lambda line: line.rstrip(b"\r")[1:-1].replace(b'""', b'"')
 
 
+def _span(lines: Sequence[bytes]) -> Peel | None:
+    """Return what takes off the marks around a text that is quoted as a whole, or from there on."""
+    mark, marks = lines[0][:1], sum(line.count(lines[0][:1]) for line in lines)
+    whole = marks == 2 and lines[-1].endswith(mark)
+    if mark not in _MARKS or not (whole or (mark == b"`" and marks == 1)):
+        return None
+    return lambda line: line.rstrip(b"\r").removeprefix(mark).removesuffix(mark)
+
+
 def _entities(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes a text out of a page of HTML."""
     bare = [_MARKUP.sub(b"", line) for line in lines]
@@ -303,6 +313,7 @@ _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
     _quotes,
     _cells,
+    _span,
     _stamps,
     _tags,
     _numbers,

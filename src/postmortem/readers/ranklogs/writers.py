@@ -94,8 +94,9 @@ class Writers:
         self._of_tasks: dict[int, str] = {}
         """Hosts of ranks that srun names."""
         for _, end in exits:
-            if end.launcher == "srun" and end.rank is not None and end.host is not None:
-                self._of_tasks.setdefault(end.rank, end.host)
+            host = end.host if end.launcher == "srun" and "[" not in (end.host or "") else None
+            if end.rank is not None and host is not None:
+                self._of_tasks.setdefault(end.rank, host)
         self._join()
 
     def _agent_nodes(self, label: Label) -> list[object]:

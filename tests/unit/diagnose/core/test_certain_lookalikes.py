@@ -14,10 +14,12 @@ import pytest
 
 from builders.facts import facts_of
 from postmortem import diagnose
+from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.rule import load, run
+from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Frame, Thread, Threads, Trust
 from postmortem.knowledge.lookup import load_table
 from postmortem.records import replace
 
@@ -394,3 +396,26 @@ def test_words_of_an_extension_are_not_read_as_words_of_the_interpreter() -> Non
     told = next(d for d in found if d.id == "py_fatal_error")
     assert "no object store" in told.title
     assert "reference" not in told.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "trust", "then", "degree"),
+    [
+        ("get", Trust.CFI, None, "certain"),
+        ("get", Trust.SCAN, None, "likely"),  # what the stack holds is no call of this function
+        ("??", Trust.SCAN, None, "certain"),  # code that is not here: a walk needs its tables
+        ("get", Trust.CFI, Signal(6, "SIGABRT", -6), "likely"),  # of a frame that may be left over
+    ],
+)
+def test_a_null_address_alone_is_certain_where_the_end_is_of_this_call(
+    name: str, trust: Trust, then: Signal | None, degree: str
+) -> None:
+    facts = facts_of(tomllib.loads(_segv("0", "")))
+    frames = (Frame(name, module="/opt/app/tool"), Frame("main", trust=trust), Frame("_start"))
+    threads = Threads((Thread(1000, crashed=True, frames=frames),), 1000)
+    signal = Signal(11, "SIGSEGV", 1, "SEGV_MAPERR", address=0, then=then)
+    crash = facts[Crash]
+    assert isinstance(crash, Crash)
+    facts[Crash] = replace(crash, threads=threads, signal=signal)
+    found = run(load(), facts).diagnoses
+    assert [d.confidence for d in found if d.id == "null_dereference"] == [degree]

@@ -65,3 +65,26 @@ def test_the_card_prefers_python() -> None:
 
 def test_nobody_waits() -> None:
     assert circle_places(Threads((Thread(3, frames=_LOCK),), 3)) == ()
+
+
+@pytest.mark.parametrize(
+    ("waits", "confidence"),
+    [
+        ((Wait("a", 1, kind="python lock"), Wait("b", 2, kind="queue")), "likely"),
+        ((Wait("a", 1, kind="future"), Wait("b", 2, kind="future")), "possible"),
+        ((Wait("a", 1, kind="python lock"), Wait("b", 2, kind="queue", timed=True)), None),
+        ((Wait("a", 1, kind="event"), Wait("b", 2, kind="queue")), None),  # signal handlers set it
+        ((Wait("a", 1, kind="python lock"), None), None),
+        ((Wait("a", 1, kind="python lock"), Wait("b", 2, kind="mutex")), None),
+    ],
+)
+def test_no_thread_of_python_is_left_to_let_another_go_on(
+    waits: tuple[Wait | None, ...], confidence: str | None
+) -> None:
+    own = (Frame("step", "python", file="/src/train.py", line=7),)
+    python = [
+        Thread(tid, python_name=f"T{tid}", frames=own, waits_for=wait)
+        for tid, wait in enumerate(waits, 1)
+    ]
+    found = deadlock.function(FaultKind.SNAPSHOT, Threads((*python, Thread(9, frames=_LOCK)), 1))
+    assert [one.confidence for one in found] == ([confidence] if confidence else [])

@@ -108,6 +108,13 @@ def test_a_guard_region_without_a_mapping_of_its_own() -> None:
     assert kind(segv(address.value), Fault(CODE, sp, address)) is FaultKind.STACK_OVERFLOW
 
 
+def test_without_siginfo_the_stack_pointer_tells() -> None:
+    guard = Address(0x7FF0_0800, True, 0x7FF0_0000, 0x7FF0_1000, "---", "anonymous")
+    silent = Signal(11, "SIGSEGV")
+    assert kind(silent, Fault(CODE, guard)) is FaultKind.STACK_OVERFLOW
+    assert kind(silent, Fault(CODE, STACK)) is FaultKind.UNKNOWN
+
+
 def test_a_guard_page_far_from_the_stack_pointer_is_not_the_stack() -> None:
     guard = Address(0x6000_0000, True, 0x6000_0000, 0x6000_1000, "---", "anonymous")
     fault = Fault(CODE, STACK, guard)

@@ -10,6 +10,7 @@ from postmortem.facts.threads import Frame, Thread, Trust
 LIBC, TOOL = "/lib/libc.so.6", "/opt/tool"
 RAISE = Frame("raise", module=LIBC, trust=Trust.CONTEXT)
 ABORT = Frame("abort", module=LIBC, trust=Trust.CFI)
+FREE = Frame("_int_free", module=LIBC, trust=Trust.CFI)
 MAIN = Frame("main", module=TOOL, trust=Trust.CFI)
 
 
@@ -30,6 +31,7 @@ def thread(*frames: Frame) -> Thread:
         ((RAISE, ABORT, Frame("??")), None),
         ((RAISE, ABORT, Frame("f", module=TOOL, trust=Trust.SCAN), MAIN), None),
         ((ABORT, Frame("handler"), Frame("<signal handler called>"), RAISE, MAIN), True),
+        ((RAISE, ABORT, FREE, Frame("handler"), Frame("<signal handler called>"), MAIN), False),
         ((), None),
     ],
 )
@@ -41,3 +43,5 @@ def test_a_word_of_the_stack_with_nothing_behind_called_nobody() -> None:
     start = Frame("_start", module=TOOL, trust=Trust.SCAN)
     assert caller(thread(RAISE, start)) is None
     assert caller(thread(RAISE, start, MAIN)) == 1
+    step = Frame("step", "python", file="train.py", line=3, trust=Trust.PYTHON)
+    assert caller(thread(RAISE, start, step)) == 2

@@ -81,3 +81,20 @@ def test_no_traceback_is_looked_for_in_a_plain_program(outer: str, python: int) 
     frames = [f"#{i}  0x00007f000000{i}000 in {name} ()" for i, name in enumerate(names)]
     raw = {"signal": {"name": "SIGABRT", "code": "SI_TKILL"}, "bt": "\n".join(frames)}
     assert steps(raw, "uncaught_exception").count("Python") == python
+
+
+@pytest.mark.parametrize(("outer", "python"), [("main", False), ("PyObject_Vectorcall", True)])
+def test_nothing_of_python_is_tried_in_a_plain_program(outer: str, python: bool) -> None:
+    frames = [f"#{i}  0x00007f000000{i}000 in {name} ()" for i, name in enumerate(("get", outer))]
+    told = steps({**unmapped(0), "bt": "\n".join(frames)}, "bad_pointer")
+    assert ("PYTHONMALLOC" in told) == python
+
+
+@pytest.mark.parametrize(
+    ("inner", "own"), [("sum () at a.c:8", "sum (a.c:8)"), ("memmove ()", "main (a.c:20)")]
+)
+def test_the_function_that_fails_itself_passes_nothing_on(inner: str, own: str) -> None:
+    bt = f"#0  0x00007f0000001000 in {inner}\n#1  0x00007f0000002000 in main () at a.c:20"
+    told = steps({**unmapped(0), "bt": bt}, "bad_pointer")
+    assert own in told
+    assert ("passes on" in told) == own.startswith("main")

@@ -237,6 +237,38 @@ def test_process_waits() -> None:
     assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))
 
 
+def test_a_process_that_sleeps_between_looks_does_not_progress() -> None:
+    def sleeping(name: str) -> LiveProcess:
+        call = SystemCall(name, (0,), "sleeps for 0.1 s")
+        return replace(process(0, ELSEWHERE), tasks=(Task(100, "python", "S", None, call),))
+
+    woke = Motion("rank 0", 0.0, 9, moved=False)
+    assert "process_waits" in diagnosed(job(sleeping("clock_nanosleep"), motions=(woke,)))
+    assert "process_waits" not in diagnosed(job(sleeping("recvfrom"), motions=(woke,)))
+    worked = replace(woke, cpu_share=0.3)
+    assert "process_waits" not in diagnosed(job(sleeping("clock_nanosleep"), motions=(worked,)))
+
+
+def test_a_worker_in_the_users_code_keeps_its_process_waiting() -> None:
+    loop = Frame(
+        "_worker_loop", "python", file="/v/site-packages/torch/utils/data/_utils/worker.py", line=7
+    )
+    alone, still = process(0, COLLECTIVE[1:]), replace(STILL, label="rank 0")
+    fetch = Frame("fetch", "python", file=loop.file, line=5)
+    for frames, pid in (((*ELSEWHERE, fetch, loop), 107), ((fetch, loop, *ELSEWHERE), None)):
+        worker = replace(process(7, frames), label="worker", works_for=alone.pid)
+        found = diagnosed(replace(job(alone, motions=(still,)), processes=(alone, worker)))
+        assert found["process_waits"].about == (pid and Subject(pid=pid, rank=0))
+
+
+def test_a_rank_in_another_collective_is_said_to_be_in_it(prose: Prose) -> None:
+    c10d = "/v/site-packages/torch/distributed/distributed_c10d.py"
+    barrier = (Frame("barrier", "python", file=c10d, line=5), *ELSEWHERE)
+    rows = [process(0, barrier), *(process(rank, COLLECTIVE) for rank in (1, 2, 3))]
+    found = job(*rows, motions=tuple(replace(STILL, label=one.label) for one in rows))
+    prose(diagnosed(found, holder_up(found))["rank_holds_up"].title)
+
+
 @pytest.mark.parametrize(
     ("wait", "pid"),
     [

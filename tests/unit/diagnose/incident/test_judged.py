@@ -195,6 +195,14 @@ def test_what_the_driver_says_besides_an_xid_is_of_that(device: str, events: int
     assert len(judged.incident.events) == events
 
 
+@pytest.mark.parametrize(("host", "events"), [("n1", 2), ("n2", 3)])
+def test_what_breaks_in_one_host_is_one_fault(host: str, events: int) -> None:
+    broken = {**lost_gpu(None, "0x31aa12"), "kind": "machine", "joined_by": "host"}
+    kernel = [{**broken, "device": None, "host": "n1"}, {**broken, "host": host}]
+    judged = judge([{**logs("1", 1, "killed by SIGBUS"), "kernel_events": kernel}])
+    assert len(judged.incident.events) == events
+
+
 def test_all_that_failed_by_themselves_are_roots_and_each_has_its_call() -> None:
     row = {"label": "2", "rank": 2, "host": None, "file": "2.log", "line": 4}
     also = [{**row, "why": "RuntimeError: iostream error", "raised": True}]

@@ -265,6 +265,25 @@ def test_a_hung_task_has_its_stack() -> None:
     assert (first.pid, second.pid, second.stack) == (2486, 7, ())
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "python          D    0  2486   2400 0x00004004",
+        "task:python          state:D stack:0     pid:2486  tgid:2486  ppid:1   flags:0x00004002",
+    ],
+)
+def test_a_task_whose_state_is_written_down_waits_and_is_told_once(row: str) -> None:
+    stack = "[  1.000002] Call Trace:\n[  1.000003]  ceph_fsync+0x59/0x3b0 [ceph]\n"
+    text = f"[  1.000001] {row}\n{stack}"
+    (one,) = read_events(text.encode(), "dmesg")
+    assert (one.signature, one.pid, one.process) == ("dmesg-task-waits", 2486, "python")
+    assert one.stack == ("ceph_fsync",)
+    head = "[  1.000000] INFO: task python:2486 blocked for more than 120 seconds.\n"
+    (hung,) = read_events((head + text).encode(), "dmesg")
+    assert (hung.signature, hung.count) == ("dmesg-hung-task", 1)
+    assert not read_events(text.replace("D  ", "S  ").replace(":D", ":S").encode(), "dmesg")
+
+
 def test_hostile_lines() -> None:
     for text in (
         b"[99999999999999999999.0] NVRM: Xid (",
@@ -279,3 +298,20 @@ def test_hostile_lines() -> None:
             assert event.pid is None or event.pid < 10**10
     assert stamped("Feb 29 10:00:00 node3 kernel: x").time is not None
     assert stamped("Xyz 29 10:00:00 node3 kernel: x").time is None
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "told"),
+    [
+        ("[90000.000001] eth0: up\n", "[    3.100000] eth0: up\n", True),
+        ("", "[    3.100000] eth0: up\n", False),
+        ("[    0.000000] microcode: updated early\n", "[    3.100000] eth0: up\n", False),
+        ("[90000.000001] eth0: up\n", "[990000.100000] eth0: up\n", False),
+    ],
+)
+def test_a_host_that_was_started_anew_is_told_for_a_day(
+    before: str, behind: str, told: bool
+) -> None:
+    boot = "[    0.000000] Linux version 6.1.0-18-amd64 (build@lumen) (gcc-12)\n"
+    found = read_events((before + boot + behind).encode(), "kern.log")
+    assert [one.signature for one in found] == (["dmesg-boot"] if told else [])

@@ -113,7 +113,7 @@ def _by_message(message: AbortMessage) -> tuple[str, str, bool] | None:
 
 def _died_in_malloc(kind: FaultKind, thread: Thread) -> bool:
     if kind.is_memory_fault:
-        return in_allocator(thread)
+        return kind is not FaultKind.BAD_CALL and in_allocator(thread)
     if kind is not FaultKind.ABORT:
         return False
     # No message can be read (cut core, musl, another allocator): the stack says as much.

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
-from postmortem.diagnose.core.shared_memory import is_torch_segment
+from postmortem.diagnose.core.shared_memory import is_read, is_torch_segment
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Thread
@@ -34,6 +34,7 @@ def dataloader_shm(crash: Crash) -> Findings:
     crashed = crash.crashed
     in_segment = file is not None and is_torch_segment(file.path)
     in_segment = in_segment and crash.kind in (FaultKind.NO_SPACE, FaultKind.FILE_TRUNCATED)
+    in_segment = in_segment and not (crash.fault is not None and is_read(crash.fault))
     handler = _worker_handler(crash.signal, crashed)
     if not in_segment and handler is None:
         return

@@ -41,12 +41,15 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
             ran = "abort() ran as" if _has_abort(crashed) else "SIGABRT was raised by"
             title += f": {ran} a signal handler" + crash.named(", over", index)
             sure = False  # that is what it did in the end; what the handler was called for is first
+        elif frame.kind == "python":  # what it called has no frames: os.abort(), a fatal error, C
+            title += python_place(crashed)
         elif frame.function != "??":
             how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
             title += f": {frame_name(frame, 60)} {how}"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
-            if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
+            # without names: Debian strips its interpreter; ctypes calls by libffi
+            if owner(frame) in (Owner.CPYTHON, Owner.LIBFFI):
                 title += python_place(crashed)
     meaning = ""
     words = " ".join(message.text.split()) if message is not None else ""

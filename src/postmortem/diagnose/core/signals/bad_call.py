@@ -62,10 +62,14 @@ def bad_call(crash: Crash, modules: Modules) -> Findings:
     title = f"{'return to' if came_back else 'call of'} {what}"
     if crash.fault is not None and not refused and is_executable(crash.fault.pc):
         title = f"data ran as code ({pc:#x}, {crash.fault.pc.kind})"
+    cause = _came_back(crash.fault, gone=gone and not is_return) if came_back else _CALLED
+    own = crashed.frames[0] if crashed.frames and not refused and not came_back else None
+    if own is not None and own.module and own.function != "??":
+        title, cause = f"the code of {short(own.function)} may not be executed", _LOST
+        steps = ["strace -f -k -e trace=memory shows who changed that page, and from where"]
     yield Finding(
         title=title + by,
-        cause=f"{crash.words}. "
-        + (_came_back(crash.fault, gone=gone and not is_return) if came_back else _CALLED),
+        cause=f"{crash.words}. {cause}",
         confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
@@ -79,6 +83,10 @@ def _was_in_gap(modules: Modules, address: int) -> bool:
     return bool(starts) and min(starts) < address < max(ends)
 
 
+_LOST = (
+    "A function of a file stands there: its page was unmapped, covered by another mapping, or lost "
+    "the right to be executed (munmap, mmap with MAP_FIXED, mprotect on a wrong address)"
+)
 _CALLED = (
     "The call itself went wrong: a pointer that was never set, an object that was already freed, "
     "or an overwritten return address"

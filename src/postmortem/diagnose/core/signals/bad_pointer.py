@@ -15,15 +15,18 @@ What to do
 
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
+from postmortem.diagnose.core.pointers import POINTER_RULES, is_canonical, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
-from postmortem.diagnose.core.stacks import own_caller, place
+from postmortem.diagnose.core.stacks import has_python, own_caller, place
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
 from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
+from postmortem.text import some
 
+_OF_PYTHON = ("if Python objects are involved: PYTHONMALLOC=debug python …",)
 _TITLES = {
     FaultKind.UNMAPPED: "access to unmapped memory",
     FaultKind.NON_CANONICAL: "access through a damaged pointer",
@@ -80,22 +83,40 @@ def bad_pointer(crash: Crash) -> Findings:
     if crash.kind is FaultKind.MISALIGNED and address == 0:
         address = None  # x86 names none
     shown = "" if address is None else f" (address {address:#x})"
-    hint = None if address is None else pointer_hint(address)
     unsure = crash.kind is FaultKind.GENERAL_PROTECTION
+    odd = _odd_registers(crash.fault, crashed) if unsure else {}
+    title = _title(crash.kind, crash.fault)
+    if len(odd) == 1:
+        title = _TITLES[FaultKind.NON_CANONICAL]
+        [(register, address)] = odd.items()
+        shown = f" ({register} {address:#x})"
+    hint = None if address is None else pointer_hint(address)
     yield Finding(
-        title=f"{_title(crash.kind, crash.fault)}{shown}{place(crashed)}",
+        title=f"{title}{shown}{place(crashed)}",
         cause=f"{crash.words}. {_cause(crash.kind, crash.signal, crash.fault)}"
-        + _indexed(crash.kind, crash.fault, crashed),
+        + _indexed(crash.kind, crash.fault, crashed)
+        + _odd_words(odd),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
-            f"check the arguments that {own_caller(crashed)} passes on",
+            _look_at(crashed),
             "run a small case under AddressSanitizer (-fsanitize=address) or valgrind, which stop "
             "where the memory is damaged and not where it is used",
-            "if Python objects are involved: PYTHONMALLOC=debug python …",
         )
-        + ((f"follow the trace in the address: {hint}",) if hint else ()),
+        + (_OF_PYTHON if has_python(crash.threads) else ())
+        + (
+            (f"follow the trace in the address: {hint}",)
+            if hint and hint not in crash.words
+            else ()
+        ),
         evidence=(crash.cited, *crash.way()),
     )
+
+
+def _look_at(crashed: Thread) -> str:
+    own, inner = own_caller(crashed), next(iter(crashed.frames), None)
+    if inner is not None and own.startswith(f"{clip(inner.function, 40)} ("):
+        return f"check where {own} gets the pointer from"
+    return f"check the arguments that {own} passes on"
 
 
 def _title(kind: FaultKind, fault: Fault | None) -> str:
@@ -149,6 +170,21 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "buffer)"
         )
     return _CAUSES[kind]
+
+
+def _odd_registers(fault: Fault | None, thread: Thread) -> dict[str, int]:
+    """Return the registers that hold no possible address, where the instruction is not known."""
+    if fault is None or (fault.instruction is not None and fault.instruction.code):
+        return {}
+    values = (thread.registers or {}).items()
+    return {name: value for name, value in values if not is_canonical(value)}
+
+
+def _odd_words(odd: dict[str, int]) -> str:
+    if not odd:
+        return ""
+    held = [f"{name} holds {value:#x}" for name, value in odd.items()]
+    return f". The instruction is not in the core; {some(held, 3)}, which no address can be"
 
 
 def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread) -> str:

@@ -15,9 +15,10 @@ What to do
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
 from postmortem.diagnose.core.owners import file_name
-from postmortem.diagnose.core.shared_memory import is_torch_segment
+from postmortem.diagnose.core.shared_memory import is_read, is_torch_segment
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.facts.memory import MappedFile
 from postmortem.text import shell_word
 
 
@@ -29,13 +30,17 @@ def bus_error_no_space(crash: Crash) -> Findings:
     if crash.kind is not FaultKind.NO_SPACE or crash.fault is None or crash.fault.file is None:
         return
     file = crash.fault.file
-    if is_torch_segment(file.path):
+    read = is_read(crash.fault)
+    if is_torch_segment(file.path) and not read:
         return  # the DataLoader's case has a rule of its own
     in_memory = is_memory_backed(file)
     folder = file.path.rsplit("/", 1)[0] or "/"
     full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024
     if file.path.startswith("/anon_hugepage") or file.filesystem_type == "hugetlbfs":
         yield _no_huge_page(crash)
+        return
+    if in_memory and read:
+        yield _shorter_or_full(crash, file, folder)
         return
     what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
     yield Finding(
@@ -52,6 +57,22 @@ def bus_error_no_space(crash: Crash) -> Findings:
             else "free space or a quota on that file system, then run again",
             "in a container also compare memory.current with memory.max of its cgroup: tmpfs pages "
             "count there",
+        ),
+        evidence=(crash.cited, *crash.frame()),
+    )
+
+
+def _shorter_or_full(crash: Crash, file: MappedFile, folder: str) -> Finding:
+    return Finding(
+        title=f"the mapped file {file_name(file.path)} lost a page: made shorter, or no space left",
+        cause=f"{crash.words}. It was read there: what had been written before is gone only if "
+        "somebody made the file shorter; what never was may have found no space",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "which process gives it its length (ftruncate), and does one shorten it or write it "
+            "anew while it is mapped?",
+            f"df -h {shell_word(folder)} while the job runs; ls -l {shell_word(folder)} for files "
+            "of dead processes",
         ),
         evidence=(crash.cited, *crash.frame()),
     )

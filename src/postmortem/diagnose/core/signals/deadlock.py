@@ -13,7 +13,7 @@ What to do
     release the GIL (gil_scoped_release, Py_BEGIN_ALLOW_THREADS) before taking a C++ mutex.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -35,12 +35,15 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
     by_tid = {thread.tid: thread for thread in threads}
     waits = {t.tid: t.waits_for for t in threads if t.waits_for is not None}
     role = Role.CONTEXT if kind.is_fault or kind is FaultKind.ABORT else None
-    for cycle in _cycles(waits)[:_MOST_CYCLES]:
+    cycles = _cycles(waits)[:_MOST_CYCLES]
+    for cycle in cycles:
         yield _circle(cycle, waits, by_tid, role)
     for wait, stuck in list(_ownerless(waits).items())[:_MOST_CYCLES]:
         yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
     if len(threads) == 1 and waits:
         yield from _alone(threads.items[0], role)
+    elif not cycles:
+        yield from _none_left([thread for thread in threads if thread.python_name], role)
 
 
 def circle(threads: Threads) -> tuple[Thread, ...]:
@@ -215,4 +218,39 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     )
 
 
+def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
+    """Yield that each thread of Python waits for what another thread of Python has to do."""
+    waits = [wait for one in python if (wait := one.waits_for) is not None]
+    kinds = {wait.kind for wait in waits}
+    if len(waits) < max(len(python), 2) or kinds - _BY_PYTHON or not kinds & _BY_ANOTHER:
+        return
+    if any(wait.timed or wait.missing_owner is not None for wait in waits):
+        return
+    by_tid = {thread.tid: thread for thread in python}
+    edges = [_edge(one, wait, by_tid) for one, wait in zip(python, waits, strict=True)]
+    pool = "future" in kinds
+    many = "both" if len(python) == 2 else f"all {len(python)}"
+    yield Finding(
+        title=f"{many} Python threads wait, and none is left to let another go on",
+        cause="; ".join(edges[:_MOST_EDGES]),
+        # what is not Python's may end a Future too
+        confidence=Confidence.POSSIBLE if pool else Confidence.LIKELY,
+        next_steps=(
+            "a task must not wait for another one of its own pool: all workers may wait so"
+            if pool
+            else "take these locks in the same order in all threads, at the lines cited here",
+            "see what each of these waits is for, and which thread was to do it",
+        ),
+        evidence=tuple(
+            row
+            for one, wait in list(zip(python, waits, strict=True))[:_MOST_EDGES]
+            for row in _cited(one, wait)
+        ),
+        role=role,
+    )
+
+
+_BY_ANOTHER = frozenset({"python lock", "future"})
+"""Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
+_BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore", "barrier"}
 _FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"

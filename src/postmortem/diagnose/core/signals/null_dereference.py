@@ -21,8 +21,13 @@ from postmortem.diagnose.core.pointers import (
     pointer_value,
     small_pointer,
 )
-from postmortem.diagnose.core.stacks import own_caller, place
+from postmortem.diagnose.core.stacks import is_stray, own_caller, place
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+
+_STRAYED = (
+    "; or none did: the stack does not lead back from here, as after a jump through a damaged "
+    "pointer or return address"
+)
 
 
 @rule(
@@ -46,8 +51,10 @@ def null_dereference(crash: Crash) -> Findings:
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
     # Certain only where the pointer itself is seen to be null, or the address is 0.
-    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(crash.fault) == 0)
-    is_null = is_null and bool(null)
+    is_null = signal.address < 4096 and pointer_value(crash.fault) == 0
+    is_null = is_null or (signal.address == 0 and signal.then is None)
+    strayed = is_stray(crashed)
+    is_null = is_null and bool(null) and not strayed
     what = "null pointer dereference"
     if is_of_thread_pointer(crash.fault):
         what, is_null = "a thread-local variable of a thread whose thread pointer is null", False
@@ -58,7 +65,7 @@ def null_dereference(crash: Crash) -> Findings:
     yield Finding(
         title=f"{what} (address {signal.address:#x}){place(crashed)}",
         cause=f"{crash.words}. The instruction only used the pointer: this function, or one that "
-        "called it, got it wrong",
+        "called it, got it wrong" + (_STRAYED if strayed else ""),
         confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=(crash.cited, *crash.way()),

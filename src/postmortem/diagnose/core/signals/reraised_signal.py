@@ -18,9 +18,9 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, is_sending
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
-from postmortem.diagnose.core.python_calls import python_call
+from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.recursion import recursion
-from postmortem.diagnose.core.stacks import place, site
+from postmortem.diagnose.core.stacks import is_lone_word, place, site
 from postmortem.diagnose.names import bare, short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Signal
@@ -147,6 +147,7 @@ def _without_handler(
         return title, cause, []
     name = short(crashed.frames[at].function)
     by = f" (in {name})" if name != "??" else ""
+    by = python_place(crashed) if is_lone_word(crashed, at) else by
     return title + by, cause, [cite_frame(crashed, at)]
 
 

@@ -20,10 +20,12 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import is_nameless
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_past_handler_stack, is_sp_lost
-from postmortem.diagnose.core.stacks import place
+from postmortem.diagnose.core.stacks import has_python, place
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread
+
+_OF_THREADS = " or threading.stack_size(512 << 20) before the thread starts"
 
 
 @rule(
@@ -73,8 +75,9 @@ def stack_overflow(crash: Crash) -> Findings:
             "find what should end the recursion in the functions named, and why it did not",
             "give sigaltstack() a larger block: saved vector registers alone take kilobytes of it"
             if crash.fault is not None and is_past_handler_stack(crash.fault)
-            else "as a test: ulimit -s unlimited (main thread) or threading.stack_size(512 << 20) "
-            "before the thread starts; if it still dies, the recursion has no end",
+            else "as a test: ulimit -s unlimited (main thread)"
+            f"{_OF_THREADS if has_python(crash.threads) else ''}; if it still dies, the recursion "
+            "has no end",
         ),
         evidence=tuple(evidence),
     )

@@ -29,10 +29,16 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
-from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.facts.live import LiveJob, LiveProcess, Motion
 from postmortem.facts.stackdumps import Doing
-from postmortem.facts.threads import Thread
+from postmortem.facts.threads import Thread, is_own
+from postmortem.patterns import Pattern
 
+_WORKER_LOOP = Pattern(
+    r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
+)
+_SLEEPS = ("nanosleep", "clock_nanosleep")
+_IDLE = 0.02
 _LOCKS = ("python lock", "lock", "mutex")
 
 
@@ -43,7 +49,10 @@ def process_waits(job: LiveJob) -> Findings:
         return
     one, motion = ranks[0], job.motion(ranks[0].label)
     thread = one.main_thread
-    if thread is None or motion is None or motion.goes_on or not thread.frames:
+    if thread is None or motion is None or not thread.frames:
+        return
+    naps = len(ranks) == 1 and _naps(one, thread, motion)
+    if motion.goes_on and not naps:
         return
     if len(ranks) == 1 and is_in_circle(one, thread):
         return  # the deadlock says it
@@ -68,12 +77,19 @@ def process_waits(job: LiveJob) -> Findings:
     if locked and not motion.is_busy:
         yield _of_workers(one, locked, f"{one.label} {shortly}")
         return
+    at_work = tuple(_at_work(job, one))
+    if at_work and not motion.is_busy:
+        yield _kept_by(one, at_work, f"{one.label} {shortly}")
+        return
+    stood, did = f"stood still: it {shortly}", "it did not run at all"
+    if motion.is_busy:
+        stood, did = f"computed in one place for {seconds}: {place}", "it never left that place"
+    elif naps:
+        stood = f"sleeps again and again in one place: {place}"
+        did = f"it woke up {motion.switches} times, and slept again there"
     yield Finding(
-        title=clip(f"{one.label} stood still: it {shortly}", 100)
-        if not motion.is_busy
-        else clip(f"{one.label} computed in one place for {seconds}: {place}", 100),
-        cause=f"its main thread, at {place}, {doing}; in {seconds} "
-        + ("it never left that place" if motion.is_busy else "it did not run at all")
+        title=clip(f"{one.label} {stood}", 100),
+        cause=f"its main thread, at {place}, {doing}; in {seconds} {did}"
         + (f"; {hot_words(hot)}" if hot is not None else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(
@@ -84,6 +100,13 @@ def process_waits(job: LiveJob) -> Findings:
     )
 
 
+def _naps(one: LiveProcess, thread: Thread, motion: Motion) -> bool:
+    """Return whether a thread sleeps between looks at something that it waits for."""
+    task = one.task(thread.tid)
+    asleep = task is not None and task.call is not None and task.call.name in _SLEEPS
+    return asleep and motion.goes_on and not motion.moved and motion.cpu_share < _IDLE
+
+
 def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
     """Yield the processes that work for one and wait for a lock that no thread of theirs holds."""
     for worker in job.workers(one.pid):
@@ -91,6 +114,43 @@ def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, T
         wait = thread.waits_for if thread is not None else None
         if thread is not None and wait is not None and wait.kind in _LOCKS and wait.holder is None:
             yield worker, thread
+
+
+def _at_work(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
+    """Yield the processes that work for one and are in the user's code, not waiting for a task.
+
+    Outside of their loop stand the frames that they have from the process that forked them.
+    """
+    for worker in job.workers(one.pid):
+        thread = worker.main_thread
+        frames = thread.frames if thread is not None else ()
+        loop = next((i for i, f in enumerate(frames) if _WORKER_LOOP.search(f.file or "")), 0)
+        task = (frame for frame in frames[:loop] if frame.kind == "python")
+        if thread is not None and any(is_own(frame.file) for frame in task):
+            yield worker, thread
+
+
+def _kept_by(
+    one: LiveProcess, at_work: Sequence[tuple[LiveProcess, Thread]], parent: str
+) -> Finding:
+    worker, thread = at_work[0]
+    more = f" (and {len(at_work) - 1} more)" if len(at_work) > 1 else ""
+    here = place_words(thread, most=1)
+    return Finding(
+        title=clip(f"{worker.label}{more} keeps {one.label} waiting, at {here}", 100),
+        cause=f"{parent}; {worker.label}, which works for it, {waits_words(worker, thread)} in "
+        f"{place_words(thread)}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            f"look whether it moves: postmortem hang {worker.pid} --gap 60",
+            f"read the code at {here}: can it end for every item?",
+        ),
+        evidence=tuple(
+            Evidence(f"pid {w.pid}, thread {at.tid}", f"{place_words(at)}: {wait_words(w, at)}")
+            for w, at in at_work[:4]
+        ),
+        about=Subject(pid=worker.pid, rank=one.rank),
+    )
 
 
 def _of_workers(

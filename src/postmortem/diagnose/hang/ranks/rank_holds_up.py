@@ -14,7 +14,14 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
+from postmortem.diagnose.hang.holding import WAITS
+from postmortem.diagnose.hang.live_waits import (
+    call_words,
+    hot_words,
+    place_words,
+    wait_words,
+    waits_words,
+)
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
@@ -23,6 +30,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, ru
 from postmortem.facts.live import LiveJob, LiveProcess
 
 _MOST_CITED = 6
+_MATCH = " All ranks have to make the same calls in the same order; a receive needs a send."
 
 
 @rule(
@@ -37,9 +45,13 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     process = job.process(party.label)
     who = ranks_words(blame.first)
     doing = _doing(process) if process is not None else party.why
+    other = _other_call(job, party.label)
+    if other:
+        doing = f"is in {other}"
     yield Finding(
-        title=_title(blame, process),
+        title=_title(blame, process, other),
         cause=f"{who}{_where(process)} {doing}, while the others wait at {cause.most}."
+        + (_MATCH if other else "")
         + _seen(job, party.label)
         + _hot(job, process)
         + _workers(job, process),
@@ -49,7 +61,17 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     )
 
 
-def _title(blame: Attribution, process: LiveProcess | None) -> str:
+def _other_call(job: LiveJob, label: str) -> str:
+    """Return the call in which a rank waits for the others, empty where it waits for none."""
+    here = (one for one in job.stacks if any(m.label == label for m in one.members))
+    one = next(here, None)
+    return call_words(one.thread.frames) if one is not None and one.doing in WAITS else ""
+
+
+def _title(blame: Attribution, process: LiveProcess | None, other: str) -> str:
+    if other:
+        who, are = ranks_words(blame.first), "is" if len(blame.first) == 1 else "are"
+        return f"{who} {are} in another call than the others: {other}"
     thread = process.main_thread if process is not None else None
     doing = wait_words(process, thread) if process and thread else blame.first[0].why
     if len(blame.first) == 1:

@@ -13,10 +13,8 @@ What to do
     its receive.
 """
 
-from collections.abc import Sequence
-
 from postmortem.diagnose.hang.holding import WAITS
-from postmortem.diagnose.hang.live_waits import place_words
+from postmortem.diagnose.hang.live_waits import call_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
@@ -25,7 +23,6 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Su
 from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass
-from postmortem.facts.threads import Frame, is_own
 from postmortem.text import more
 
 _APART = (
@@ -81,12 +78,6 @@ def _words(one: StackClass, *, waits: bool) -> str:
     who = f"rank{'s' if len(ranks) > 1 else ''} {rank_words(ranks)}"
     verb = ("wait" if waits else "stand") + ("s" if len(one.members) == 1 else "")
     place = place_words(one.thread, most=1)
-    call = _called(one.thread.frames) if waits else ""
+    call = call_words(one.thread.frames) if waits else ""
     where = f"{call} at {place}" if call and place else call or place or "code without a name"
     return f"{who if ranks else one.members[0].label} {verb} in {where}"
-
-
-def _called(frames: Sequence[Frame]) -> str:
-    """Return the innermost Python function, where it is a library's: ``barrier``."""
-    inner = next((one for one in frames if one.kind == "python"), None)
-    return inner.function if inner is not None and not is_own(inner.file) else ""

@@ -27,6 +27,7 @@ from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.knowledge.lookup import ending_signal, lines_of
 from postmortem.knowledge.messages import MPI_ENDS
+from postmortem.patterns import Pattern
 
 _STEPS = {
     "SIGBUS": (
@@ -37,6 +38,10 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
+_EXITS = Pattern(
+    r"Go|LoadError|(?:[a-z]\w*\.)+[A-Z]\w*|ERROR STOP|libgfortran|Fortran runtime error|forrtl"
+)
+"""What ends a process of Go, Julia, Java or Fortran by an exit code."""
 _TERMINATED = (
     "who sends it: journalctl of that host (earlyoom, systemd-oomd, a service that ends), a "
     "shell's history"
@@ -109,6 +114,10 @@ def rank_crashed(blame: Attribution) -> Findings:
         steps = ["read what stands around its word: it ended with a code, which leaves no core"]
     it = "it" if len(blame.first) == 1 else "they"
     cause = f"{it} did not end by a Python error{host}."
+    told = party.failure.said.exception if party.failure is not None else None
+    if signal is None and told is not None and _EXITS.fullmatch(told):
+        steps = ["read the stack below its word: the innermost place in your own code"]
+        cause = f"its language's run-time ended it with an exit code, which leaves no core{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."

@@ -28,7 +28,13 @@ from postmortem.diagnose.ranks.deciding.hung import (
     stopped_alone,
 )
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import cut_off, left_open, only_a_stack, outlived
+from postmortem.diagnose.ranks.deciding.last_words import (
+    cut_off,
+    left_open,
+    only_a_stack,
+    outlived,
+    spoke_itself,
+)
 from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
@@ -68,6 +74,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     named_by_others,
     (Kind.THREAD_DIED, Kind.EXITED),
     jam_undecided,
+    spoke_itself,
     could_not_start,
     came_late,
     left_early,

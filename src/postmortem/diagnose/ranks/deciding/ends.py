@@ -33,20 +33,21 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
-_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
-"""Who watches programs, and not the ranks of a job."""
+_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow", "Slurm")
+"""Who watches programs, or a job as a whole, and not its ranks."""
 
 
 def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure]) -> Attribution:
     """Return which of those that crashed did so first; `said` is what lines of nobody say."""
-    found = _first_by_launcher(found)
+    every = _first_by_launcher(found)
+    found = _without_echoes(every)
     memory = _killed_for_memory(case, found)
     also = "; a kill for memory is reported" if isinstance(memory, SaidMemory) else ""
     parties = tuple(s.party(_crash_words(s) + also, next(iter(s.own), None)) for s in found)
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
-    sure = sure and not all(map(_aborted_unsaid, parties))
+    sure = sure and len(found) == len(every) and not all(map(_aborted_unsaid, parties))
     told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
     return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
@@ -75,6 +76,16 @@ def _first_by_launcher(found: list[RankState]) -> list[RankState]:
         return found
     first = min(end.line for end in ends)
     return [s for s in found if s.exit is not None and s.exit.line == first]
+
+
+def _without_echoes(found: list[RankState]) -> list[RankState]:
+    """Return those that crashed without who aborted, and does not say why, as others were gone."""
+    gone = [s for s in found if s.own or s.exit is None or s.exit.signal != "SIGABRT"]
+    first, echoed = (
+        min((s.exit.time or 0.0 for s in rows if s.exit is not None), default=0.0)
+        for rows in (gone, [s for s in found if s not in gone])
+    )
+    return gone if gone and first - echoed < thresholds.AT_ONCE_SECONDS else found
 
 
 def _crash_words(standing: RankState) -> str:
@@ -268,9 +279,15 @@ def stopped_from_outside(case: Case) -> Attribution | None:
 
 
 def _outlived(case: Case, word: LogExit) -> bool:
-    """Return whether lines go on to a good end far below a word on a stop: it is of another job."""
-    ends = (one.ended or one.done for one in case.logs.last_lines if one.last.file == word.file)
-    return any(end is not None and end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+    """Return whether all came to a good end: far below a word on a stop, which is of another job.
+
+    Or right above it, where that does not say why.
+    """
+    here = [one for one in case.logs.last_lines if one.last.file == word.file]
+    ends = [end for one in here if (end := one.ended or one.done) is not None]
+    over = word.why is None and all(one.ended or one.done for one in here if one.worked)
+    late = any(end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
+    return late or (over and any(0 < word.line - end.line <= _RIGHT_ABOVE for end in ends))
 
 
 def _ended_before(case: Case, stop: str) -> bool:
@@ -307,7 +324,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
+    limited = end.launcher == "kubernetes" and (end.memory or end.evicted)
     of_one = end.launcher in _OF_ONE or limited
     if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
         return _of_program(case, end)

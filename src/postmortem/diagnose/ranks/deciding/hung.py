@@ -116,6 +116,13 @@ def stands_elsewhere(
     )
 
 
+def stood(stacks: StackClasses | None, rank: int | None) -> tuple[str, str]:
+    """Return where the stack of a rank is, and where that shows it; two empty texts without one."""
+    members = (member for one in stacks or () for member in one.members)
+    own = next((one for one in members if one.rank == rank is not None), None)
+    return (own.where, _where(own.thread.frames)) if own is not None else ("", "")
+
+
 def not_seen(case: Case) -> Attribution | None:
     """Return the few ranks without a stack, where all others wait in one collective."""
     stacks = case.logs.stacks

@@ -209,10 +209,11 @@ def _by_host(case: Case, event: KernelEvent) -> KernelMatch:
     logs = case.logs
     there: list[int] = []
     others = _on_other_gpus(logs, event)
+    alone = len(_hosts(logs)) <= 1
     for standing in case.ranks:
         host = standing.writer.host or (standing.exit.host if standing.exit else None)
         same = same_host(event.host, host)
-        if same or (same is None and len(_hosts(logs)) <= 1):
+        if same or (same is None and alone):
             assert standing.rank is not None
             if standing.rank not in others and _same_day(logs, event, standing.rank):
                 there.append(standing.rank)
@@ -234,13 +235,14 @@ def _on_other_gpus(logs: RankLogs, event: KernelEvent) -> set[int]:
 
 def _hosts(logs: RankLogs) -> set[str]:
     hosts = {h.partition(".")[0] for h in logs.hosts}
-    hosts |= {one.host.partition(".")[0] for one in logs.pids if one.host}
+    named = [one.host for one in logs.pids] + [end.host for end in logs.exits]
+    hosts |= {host.partition(".")[0] for host in named if host}
     return hosts
 
 
 def same_host(one: str | None, other: str | None) -> bool | None:
-    """Return whether two names are of one host; None where one is missing."""
-    if not one or not other or "localhost" in (one, other):
+    """Return whether two names are of one host; None where one is missing, or of several."""
+    if not one or not other or "localhost" in (one, other) or "[" in other:
         return None
     return one.partition(".")[0].lower() == other.partition(".")[0].lower()
 

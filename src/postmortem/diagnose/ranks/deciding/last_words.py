@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import quotes
-from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.exits import RUN
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
@@ -24,11 +24,11 @@ _MOST_BETWEEN = 3
 
 def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
-    told = {(end.file, end.line) for end in case.logs.exits if end.launcher == RUN}
+    told = {end.file for end in case.logs.exits if end.launcher == RUN}
     ends = [
         one
         for one in case.logs.last_lines
-        if (one.last.file, one.last.line) not in told and not _others_went_on(case.logs, one)
+        if one.last.file not in told and not _others_went_on(case.logs, one)
     ]
     if _all_ended_with_0(case.logs):
         return None
@@ -87,6 +87,22 @@ def said_last(case: Case) -> Attribution | None:
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
+
+
+def spoke_itself(case: Case) -> Attribution | None:
+    """Return the rank whose log ends with an error, where all others only wait for a peer."""
+    silent = {s.rank for s in case.ranks if s.silent and not s.ended_by_launcher} - watched(case)
+    said = [
+        (one, party)
+        for one in case.logs.last_lines
+        if one.errors and not one.about_peer
+        if (party := _party(case, one)).rank in silent
+    ]
+    if len(said) != 1 or not any(s.about_peers or s.startup for s in case.all):
+        return None
+    one, party = said[0]
+    cause = SaidLast(one.errors[0].text, one.plain, form=one.form, known=one.known)
+    return Attribution(cause, (party,), evidence=tuple(map(_cited, one.errors[:3])))
 
 
 def warned_itself(case: Case, word: str) -> Attribution | None:

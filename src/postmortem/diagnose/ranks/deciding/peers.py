@@ -18,6 +18,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
+from postmortem.diagnose.ranks.deciding.hung import stood
 from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
@@ -179,6 +180,10 @@ def _behind(case: Case) -> Attribution | None:
 def left_early(case: Case) -> Attribution | None:
     """Return ranks that ended well while others still needed them."""
     waiting = case.about_peers()
+    over = [s for s in case.ranks if s.silent and s.exit and s.exit.code == 0]
+    if waiting and over and 2 * len(over) < case.world:
+        parties = tuple(s.party("it ended with 0") for s in over)
+        return Attribution(LeftEarly(), parties, evidence=(*cited(parties), *_chorus(waiting)))
     # One srun lists the tasks of all hosts; torchrun those of its own.
     by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
     if not waiting or not (case.summarised or by_srun):
@@ -233,7 +238,9 @@ def silent_ones(case: Case) -> Attribution | None:
     sure = bool(halted) or (_all_known(case, waiting) and not case.logs.unread)
     if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
-        cause = SilentAlone(halted=bool(halted))
+        where, at = stood(case.logs.stacks, parties[0].rank)
+        shown += ((where, f"{parties[0].words}: {at}"),) if at else ()
+        cause = SilentAlone(halted=bool(halted), at=at)
         return Attribution(cause, parties, evidence=(*shown, *_chorus(waiting)))
     odd = _odd_site(case)
     if odd is not None:

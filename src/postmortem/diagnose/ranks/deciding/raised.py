@@ -35,7 +35,7 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     full = not case.logs.world_size or len(own) + len(others) >= case.logs.world_size
     few = len(own) > 1 and _one_of_many(case, own)
     same = every and full and not _waiting(others) and not few
-    child = _child_of(case, own[0][1]) or _thread_above(*own[0])
+    child = _child_of(case, own[0][1]) or _thread_above(case, *own[0])
     kill = _memory_beside(case, own[0][1])
     stopped = case.logs.stopped_pids - {s.exit.pid for s, _ in own if s.exit is not None}
     world = case.logs.world_size or max(case.world, len(own) + len(stopped))
@@ -82,11 +82,15 @@ def _memory_beside(case: Case, failure: LogFailure) -> LogExit | None:
     return case.logs.said_memory
 
 
-def _thread_above(state: RankState, failure: LogFailure) -> LogFailure | None:
-    """Return how a thread of the same process died right above: nothing was written between."""
+def _thread_above(case: Case, state: RankState, failure: LogFailure) -> LogFailure | None:
+    """Return how a thread of the same process died right above: nothing was written between.
+
+    A rank has its name in what PyTorch writes last of it, and not in what its threads do.
+    """
     near = (
         one
-        for one in state.threads
+        for writer in (state, *case.shared)
+        for one in writer.threads
         if one.file == failure.file and 0 < failure.begin_line - one.line <= _RIGHT_ABOVE
     )
     return next(near, None)
@@ -137,7 +141,7 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
     if not who or (times == 1 and len(who) > 1):
         who, times = (state,), 1
     parties = tuple(s.party(failure.said.words, failure) for s in who)
-    thread = _thread_above(state, failure)
+    thread = _thread_above(case, state, failure)
     kill = _memory_beside(case, failure)
     cause: Cause = EveryRankRaised(case.world) if len(who) > 1 else Raised(thread)
     cause = cause if kill is None else ChildKilled(kill.text.strip())

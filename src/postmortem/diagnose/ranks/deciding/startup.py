@@ -5,13 +5,15 @@ from collections.abc import Iterable, Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
-from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, UnnamedProcessEnded
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.ends import unnamed_end
 from postmortem.diagnose.ranks.wordings import startup_fault
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.signature import Match
 
 _ORDER = list(StartupFault)
+_OF_ABSENT = (StartupFault.MISSING, StartupFault.RENDEZVOUS)
 _TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
 _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout")
 """Messages that name the port or the host of the store."""
@@ -45,9 +47,14 @@ def could_not_start(case: Case) -> Attribution | None:
         evidence.insert(0, named[1])
     assert fault is not None
     said = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
+    if failure is not None and fault in _OF_ABSENT:
+        blame = unnamed_end(case)  # of who was to come, where it ended before others missed it
+        end = blame.cause.end if blame and isinstance(blame.cause, UnnamedProcessEnded) else None
+        if end is not None and end.file == failure.file and end.line < failure.begin_line:
+            return blame
     if fault is StartupFault.MISSING:
         here = {*case.known, *(int(match["rank"]) for match in waits)}
-        missing = _absent(here, counts) or _named_absent(case)
+        missing = _absent(here, counts) or _named_absent(case) or _too_late(case, counts)
         if missing:
             return Attribution(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
     matches = [m for _, f in faults for m in _matches(f)] + (list(named[2]) if named else [])
@@ -120,6 +127,17 @@ def _absent(known: set[int], counts: list[tuple[int, int]]) -> tuple[Suspect, ..
         return ()
     absent = [rank for rank in range(world) if rank not in here]
     return tuple(Suspect(str(rank), rank, None, "it never joined") for rank in absent)
+
+
+def _too_late(case: Case, counts: list[tuple[int, int]]) -> tuple[Suspect, ...]:
+    """Return the ranks that found no store: as many as those that had counted were short of."""
+    late = [
+        s.party("it found no store when it came", s.startup[0])
+        for s in case.ranks
+        if s.startup
+        and all(startup_fault(_matches(f)) is StartupFault.UNREACHABLE for f in s.startup)
+    ]
+    return tuple(late) if {world - came for came, world in counts} == {len(late)} else ()
 
 
 def _named_absent(case: Case) -> tuple[Suspect, ...]:

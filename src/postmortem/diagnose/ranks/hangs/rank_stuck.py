@@ -12,7 +12,7 @@ What to do
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StandsElsewhere
-from postmortem.diagnose.ranks.phrases import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, possible_steps, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
 
@@ -36,11 +36,15 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         cause=f"the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
-        next_steps=(
-            *(again if once else ()),
-            "postmortem hang PID  on its host: which lock, file or child?",
-            "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a few "
-            "seconds: what does the kernel wait for?",
+        next_steps=possible_steps(
+            blame,
+            (
+                *(again if once else ()),
+                "read the code there: what must happen for it to go on?",
+                "postmortem hang PID  on its host: which lock, file or child?",
+                "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a "
+                "few seconds: what does the kernel wait for?",
+            ),
         ),
         evidence=cite(blame),
     )

@@ -17,6 +17,7 @@ from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, worst
+from postmortem.diagnose.strace.stderr_errors import spoken_errors
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 
@@ -91,9 +92,16 @@ def _last_first(failures: Failures) -> tuple[FailedCalls, ...]:
 
 
 def _only_looked(logs: Logs, group: FailedCalls) -> bool:
-    """Return whether a process looked for something, as along PATH, and got on without it."""
-    asked = all(call in _ASKING for call in group.syscalls)
-    return asked and logs.fate(group.matches[-1]) is Fate.SURVIVED
+    """Return whether a process looked for something, as along PATH, and got on without it.
+
+    So it did where it ended well, or said that another error ended it.
+    """
+    if not all(call in _ASKING for call in group.syscalls):
+        return False
+    last = group.matches[-1]
+    task = logs.task(last.pid)
+    said = {name for name, _ in spoken_errors(task)} if task is not None else set()
+    return logs.fate(last) is Fate.SURVIVED or (bool(said) and not said & {"EACCES", "EPERM"})
 
 
 def _matters(group: FailedCalls) -> bool:

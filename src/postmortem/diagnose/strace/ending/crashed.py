@@ -15,7 +15,15 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.calls import who
-from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
+from postmortem.diagnose.strace.signals import (
+    CRASHES,
+    and_more,
+    cite_end,
+    crash_words,
+    ended,
+    passes_on,
+    process_of,
+)
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
@@ -39,11 +47,12 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
     core = " and left a core" if ending.core else ""
     said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
+    aborted = ending.signal == "SIGABRT" and said  # who calls abort says why before it
+    words = f"it said last: {clip(said or '', 80)}" if aborted else crash_words(ending)
     yield Finding(
-        title=f"{who(task.pid)}{more} crashed: {ending.signal}, {CRASHES[ending.signal or '']}",
+        title=f"{who(task.pid)}{more} crashed: {ending.signal}, {words}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
-        f"({CRASHES[ending.signal or '']}){core}{last}; where it stood is not in a log of "
-        "system calls",
+        f"({crash_words(ending)}){core}{last}; where it stood is not in a log of system calls",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"
@@ -57,18 +66,9 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
 
 
 def _sent(logs: Logs, task: Task, ending: Ending) -> bool:
-    """Return whether the signal was sent: by another process, or by one that passes it on.
-
-    timeout(1), shells and launchers end themselves by the signal that ended their child.
-    """
+    """Return whether the signal was sent: by another process, or by one that passes it on."""
     if ending.sender_pid is None:
         return False
     if ending.sender_pid != task.pid:
         return process_of(logs, ending.sender_pid) is not None
-    return any(
-        other.ppid == task.pid
-        and other.ending is not None
-        and other.ending.signal == ending.signal
-        and other.thread_of is None
-        for other in logs.tasks()
-    )
+    return passes_on(logs, task, ending)

@@ -17,6 +17,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.calls import who
+from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
@@ -44,18 +45,24 @@ def ended_by_signal(logs: Logs) -> Findings:
     how = ", its own timer" if timer else sender or " from outside the log"
     if name == "SIGPIPE":
         how, sender = ": nobody reads what it writes", ""
-    known = ending_signal(name)
+    used_up = limit(logs, "RLIMIT_CPU", ending) if kill and not sender else None
+    spent = used_up is not None and used_up.value is not None
+    known = ending_signal("SIGXCPU" if spent else name)
     why = known["from"] if known else "somebody outside the log sent it"
     steps = (known or ending_signal("SIGTERM") or {})["next"]
     blocked = _was_in(task)
+    suspect = ": its limit of processor time?" if spent else ": the OOM killer?"
+    suspect = suspect if kill and not sender else ""
     yield Finding(
-        title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
-        f"{how}{': the OOM killer?' if kill and not sender else ''}",
+        title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}{how}{suspect}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
         f"{why}{blocked}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=lines_of(steps),
-        evidence=tuple(cite_end(*one) for one in found[:3]),
+        evidence=(
+            *(cite_end(*one) for one in found[:3]),
+            *((used_up.evidence,) if used_up is not None and spent else ()),
+        ),
         about=Subject(pid=task.pid or None, signal=name),
     )
 

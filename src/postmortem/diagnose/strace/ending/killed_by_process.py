@@ -20,6 +20,7 @@ from postmortem.diagnose.strace.calls import cite, who
 from postmortem.diagnose.strace.signals import (
     cite_end,
     ended,
+    passes_on,
     process_of,
     sender_words,
     signal_calls,
@@ -38,7 +39,8 @@ def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, end)
         for task, end in ended(logs)
-        if end.signal and end.sender_pid not in (None, 0, task.pid)
+        if end.signal and end.sender_pid not in (None, 0)
+        if end.sender_pid != task.pid or _by_itself(logs, task, end)
     ]
     for task, ending in victims[:1]:
         sender = process_of(logs, ending.sender_pid or 0)
@@ -63,7 +65,7 @@ def killed_by_process(logs: Logs) -> Findings:
                 "started because of that. Look at what it said",
             )
         others = more(len(victims) - 1, " (and {} more)")
-        by = sender_words(sender)
+        by = "itself" if sender.pid == task.pid else sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
         yield Finding(
             title=f"{who(task.pid)} was killed by {ending.signal} from {by}{others}",
@@ -106,6 +108,11 @@ class GivenUp:
                 return bool(pid)
             pid = self._parents.get(pid)
         return False
+
+
+def _by_itself(logs: Logs, task: Task, end: Ending) -> bool:
+    """Return whether a process killed itself; other signals a handler may have sent again."""
+    return end.signal == "SIGKILL" and not passes_on(logs, task, end)
 
 
 def _is_before(one: Ending, other: Ending) -> bool:

@@ -17,7 +17,7 @@ What to do
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
-from postmortem.diagnose.strace.arguments import flags, number
+from postmortem.diagnose.strace.arguments import argument, flags, number
 from postmortem.diagnose.strace.calls import times, who
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, worst
@@ -44,9 +44,12 @@ def memory_refused(failures: Failures, logs: Logs) -> Findings:
     if not groups:
         return
     group = groups[0]
-    match = max(group.matches, key=lambda one: _asked(one) or 0)
+    matches = [one for one in group.matches if not _is_arena(one)] or group.matches
+    match = max(matches, key=lambda one: _asked(one) or 0)
     asked = _asked(match)
     how_much = f" of {size(asked)}" if asked else ""
+    if "MAP_STACK" in flags(match, 3):
+        how_much += " for a thread's stack"
     known = [found for name in _LIMITS if (found := limit(logs, name, match)) and found.value]
     why = (
         f"its limit is {size(known[0].value or 0)}"
@@ -80,6 +83,11 @@ def _refusals(failures: Failures) -> Iterator[FailedCalls]:
             left = tuple(match for match in group.matches if "MAP_HUGETLB" not in flags(match, 3))
             if left:
                 yield FailedCalls(group.errno, group.target, left)
+
+
+def _is_arena(match: Match) -> bool:
+    """Return whether malloc asked for address space of its own for a thread: it can do without."""
+    return argument(match, 2) == "PROT_NONE" and "MAP_NORESERVE" in flags(match, 3)
 
 
 def _asked(match: Match) -> int | None:
