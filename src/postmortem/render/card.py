@@ -260,7 +260,7 @@ def _why(page: Page, card: Card, room: _Room) -> list[Line]:
         return _labelled(page, "why", text, room.why_lines)
     sure = f"({card.confidence.value})"
     width = page.measure - _TEXT
-    told = wrapped(page.clean(f"{text}  {sure}"), width)
+    told = [*wrapped(page.clean(f"{text}  {sure}"), width)]
     if len(told) > room.why_lines:
         told = _cut(page, wrapped(page.clean(text), width), room.why_lines)
         told[-1] = f"{_clip(page, told[-1], width - cells(sure) - 2, prose=True)}  {sure}"
@@ -275,8 +275,8 @@ def _why(page: Page, card: Card, room: _Room) -> list[Line]:
 def _steps(page: Page, steps: Sequence[str], room: _Room) -> Iterator[Line]:
     for number, step in enumerate(steps, start=1):
         lead = f"{number}  " if len(steps) > 1 else ""
-        rows = wrapped(page.clean(step), page.measure - _TEXT - len(lead))
-        rows = _cut(page, rows, room.step_lines)
+        told = wrapped(page.clean(step), page.measure - _TEXT - len(lead))
+        rows = _cut(page, told, room.step_lines)
         rows = [lead + rows[0], *(" " * len(lead) + row for row in rows[1:])]
         yield from _hung("next" if number == 1 else "", rows)
 
@@ -296,12 +296,12 @@ def _hung(label: str, rows: Sequence[str]) -> list[Line]:
     ]
 
 
-def _cut(page: Page, rows: list[str], most: int) -> list[str]:
+def _cut(page: Page, rows: Sequence[str], most: int) -> list[str]:
     """Return at most so many lines; the last one says that there were more."""
-    if len(rows) <= most:
-        return rows
-    kept = rows[:most]
-    kept[-1] = _clip(page, kept[-1].rstrip(" ,;:"), max(map(cells, rows)), more=True, prose=True)
+    kept = [*rows[:most]]
+    if len(rows) > most:
+        last = kept[-1].rstrip(" ,;:")
+        kept[-1] = _clip(page, last, max(map(cells, rows)), more=True, prose=True)
     return kept
 
 

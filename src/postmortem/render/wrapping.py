@@ -35,7 +35,8 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return fill + text if right else text + fill
 
 
-def wrapped(text: str, width: int) -> list[str]:
+@lru_cache(256)  # a card tries several layouts
+def wrapped(text: str, width: int) -> tuple[str, ...]:
     """Return the lines of a text, none wider than `width` cells unless one character is.
 
     Line breaks in the text stay. Parts separated by two or more spaces are kept whole where a
@@ -45,7 +46,7 @@ def wrapped(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for paragraph in text.split("\n"):
         lines.extend(_wrap_paragraph(paragraph.rstrip(), width))
-    return lines
+    return tuple(lines)
 
 
 def _wrap_paragraph(text: str, width: int) -> list[str]:

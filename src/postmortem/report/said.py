@@ -1,5 +1,7 @@
 """Whether something is said already: a card says nothing twice."""
 
+from functools import lru_cache
+
 from postmortem.patterns import Pattern
 
 _WORD = Pattern(r"[\w./-]+")
@@ -45,9 +47,10 @@ def unsaid(text: str, said: str) -> str:
     return text
 
 
-def words_of(text: str) -> list[str]:
+@lru_cache(256)  # of a card's parts, each with each other
+def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text as they are compared."""
-    return [word.casefold().strip("….") for word in _WORD.findall(text)]
+    return tuple(word.casefold().strip("….") for word in _WORD.findall(text))
 
 
 def last_part(where: str) -> str:

@@ -28,25 +28,25 @@ def test_only_spaces_are_lost(text: str, width: int) -> None:
 
 
 def test_a_path_breaks_after_a_slash() -> None:
-    assert wrapped("at /opt/venv/lib/python3.11/site-packages/torch/x.py", 24) == [
+    assert wrapped("at /opt/venv/lib/python3.11/site-packages/torch/x.py", 24) == (
         "at /opt/venv/lib/",
         "python3.11/site-",
         "packages/torch/x.py",
-    ]
+    )
 
 
 def test_a_name_breaks_after_its_namespace() -> None:
-    assert wrapped("c10d::ProcessGroupNCCL::WorkNCCL", 25) == [
+    assert wrapped("c10d::ProcessGroupNCCL::WorkNCCL", 25) == (
         "c10d::ProcessGroupNCCL::",
         "WorkNCCL",
-    ]
+    )
 
 
 def test_facts_set_apart_by_spaces_stay_whole() -> None:
-    assert wrapped("python train.py   host node17   RANK 3", 34) == [
+    assert wrapped("python train.py   host node17   RANK 3", 34) == (
         "python train.py   host node17",
         "RANK 3",
-    ]
+    )
 
 
 def test_wide_characters_count_twice() -> None:
