@@ -43,9 +43,9 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
             return named_by_peers(case) or warned_itself(case, said.text) or peers
-        first = _silent_before(case, ends, said)
-        if first is not None:
-            return first
+        silent = _silent_before(case, ends, said)
+        if silent is not None:
+            return silent
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
