@@ -336,3 +336,25 @@ def test_the_node_whose_own_error_it_is_comes_before_those_that_lost_it(
     report = report_of(tmp_path, "\n".join(rows) + f"\n{more}")
     assert report.failed
     assert report.body["candidates"][0]["host"] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("behind", "failed"),
+    [
+        (
+            "Started cleanup.service.\nh7 systemd[1]: cleanup.service: Deactivated successfully.",
+            True,
+        ),
+        ("train.service: Scheduled restart job, restart counter is at 1.\n" + STEPS, False),
+    ],
+    ids=["another unit", "it was started again"],
+)
+def test_how_a_unit_ended_is_told_by_systemd(tmp_path: Path, behind: str, failed: bool) -> None:
+    text = (
+        "h7 systemd[1]: Started train.service.\nh7 python[4410]: step 3000\n"
+        "h7 systemd[1]: train.service: Main process exited, code=dumped, status=11/SEGV\n"
+        f"h7 systemd[1]: {behind}\n"
+    )
+    report = report_of(tmp_path, text)
+    assert report.failed is failed
+    assert ("process_ended" in [row.id for row in report.diagnoses]) is failed

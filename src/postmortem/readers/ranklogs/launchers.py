@@ -43,6 +43,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "vllm-process-died": ("vLLM", ended),
     "tgi-process-ended": ("TGI", ended),
     "supervisord-exited": ("supervisord", ended),
+    "systemd-exited": ("systemd", ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),

@@ -33,7 +33,7 @@ _MOST = 4
 _RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _SCHEDULERS = ("Slurm", "CI")
-_OF_ONE = ("shell", RUN, "supervisord", "SageMaker", "Airflow")
+_OF_ONE = ("shell", RUN, "supervisord", "systemd", "SageMaker", "Airflow")
 """Who watches programs, and not the ranks of a job."""
 
 
@@ -316,7 +316,8 @@ def unnamed_end(case: Case) -> Attribution | None:
         return Attribution(ProcessEnded(end), evidence=evidence)
     limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
     of_one = end.launcher in _OF_ONE or limited
-    if of_one and (end.of_launcher or not case.ranks) and _only_one(case):
+    whole = end.of_launcher or end.launcher == "systemd"  # a unit is all that it started
+    if of_one and (whole or not case.ranks) and _only_one(case):
         return _of_program(case, end)
     alike = all(e.launcher == "shell" and e.signal == end.signal for e in ends)
     if alike and end.signal is not None and not case.ranks:  # a script that runs one by one
