@@ -10,9 +10,12 @@ from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType, wrote
 from postmortem.facts.process_role import AGENT
+from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
+_OF_A_FILE = Pattern(r"\[Errno \d+\] [^:]*: ")
+"""How Python's errors of calls begin that name a file."""
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 
@@ -120,7 +123,10 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     said = bool(set(cause.errnos) & set(effect.errnos))
     # torch.save reports no more than this of any error.
     unsaid = cause.type is EventType.STORAGE and effect.match("ckpt-iostream") is not None
-    named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
+    path = cause.path or ""
+    words = [word.strip("'\"()[],:;").rstrip(".") for word in effect.what.split()]
+    ways = ((path, word) for word in words if path and word)
+    named = any(f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}") for a, b in ways)
     process = same_process(cause, effect)
     if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
         ended = effect.type is EventType.EXITED and None not in (cause.pid, effect.pid)
@@ -133,7 +139,9 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
         return None
     if unsaid or (said and named):
         return Confidence.LIKELY
-    return Confidence.POSSIBLE if said or named else None
+    # Of what it names no file for, or the file without its error: `KeyError: 'labels'` is no path.
+    unclear = not _OF_A_FILE.search(effect.what) if said else "/" in path and path in words
+    return Confidence.POSSIBLE if unclear else None
 
 
 def same_tensor(cause: Event, effect: Event) -> Confidence | None:
