@@ -10,12 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType, wrote
 from postmortem.facts.process_role import AGENT
-from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
-_OF_A_FILE = Pattern(r"\[Errno \d+\] [^:]*: ")
-"""How Python's errors of calls begin that name a file."""
+_QUOTES = "'\""
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 
@@ -124,7 +122,7 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     # torch.save reports no more than this of any error.
     unsaid = cause.type is EventType.STORAGE and effect.match("ckpt-iostream") is not None
     path = cause.path or ""
-    words = [word.strip("'\"()[],:;").rstrip(".") for word in effect.what.split()]
+    words = [word.strip(_QUOTES + "()[],:;").rstrip(".") for word in effect.what.split()]
     ways = ((path, word) for word in words if path and word)
     named = any(f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}") for a, b in ways)
     process = same_process(cause, effect)
@@ -139,8 +137,11 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
         return None
     if unsaid or (said and named):
         return Confidence.LIKELY
-    # Of what it names no file for, or the file without its error: `KeyError: 'labels'` is no path.
-    unclear = not _OF_A_FILE.search(effect.what) if said else "/" in path and path in words
+    # Where it quotes a file, it is of that one, but for a full disk; and `KeyError: 'labels'` is of
+    # no call: without an error's number a whole path has to stand there.
+    quotes = any(word[0] in _QUOTES for word in effect.what.split())
+    of_another = cause.type is not EventType.STORAGE and quotes
+    unclear = not of_another if said else "/" in path and path in words
     return Confidence.POSSIBLE if unclear else None
 
 
