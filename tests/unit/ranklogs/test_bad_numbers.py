@@ -117,6 +117,7 @@ _FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20)
         ("a.csv", f"{_HEAD}{_FINITE}20,nan,\n21,nan,0.5\n22,nan,\n", 21),
         ("a.csv", f"{_HEAD}{_FINITE}20,0.1,nan\n21,0.1,nan\n22,0.1,nan\n", None),
         ("a.csv", f"{_HEAD}{''.join(f'{n},0.1,nan' + chr(10) for n in range(20))}", None),
+        ("a.csv", "step,supplier\n1,2.0\n2,nan\n3,nan\n4,nan\n", None),
         ("a.csv", "step,norm\n1,2.0\n2,nan\n3,nan\n4,nan\n", None),
         ("a.log", _json_rows('{{"phase": "train", "step": {}, "loss": null, "lr": 0.1}}', 9), 20),
         ("a.log", _json_rows('{{"phase": "test", "step": {}, "loss": null, "lr": 0.1}}', 9), None),

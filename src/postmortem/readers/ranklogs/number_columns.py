@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
+from os import SEEK_END
 from typing import NamedTuple
 
 from postmortem.patterns import Pattern
@@ -17,12 +18,14 @@ from postmortem.readers.regular import size_of
 from postmortem.underway import Refused
 
 _MOST_BYTES = 256 << 20
+_NEAR_END = 256 << 10
+"""Bytes at the end; where they hold nothing that is no number, the rest is not read."""
 _MOST_COLUMNS = 1000
 _FEWEST_ROWS = 3
 _OFTENER = 2
 """Times the longest earlier run, that the last one must be longer than."""
 _DIGIT = Pattern(r"\d")
-_OF_LOSS = Pattern(r"(?i)loss|mse|mae|nll|ppl|perplexity|elbo|entropy")
+_OF_LOSS = Pattern(r"(?i)loss|(?<![a-z])(?:r?mse|mae|nll|ppl|perplexity|elbo|entropy)(?![a-z])")
 
 
 class BadColumn(NamedTuple):
@@ -39,10 +42,14 @@ def bad_column(path: str) -> BadColumn | None:
         stream = open_plain(path) if 0 < size_of(path) <= _MOST_BYTES else None
         if stream is None:
             return None
+        json_lines = stream.read(1) == b"{"
+        stream.seek(max(0, stream.seek(0, SEEK_END) - _NEAR_END))
+        if (b"null" if json_lines else b"nan") not in stream.read().lower():
+            stream.close()
+            return None
+        stream.seek(0)
         with TextIOWrapper(stream, "utf-8-sig", "replace", newline="") as text:
-            first = text.readline()
-            text.seek(0)
-            return _first_bad(_of_json(text) if first[:1] == "{" else _of_csv(text))
+            return _first_bad(_of_json(text) if json_lines else _of_csv(text))
     except (OSError, Refused, csv.Error):
         return None
 
