@@ -116,6 +116,8 @@ SLOW_BYTES_A_SECOND = 30e6
 ODD_SHARE = 0.1
 """Ranks in one place that are at most so few of all stand apart."""
 
+HOST_STARTS_SECONDS = 1800.0
+"""A host with much memory, or one that checks its disks, takes minutes until its kernel begins."""
 KILLED_BY_AGENT = 25.0
 """Seconds after the first end of a job from which on a kill is torchrun's own: its agent sends
 SIGTERM, and SIGKILL 30 s later (torch/distributed/elastic/multiprocessing/api.py); the times in its

@@ -103,6 +103,8 @@ class LastLines:
     value: str = ""
     """What that is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
     """What that is called: ``"eval_loss"``."""
+    time: float | None = None
+    """The last one in its file, as its clock shows it; known where a kernel log tells of a boot."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
     printed: tuple[Printed, ...] = ()

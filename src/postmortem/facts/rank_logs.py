@@ -177,11 +177,16 @@ class LogFailure(Known):
 
     @property
     def words(self) -> str:
-        """``KeyError: 'k'``; of a group what began it: the first exception that is none itself."""
+        """``KeyError: 'k'``; of a group what began it: the first exceptions that are none itself.
+
+        The second one is told where it is another: either may be the cause.
+        """
         if not self.parts:
             return self.said.words
-        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
-        return f"{self.parts[0].words}{more} (in an {self.said.exception})"
+        told = [*dict.fromkeys(part.words for part in self.parts)][:2]
+        more = len(self.parts) - len(told)
+        rest = [f"{more} more"] if more else []
+        return f"{' and '.join([*told, *rest])} (in an {self.said.exception})"
 
     @property
     def torn(self) -> bool:

@@ -74,6 +74,14 @@ class Watching:
     ceilings: tuple[Ceiling, ...]
     seconds: float
     interval_seconds: float
+    asked: tuple[int, ...] = ()
+    """The processes that were named; none of a job, or in a ring file, which names none."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all that was to be watched has ended."""
+        own = [one for one in self.processes if not self.asked or one.pid in self.asked]
+        return bool(own) and all(one.ended for one in own)
 
 
 @record

@@ -215,7 +215,8 @@ class Watch:
             for one, used in zip(self._limits, self._used, strict=True)
             if used
         )
-        return Watching(processes, ceilings, time.time() - self.began, self.interval)
+        seconds = time.time() - self.began
+        return Watching(processes, ceilings, seconds, self.interval, self._pids)
 
     def close(self) -> None:
         """Let go of all; the ring says that the watch ended by itself."""

@@ -100,3 +100,36 @@ def test_whose_loss_was_bad_first_where_nobody_raised(
     body = analyse([str(tmp_path)], RankLogOptions()).body
     found = body["first_failure"]  # type: ignore[attr-defined]
     assert (found and found["ranks"]) == ranks
+
+
+def _json_rows(end: str, tail: int) -> str:
+    rows = [f'{{"phase": "train", "step": {n}, "loss": 0.{n}, "lr": 0.1}}' for n in range(1, 20)]
+    return "\n".join([*rows, *(end.format(n) for n in range(20, 20 + tail))])
+
+
+_HEAD = "step,train_loss,val_loss\n"
+_FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("a.csv", f"{_HEAD}{_FINITE}20,nan,\n21,nan,0.5\n22,nan,\n", 21),
+        ("a.csv", f"{_HEAD}{_FINITE}20,0.1,nan\n21,0.1,nan\n22,0.1,nan\n", None),
+        ("a.csv", f"{_HEAD}{''.join(f'{n},0.1,nan' + chr(10) for n in range(20))}", None),
+        ("a.csv", "step,supplier\n1,2.0\n2,nan\n3,nan\n4,nan\n", None),
+        ("a.csv", "step,norm\n1,2.0\n2,nan\n3,nan\n4,nan\n", None),
+        ("a.log", _json_rows('{{"phase": "train", "step": {}, "loss": null, "lr": 0.1}}', 9), 20),
+        ("a.log", _json_rows('{{"phase": "test", "step": {}, "loss": null, "lr": 0.1}}', 9), None),
+        ("a.log", _json_rows('{{"phase": "train", "step": {}, "loss": null, "lr": 1}}', 2), None),
+    ],
+)
+def test_a_loss_in_a_table_that_is_none_to_the_end(
+    tmp_path: Path, name: str, text: str, line: int | None
+) -> None:
+    (tmp_path / "calm.log").write_text("step 19 lr 0.1\ntraining finished\n")
+    (tmp_path / name).write_text(text)
+    ends = read_rank_logs(find_rank_logs([str(tmp_path)])).logs.last_lines
+    assert [e.not_a_number.line for e in ends if e.not_a_number] == ([line] if line else [])
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == (["never_a_number"] if line else [])

@@ -114,3 +114,18 @@ def test_what_a_loader_process_raised_is_told(tmp_path: Path) -> None:
     assert raised_first(report) == (2, said)
     assert place_of(report) == ("data.py", 10, "__getitem__")
     assert body["tracebacks"][0]["text"].count("Traceback") == 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ('[KeyError("a"), OSError("b")]', ["KeyError: 'a'", "OSError: b"]),
+        ('[KeyError("a"), KeyError("a")]', ["KeyError: 'a'", "1 more"]),
+        ('[KeyError("a"), KeyError("a"), OSError("b")]', ["KeyError: 'a'", "OSError: b", "1 more"]),
+        ('[KeyError("a")]', ["KeyError: 'a'"]),
+    ],
+)
+def test_the_second_error_of_a_group_is_told(tmp_path: Path, parts: str, said: list[str]) -> None:
+    tracebacks(tmp_path, f'raise ExceptionGroup("tasks", {parts})')
+    told = analyse([str(tmp_path)], RankLogOptions()).verdict.partition(" (in an ")[0]
+    assert told.split(" and ") == said

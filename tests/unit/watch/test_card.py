@@ -2,7 +2,9 @@
 
 from builders.prose import Prose
 from postmortem.facts.watch import MIB, Ceiling, Sample, Watched, Watching
+from postmortem.present.headline.watch import headline
 from postmortem.present.watch.card import watch_highlights
+from postmortem.records import replace
 
 
 def process(pid: int, first: int, last: int, *, ended: bool = False) -> Watched:
@@ -28,3 +30,15 @@ def test_many_are_counted_and_the_dead_are_not_watched_again() -> None:
 
 def test_a_long_watch_asks_for_no_longer_one() -> None:
     assert watch_highlights(Watching((process(7, 1, 1),), (), 900.0, 1.0)).steps == ()
+
+
+def test_what_was_named_is_watched_longer_and_its_end_is_told() -> None:
+    rows = tuple(process(pid, MIB, pid * MIB) for pid in range(7, 11))
+    shown = watch_highlights(Watching(rows, (), 3.0, 1.0, (7,)))
+    (step,) = shown.steps
+    assert [word for word in step.split() if word.isdigit()] == ["7", "600"]
+    gone = Watching((process(7, MIB, MIB, ended=True), *rows[1:]), (), 3.0, 1.0, (7,))
+    assert watch_highlights(gone).steps == ()
+    said = [headline(replace(gone, asked=asked), None) for asked in ((7,), (7, 8), ())]
+    plain = headline(replace(gone, asked=(8,)), None)
+    assert [one == plain for one in said] == [False, True, True]

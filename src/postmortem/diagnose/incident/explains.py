@@ -13,6 +13,7 @@ from postmortem.facts.process_role import AGENT
 from postmortem.records import record
 from postmortem.report.model import Confidence
 
+_QUOTES = "'\""
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 
@@ -120,7 +121,10 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     said = bool(set(cause.errnos) & set(effect.errnos))
     # torch.save reports no more than this of any error.
     unsaid = cause.type is EventType.STORAGE and effect.match("ckpt-iostream") is not None
-    named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
+    path = cause.path or ""
+    words = [word.strip(_QUOTES + "()[],:;").rstrip(".") for word in effect.what.split()]
+    ways = ((path, word) for word in words if path and word)
+    named = any(f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}") for a, b in ways)
     process = same_process(cause, effect)
     if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
         ended = effect.type is EventType.EXITED and None not in (cause.pid, effect.pid)
@@ -133,7 +137,12 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
         return None
     if unsaid or (said and named):
         return Confidence.LIKELY
-    return Confidence.POSSIBLE if said or named else None
+    # Where it quotes a file, it is of that one, but for a full disk; and `KeyError: 'labels'` is of
+    # no call: without an error's number a whole path has to stand there.
+    quotes = any(word[0] in _QUOTES for word in effect.what.split())
+    of_another = cause.type is not EventType.STORAGE and quotes
+    unclear = not of_another if said else "/" in path and path in words
+    return Confidence.POSSIBLE if unclear else None
 
 
 def same_tensor(cause: Event, effect: Event) -> Confidence | None:

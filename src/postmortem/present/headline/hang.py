@@ -15,10 +15,9 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
     """Return who holds up the job, or how it goes on."""
     best = diagnoses[0] if diagnoses else None
     if best is not None and best.role is Role.ROOT:
-        if best.verdict:
-            return best.verdict
-        place = _at(job, blame) if best.id == "rank_holds_up" else ""
-        return f"{doubt(best)}{best.title}{place}"
+        if best.id == "rank_holds_up":
+            return f"{doubt(best)}{best.verdict or best.title}{_at(job, blame)}"
+        return best.verdict or f"{doubt(best)}{best.title}"
     if blame.how is CauseKind.UNDECIDED:
         named = ", ".join(party.words for party in blame.candidates[:8])
         what = "ranks" if any(one.rank is not None for one in job.ranks()) else "processes"

@@ -4,7 +4,14 @@ from postmortem.facts.watch import Watching
 
 
 def headline(seen: Watching, found: str | None) -> str:
-    """Return who grows, or that nobody does."""
+    """Return who grows, or that nobody does; and whether all have ended."""
+    if seen.ended:
+        one = len(seen.asked or seen.processes) == 1
+        return f"{_growth(seen, found)}; {'the process has' if one else 'all have'} ended"
+    return _growth(seen, found)
+
+
+def _growth(seen: Watching, found: str | None) -> str:
     if found is not None:
         return found
     count = len(seen.processes)

@@ -10,6 +10,7 @@ from postmortem.facts.inventory import Used
 from postmortem.present.triage.words import restart, would_decide
 from postmortem.report.contract import fill
 from postmortem.report.contract import triage as shapes
+from postmortem.report.model import Confidence
 
 Document = Mapping[str, Any]
 
@@ -65,5 +66,6 @@ def triage_body(
 
 
 def _step(index: int, event: Event, judged: Judged) -> dict[str, object]:
-    causes = [link.cause for link in judged.incident.causes_of(index)]
+    links = judged.incident.causes_of(index)
+    causes = [link.cause for link in links if link.confidence is not Confidence.POSSIBLE]
     return fill(shapes.Step, event, id=index, explained_by=causes)

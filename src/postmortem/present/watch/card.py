@@ -15,7 +15,9 @@ def watch_highlights(seen: Watching) -> Highlights:
     """Return the largest processes, the limits above them, and how to see more."""
     shown = biggest_first(seen)
     left = len(shown) - _MOST_ROWS
-    pids = " ".join(str(one.pid) for one in shown[:_MOST_ROWS] if not one.ended)
+    live = [one.pid for one in shown if not one.ended]
+    asked = [pid for pid in seen.asked if pid in live]
+    pids = " ".join(map(str, asked or live[:_MOST_ROWS])) if not seen.ended else ""
     return Highlights(
         rows=tuple(_rows(seen, shown[:_MOST_ROWS])),
         rest=counted(left, "more process", "more processes") if left > 0 else None,
@@ -35,6 +37,6 @@ def _rows(seen: Watching, shown: list[Watched]) -> Iterator[tuple[str, str]]:
             words += (
                 f", {counted(last.descriptors, 'open file')}, {counted(last.threads, 'thread')}"
             )
-        yield one.label, words
+        yield one.label, f"{words}; it has ended" if one.ended else words
     for limit in seen.ceilings[:1]:
         yield limit.name, f"{size(limit.used[-1][1])} of {size(limit.limit_bytes)} in use"

@@ -1,9 +1,13 @@
 """What kernels wrote, joined to the logs of the ranks that ran on them."""
 
+from calendar import timegm
 from collections.abc import Sequence
+from time import localtime
 
+from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.readers.log_clock import text_ends, times_in
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.records import replace
 
@@ -28,4 +32,12 @@ def with_kernel(
         replace(e, host=host_in_name(e.file, hosts)) if e.host is None else e for e in kernel.events
     ]
     events += events_of_remarks(quoted, {i: w.host for i, w in enumerate(logs.writers)})
+    if any(event.signature == "dmesg-boot" for event in events):
+        logs = replace(logs, last_lines=tuple(map(_timed, logs.last_lines)))
     return replace(logs, pids=pids, kernel=replace(kernel, events=tuple(events)))
+
+
+def _timed(found: LastLines) -> LastLines:
+    """Return it with the last time in its file, of no zone as the times of kernel logs."""
+    time = max(times_in(text_ends(found.last.file)[1]), default=None)
+    return found if time is None else replace(found, time=float(timegm(localtime(time))))

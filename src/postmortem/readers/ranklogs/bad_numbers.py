@@ -10,6 +10,7 @@ from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.last_words import wrong
+from postmortem.readers.ranklogs.number_columns import bad_column
 from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -59,6 +60,11 @@ def nan_above(found: LastLines, path: str) -> LastLines:
     """Return it with numbers that are none above the last lines, where samples or tables follow."""
     if found.not_a_number is not None or found.nearest_counts or found.errors:
         return found
+    if path.endswith(".csv") or found.last.text.startswith("{"):
+        column = bad_column(path)
+        if column is not None:
+            row = LastLine(column.text, path, column.line)
+            return replace(found, not_a_number=row, quantity=column.name, value="NaN")
     try:
         stream = open_plain(path)
         if stream is None:

@@ -62,6 +62,7 @@ from postmortem.readers.ranklogs.last_words import (
 )
 from postmortem.readers.ranklogs.lines import worked_since
 from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
+from postmortem.readers.ranklogs.worker_ends import WORKER, lost_again
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -78,7 +79,7 @@ _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _SAYS = Pattern(r"[^\W_]")
-_TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", STOP)
+_TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
 _TCL = "last-error-watch-tcl"
 """Above a command that it quotes."""
@@ -148,7 +149,7 @@ def _read(
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
-    ids = without_repeated(texts, names)
+    ids = lost_again(without_repeated(texts, names))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT

@@ -31,6 +31,7 @@ from postmortem.readers.ranklogs.log_names import (
     told_together,
     with_true_hosts,
 )
+from postmortem.readers.ranklogs.number_columns import bad_column
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record
@@ -239,7 +240,12 @@ def _is_query(end: str) -> bool:
 
 
 def _tells_how_it_ended(path: str, suffix: str) -> bool:
-    """Return whether a file with another kind's name is what one asks a scheduler for."""
+    """Return whether a file with another kind's name is what one asks a scheduler for.
+
+    Or a table of metrics, in which the loss is none to the end.
+    """
+    if suffix == ".csv" and bad_column(path) is not None:
+        return True
     try:
         return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):

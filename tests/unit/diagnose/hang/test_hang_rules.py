@@ -112,6 +112,18 @@ def test_rank_holds_up(motion: Motion | None, gap: float, confidence: str, prose
     assert "save (train.py:52)" in one.cause
 
 
+@pytest.mark.parametrize("name", ["short", "a-long-name-of-a-checkpoint-" * 3])
+def test_the_headline_names_all_that_a_rank_waits_for(name: str) -> None:
+    target = f"/scratch/{name}.pt"
+    wait = Wait(f"a lock of {target}", 7)
+    found = job(*WAITING, process(2, ELSEWHERE, wait=wait), motions=(STILL,))
+    one = diagnosed(found, blamed(2))
+    said = headline(found, blamed(2), [one["rank_holds_up"]])
+    assert target in said
+    assert said.endswith(", at save (train.py:52)")
+    assert len(one["rank_holds_up"].title) <= 100
+
+
 def test_nobody_holds_up_where_nobody_is_blamed() -> None:
     found = diagnosed(job(*WAITING, process(2, ELSEWHERE), motions=(STILL,)))
     assert "rank_holds_up" not in found

@@ -91,6 +91,17 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.CERTAIN,
     ),
     (
+        "call-refused",
+        event(T.REFUSED, "strace", pid=7, errnos=("ENOENT",), path="/a/b/vocab.json"),
+        event(
+            T.RAISED,
+            ranks=(1,),
+            errnos=("ENOENT",),
+            what="FileNotFoundError: [Errno 2] No such file or directory: 'b/vocab.json'",
+        ),
+        Confidence.LIKELY,
+    ),
+    (
         "numbers",
         event(T.NON_FINITE, "scan", names=("layer.2.weight",)),
         event(T.NON_FINITE, ranks=(0,), names=("layer.2",)),
@@ -274,6 +285,22 @@ APART: list[tuple[str, Event, Event]] = [
         "call-refused",
         event(T.STORAGE, "strace", pid=8, errnos=("ENOSPC",), path="/s/ckpt.pt"),
         event(T.RAISED, pid=7, ranks=(1,), errnos=("ENOSPC",)),
+    ),
+    # another program's missing file: one error names no file, the other another one
+    (
+        "call-refused",
+        event(T.REFUSED, "strace", pid=8, errnos=("ENOENT",), path="/data/labels"),
+        event(T.RAISED, ranks=(0,), what="KeyError: 'labels'"),
+    ),
+    (
+        "call-refused",
+        event(T.REFUSED, "strace", pid=8, errnos=("ENOENT",), path="/data/a/vocab.json"),
+        event(
+            T.RAISED,
+            ranks=(0,),
+            errnos=("ENOENT",),
+            what="FileNotFoundError: [Errno 2] No such file or directory: '/b/vocab.json'",
+        ),
     ),
     # bad tensors that no bad module made
     (

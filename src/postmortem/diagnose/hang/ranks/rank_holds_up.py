@@ -30,6 +30,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, ru
 from postmortem.facts.live import LiveJob, LiveProcess
 
 _MOST_CITED = 6
+_SHORT, _LONG = 100, 240
 _MATCH = " All ranks have to make the same calls in the same order; a receive needs a send."
 
 
@@ -48,8 +49,10 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     other = _other_call(job, party.label)
     if other:
         doing = f"is in {other}"
+    title = _title(blame, process, other)
     yield Finding(
-        title=_title(blame, process, other),
+        title=clip(title, _SHORT),
+        verdict=clip(title, _LONG),
         cause=f"{who}{_where(process)} {doing}, while the others wait at {cause.most}."
         + (_MATCH if other else "")
         + _seen(job, party.label)
@@ -75,8 +78,8 @@ def _title(blame: Attribution, process: LiveProcess | None, other: str) -> str:
     thread = process.main_thread if process is not None else None
     doing = wait_words(process, thread) if process and thread else blame.first[0].why
     if len(blame.first) == 1:
-        return clip(f"{blame.first[0].label} holds up the others: it {doing}", 100)
-    return clip(f"{ranks_words(blame.first)} hold up the others; the first {doing}", 100)
+        return f"{blame.first[0].label} holds up the others: it {doing}"
+    return f"{ranks_words(blame.first)} hold up the others; the first {doing}"
 
 
 def _where(process: LiveProcess | None) -> str:

@@ -28,7 +28,7 @@ from postmortem.diagnose.ranks.deciding.hung import (
     stands_elsewhere,
     stopped_alone,
 )
-from postmortem.diagnose.ranks.deciding.kernel import ties
+from postmortem.diagnose.ranks.deciding.kernel import silenced, ties
 from postmortem.diagnose.ranks.deciding.last_words import (
     cut_off,
     left_open,
@@ -94,6 +94,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     not_seen,
     only_a_stack,
     left_open,
+    silenced,
 )
 
 

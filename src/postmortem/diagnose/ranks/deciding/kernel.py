@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RankLogs, RankPid
 from postmortem.knowledge.xids import xid
+from postmortem.records import replace
 
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
@@ -151,6 +152,25 @@ def _lost_host(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None
         parties = _parties([(s, f"its host failed: {event.words}") for s in here])
         whole = event.host if len(here) > 1 else None
         return _blame(parties, tie, sure=False, whole_host=whole)
+    return None
+
+
+def silenced(case: Case) -> Attribution | None:
+    """Return the start of a host before which all logs had fallen silent at their work."""
+    ends = case.logs.last_lines
+    times = [one.time for one in ends if one.time is not None]
+    over = any(one.ended or one.done or one.stopped for one in ends)
+    if not times or over or case.logs.exits or case.logs.jobs:
+        return None
+    for tie in ties(case):
+        event = tie.event
+        other = any(same_host(event.host, host) is False for host in _hosts(case.logs))
+        if event.signature != "dmesg-boot" or event.time is None or other:
+            continue
+        if 0 < event.time - max(times) <= thresholds.HOST_STARTS_SECONDS:
+            last = max((one for one in ends if one.time), key=lambda one: one.time or 0.0).last
+            blame = _blame((), tie, sure=False)
+            return replace(blame, evidence=((last.where, clip(last.text, 300)), *blame.evidence))
     return None
 
 

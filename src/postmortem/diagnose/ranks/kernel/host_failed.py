@@ -20,7 +20,11 @@ from postmortem.facts.kernel_log import KernelKind
 @rule("https://docs.kernel.org/admin-guide/RAS/main.html")
 def host_failed(blame: Attribution) -> Findings:
     tie = blame.tie
-    if tie is None or not blame.first:
+    if tie is None:
+        return
+    if not blame.first:
+        name = f"host {tie.event.host}" if tie.event.host else "the host"
+        yield decided(blame, tie, f"the logs fall silent, then {name} starts anew", meaning(tie))
         return
     event = tie.event
     broken = event.kind in (KernelKind.MACHINE, KernelKind.BLOCKED)
