@@ -53,8 +53,7 @@ def read_job(
         gap_seconds=options.gap_seconds,
         within_seconds=options.within_seconds,
         progress=progress,
-    )
-    samples = samples.without_failed()
+    ).without_failed()
     if not samples.ranks:
         first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)

@@ -56,6 +56,7 @@ class RankStack:
     is_stopped: bool = False
     """By a signal; a debugger's stops do not count."""
     goes_on: bool = False
+    pid: int | None = None
 
 
 class Doing(StrEnum):

@@ -234,3 +234,15 @@ def test_of_the_silent_rank_its_own_stack_tells_where_it_stood(tmp_path: Path, s
     assert ("shards.py:9" in report.verdict) == seen
     assert ("stack.rank1.txt" in {one.where for one in first.evidence}) == seen
     assert not any("PID" in step for step in first.next_steps)  # it has ended
+
+
+def test_the_steps_have_the_process_that_the_dump_names(tmp_path: Path) -> None:
+    c10d = "    all_reduce (torch/distributed/distributed_c10d.py:2810)\n"
+    for rank in range(4):
+        call = "    save (train.py:9)\n" if rank == 2 else c10d
+        head = f"Process 410{rank}: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        stack = f'Thread 410{rank} (idle): "MainThread"\n{call}    main (train.py:90)\n'
+        (tmp_path / f"rank{rank}.txt").write_text(head + stack)
+    (found,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert found.id == "rank_stuck"
+    assert any("postmortem hang 4102 " in step for step in found.next_steps)

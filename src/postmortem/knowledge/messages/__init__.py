@@ -185,7 +185,7 @@ def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
         **explained,
         reference=take("reference"),
         versions=take("versions", None),
-        pattern=take("pattern", None),
+        pattern=_joined(take("pattern", None)),
         frames=lines_of(take("frames", "")),
         sign=take("sign", None),
         rule=take("rule", None),
@@ -203,6 +203,11 @@ def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")
     return made
+
+
+def _joined(pattern: str | None) -> str | None:
+    """Return an expression; where it has several lines each is an alternative of it."""
+    return pattern if pattern is None else "|".join(lines_of(pattern))
 
 
 def _steps(text: str) -> tuple[str, ...]:

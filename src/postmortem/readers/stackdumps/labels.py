@@ -65,6 +65,7 @@ def rank_stacks(
                 tool=dump.tool,
                 is_running=thread.tid in dump.running if dump.tells_running else None,
                 goes_on=dump.goes_on,
+                pid=dump.pid,
             )
         )
     return found

@@ -27,6 +27,8 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         return
     who = ranks_words(blame.first)
     once = logs.stacks is not None and logs.stacks.samples < 2
+    members = (member for one in logs.stacks or () for member in one.members)
+    pid = next((one.pid for one in members if one.label == blame.first[0].label), None) or "PID"
     again = (
         "take the stacks of these ranks again: still in the same place means stuck, else only slow",
     )
@@ -41,9 +43,9 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
             (
                 *(again if once else ()),
                 "read the code there: what must happen for it to go on?",
-                "postmortem hang PID  on its host: which lock, file or child?",
-                "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a "
-                "few seconds: what does the kernel wait for?",
+                f"postmortem hang {pid}  on its host: which lock, file or child?",
+                f"ls -l /proc/{pid}/fd; cat /proc/{pid}/wchan; strace -f -p {pid} -o strace.txt  "
+                "for a few seconds: what does the kernel wait for?",
             ),
         ),
         evidence=cite(blame),
