@@ -134,7 +134,7 @@ def last_run(data: bytes) -> LaterRun | None:
 
 
 def _went_further(before: bytes, behind: bytes) -> bool:
-    """Return whether a run has more lines, none of them an error, from where another one failed."""
+    """Return whether a run says what another one did up to its error, and goes on without one."""
     was, now = (
         [line for line in part[:NEAR].translate(_DIGITS).splitlines() if line.strip()]
         for part in (before, behind)
@@ -142,7 +142,8 @@ def _went_further(before: bytes, behind: bytes) -> bool:
     same = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), len(was))
     ids = read_like(map(text_of, (*was[same : same + 1], *now[same:])))
     fails = [bool(wrong(one)) for one in ids]
-    return same > 0 and len(now) >= same + _FEWEST and fails[:1] == [True] and not any(fails[1:])
+    goes_on = min(same, len(now) - same) >= _FEWEST
+    return goes_on and fails[:1] == [True] and not any(fails[1:])
 
 
 def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
