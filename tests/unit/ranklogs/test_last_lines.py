@@ -1,5 +1,6 @@
 """How logs read of which no known form says how they ended."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -302,3 +303,24 @@ def test_the_message_is_told_and_not_its_head_or_what_follows(
     tmp_path: Path, text: str, told: str
 ) -> None:
     assert told in report_of(tmp_path, text).verdict
+
+
+@pytest.mark.parametrize(
+    ("behind", "rank"),
+    [([], 3), ([{"rank": 3, "lvl": "info", "msg": "step", "step": n} for n in range(141, 160)], 2)],
+    ids=["it fell silent", "it went on"],
+)
+def test_who_falls_silent_behind_an_error_comes_before_another_ones_last_words(
+    tmp_path: Path, behind: list[dict[str, object]], rank: int
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"rank": 3, "lvl": "info", "msg": "worker up"},
+        {"rank": 2, "lvl": "info", "msg": "worker up"},
+        {"rank": 3, "lvl": "error", "msg": "vocabulary of 50257 words against 50304"},
+        {"rank": 3, "lvl": "info", "msg": "closing"},
+        *behind,
+        {"rank": 2, "lvl": "error", "msg": "no token within 600 s"},
+    ]
+    report = report_of(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows))
+    told = report.body["first_failure"] or report.body["candidates"][0]
+    assert told["rank"] == rank

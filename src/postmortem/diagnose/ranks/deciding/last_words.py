@@ -19,6 +19,8 @@ from postmortem.records import replace
 
 _MOST = 4
 _MOST_BETWEEN = 3
+_MOST_CLOSING = 8
+"""Lines of all ranks, from an error to the last line of who wrote it."""
 """Lines from an error to a traceback that is told because of it."""
 
 
@@ -41,6 +43,9 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
             return named_by_peers(case) or warned_itself(case, said.text) or peers
+        silent = _silent_before(case, ends, said)
+        if silent is not None:
+            return silent
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, _cited(above))
@@ -86,6 +91,20 @@ def said_last(case: Case) -> Attribution | None:
         known = next(one.known for one in ends if one.nearest is near[0])
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
+    return None
+
+
+def _silent_before(case: Case, ends: Sequence[LastLines], later: LastLine) -> Attribution | None:
+    """Return the rank that fell silent soon behind an error, before another one's last words."""
+    for one in ends:
+        near = one.nearest
+        if near is None or one.errors or one.about_peer:
+            continue
+        closing = one.last.line - near.line <= _MOST_CLOSING and one.last.line < later.line
+        party = _party(case, one)
+        if closing and one.last.file == later.file and party.rank is not None:
+            cause = SaidLast(near.text, plain=False, behind=True, known=one.known)
+            return Attribution(cause, (party,), evidence=(_cited(near), _cited(later)))
     return None
 
 
