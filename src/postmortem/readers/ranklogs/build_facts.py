@@ -340,7 +340,7 @@ class FactBuilder:
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
         place = (position, attempt, failure.frames, failure.said.exception)
-        again = not failure.uncaught and place in self._caught
+        again = bool(failure.caught_in or failure.logged) and place in self._caught
         if not found:
             return self._logged_only(position, failure, again), False
         shared = self._writers.writers[self._writers.index(position)].shared
