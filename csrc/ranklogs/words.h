@@ -14,8 +14,12 @@ inline constexpr std::string_view kLevels[] = {
 // What stands before a colon in the output of any program, and is no host.
 inline constexpr std::string_view kNoHosts[] = {
     "NOTE", "TRACE", "info", "warning", "error", "debug", "note", "srun", "slurmstepd", "wandb",
-    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun", "ok",
-    "changed", "skipping", "failed", "fatal",
+    "Epoch", "epoch", "step", "Step", "loss", "File", "Traceback", "mpirun", "torchrun", "make",
+    "gmake", "ninja", "cmake", "ld", "gcc", "g++", "nvcc", "bash", "sh", "zsh", "env", "sudo",
+    "timeout", "nohup", "python", "python3", "perl", "ruby", "node", "java", "pip", "conda", "git",
+    "curl", "wget", "ssh", "scp", "rsync", "docker", "podman", "singularity", "kubectl", "sbatch",
+    "mpiexec", "orterun", "prterun", "deepspeed", "accelerate", "ok", "changed", "skipping",
+    "failed", "fatal",
 };
 
 // How names of exceptions and warnings end, which are no hosts either.

@@ -324,3 +324,15 @@ def test_who_falls_silent_behind_an_error_comes_before_another_ones_last_words(
     report = report_of(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows))
     told = report.body["first_failure"] or report.body["candidates"][0]
     assert told["rank"] == rank
+
+
+@pytest.mark.parametrize("more", ["", "make: *** [Makefile:31: train] Error 1\n"])
+def test_the_node_whose_own_error_it_is_comes_before_those_that_lost_it(
+    tmp_path: Path, more: str
+) -> None:
+    lost = "RuntimeError: Connection closed by peer [10.1.0.3]:41200"
+    rows = [f"n{node}: model built" for node in range(3)]
+    rows += ["n2: assert a == b", "n2: AssertionError: (71, 72)", f"n0: {lost}", f"n1: {lost}"]
+    report = report_of(tmp_path, "\n".join(rows) + f"\n{more}")
+    assert report.failed
+    assert report.body["candidates"][0]["host"] == "n2"

@@ -22,8 +22,11 @@ def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return
     said = blame.cause.said.strip()
-    if blame.candidates and (rank := blame.candidates[0].rank) is not None:
-        said = f"rank {rank}: {said}"
+    who = blame.candidates[0] if blame.candidates else None
+    if who is not None and who.rank is not None:
+        said = f"rank {who.rank}: {said}"
+    elif who is not None and who.host == who.label:
+        said = f"{who.host}: {said}"
     if blame.cause.above and blame.cause.form == "code":
         said = f"{clip(said, 60)}; just above: {blame.cause.above}"
     cause = "The last lines read like an error, and nothing follows them. "

@@ -34,7 +34,9 @@ def said_last(case: Case) -> Attribution | None:
     ]
     if _all_ended_with_0(case.logs):
         return None
-    wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)
+    wrong = sorted(
+        (one for one in ends if one.errors), key=lambda one: (one.about_peer, not one.plain)
+    )
     if wrong:
         lost, memory = _lost_workers(case.logs), case.logs.said_memory
         said = next((line for line in wrong[0].errors if line.where in lost), wrong[0].errors[0])
@@ -285,7 +287,9 @@ def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
 
     Behind its errors alone they say that they came to their end.
     """
-    if not logs.who(one.writer).shared:
+    who = logs.who(one.writer)
+    alone = who.host is not None and sum(w.host == who.host for w in logs.writers) == 1
+    if not who.shared or alone:  # what all of a node wrote is its program's
         return False
     beside = [o for o in logs.last_lines if o.last.file == one.last.file]
     last = max((line.line for line in one.errors), default=one.last.line)
