@@ -170,6 +170,12 @@ class Taker {
       fixed_.add('X');
       return item(core);
     }
+    const std::size_t open = word.find('[');
+    if (numbered && open && open < word.size() && is_hex(bare(word.substr(open)))) {
+      parts(word.substr(0, open), timed);  // Celery's "shards.open[4711c0de-…]"
+      fixed_.add('X');
+      return item(word.substr(open));
+    }
     parts(word, timed || of_time_ || lasts(core));
   }
 

@@ -140,7 +140,8 @@ class EarlierRuns:
     others: bool = False
     """The one right before is another program, which may have run beside it."""
     worked: bool = False
-    """Another program works behind it: its end is none of the job."""
+    """Another program works behind it, or the run itself where that one failed: its end is none of
+    the job."""
     pids: frozenset[int] = frozenset()
     """Processes that their lines name."""
 

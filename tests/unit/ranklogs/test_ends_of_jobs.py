@@ -213,6 +213,17 @@ def test_a_warning_that_comes_again_and_again_ends_nothing(tmp_path: Path) -> No
     assert _report(tmp_path, warns.format(1) + end).failed
 
 
+@pytest.mark.parametrize(
+    ("error", "failed"),
+    [("[ctl] gap: 0.4{} m | angle error: -21.{}°", False), ("ERROR: no lock on beam {}{}", True)],
+)
+def test_a_word_that_a_line_has_each_time_is_no_error(
+    tmp_path: Path, error: str, failed: bool
+) -> None:
+    turns = "".join(f"turn {n}\n{error.format(n, n)}\nrange {n}\nwalls\n" for n in range(4))
+    assert _report(tmp_path, turns + error.format(7, 7) + "\n[ctl] next scan\n").failed is failed
+
+
 def test_stacks_that_a_program_wrote_when_a_time_was_up_are_its_log(tmp_path: Path) -> None:
     stacks = "Timeout (0:00:06)!\nThread 0x00007fec7ffff6c0 (most recent call first):\n" + "".join(
         f'  File "queue.py", line {n}, in take\n' for n in range(20)
@@ -279,6 +290,8 @@ def test_a_first_line_that_tells_of_a_try_is_no_head_of_runs(tmp_path: Path) -> 
     ("function", "behind", "failed"),
     [
         ("test_row", "ok\nRan 3 tests in 0.001s\nOK (skipped=1)\n", False),
+        ("test_row", "ok\n\n-----\nRan 3 tests in 0.001s\n\nOK\n", False),
+        ("test_row", "ok\nread 3 rows\n\nOK\n", True),
         ("test_row", "ERROR\nRan 3 tests in 0.001s\nFAILED (errors=1)\n", True),
         ("<module>", "ok\nRan 3 tests in 0.001s\nOK (skipped=1)\n", True),
     ],

@@ -111,6 +111,20 @@ def test_a_run_that_works_behind_a_failed_one_is_no_failure(tmp_path: Path) -> N
     assert _earlier(report) == [("ValueError: first", 7)]
 
 
+@pytest.mark.parametrize(
+    ("last", "failed"),
+    [("joined\n37 rows taken\n", False), ("", True), ("error: no row\nbye\n", True)],
+)
+def test_a_try_that_goes_on_where_the_one_before_failed_outlived_its_error(
+    tmp_path: Path, last: str, failed: bool
+) -> None:
+    tried = "try {} of the queue of rows\nconnecting to the queue\n"
+    error = 'Traceback (most recent call last):\n  File "a.py", line 4, in <module>\nOSError: no\n'
+    text = "".join(f"{tried.format(n)}{error}try {n} failed, again\n" for n in (1, 2))
+    (tmp_path / "job.log").write_text(text + tried.format(3) + last)
+    assert analyse([str(tmp_path / "job.log")], RankLogOptions()).failed is failed
+
+
 def test_of_two_programs_the_last_one_is_how_it_ended(tmp_path: Path) -> None:
     first = _run(3, "") + _program("prepare.py", "ValueError: first")
     text = first + "rm: cannot remove 'x'\n" + _program("train.py", "KeyError: 'second'")

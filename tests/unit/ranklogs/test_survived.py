@@ -43,6 +43,17 @@ def test_a_logged_error_with_calm_lines_behind_it_was_caught(
     assert [row["rank"] for row in found["also_failed"]] == failed_too
 
 
+@pytest.mark.parametrize(("again", "failed"), [("save.py", False), ("load.py", True)])
+def test_what_was_caught_once_is_caught_in_the_same_place_again(
+    tmp_path: Path, again: str, failed: bool
+) -> None:
+    caught = f"{AT} ERROR train: cannot save here\n{TRACEBACK}"
+    parts = [f"{AT} INFO train: part {n} saved\n" for n in range(18)]
+    last = caught.replace("save.py", again) + f"{AT} INFO train: the mean is 3.5\n"
+    (tmp_path / "job.log").write_text("".join([*parts[:4], caught, *parts[4:], last]))
+    assert analyse([str(tmp_path / "job.log")], RankLogOptions()).failed is failed
+
+
 _LONG = "".join(f'  File "m{n}.py", line {n}, in f{n}\n    f{n + 1}()\n' for n in range(20))
 
 

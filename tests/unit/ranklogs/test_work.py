@@ -43,6 +43,13 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
     assert not report.diagnoses
 
 
+def test_identifiers_in_brackets_are_of_one_form(tmp_path: Path) -> None:
+    told = [f"job rows.open[{0x9E3779B1 * n % 2**32:08x}-a7] is over\n" for n in range(1, 40)]
+    report = report_of(tmp_path, "".join([*told[:9], _ERROR, *told[9:]]))
+    assert not report.failed
+    assert "rows.open" in report.verdict
+
+
 def test_values_that_differ_are_hardly_ever_taken_for_one(tmp_path: Path) -> None:
     form = "[{0}] epoch {{0}} loss 0.{{0}}"
     logs = (

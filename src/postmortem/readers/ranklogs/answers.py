@@ -22,11 +22,13 @@ from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
+_WORD = "last-error-word"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
+_SHORT = len("End.")  # of a line that says nothing by itself, as unittest's "OK" below its count
 
 
 def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
@@ -60,13 +62,15 @@ def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:
 def resumed(texts: Sequence[str], ids: Sequence[Ids], at: int, *, mere: bool) -> bool:
     """Return whether many lines behind an error have forms that stood above it.
 
-    Behind a mere word a few of one form are enough, if that has numbers; behind what is no error by
-    its level two forms of calm lines, and any calm line where it is a habit.
+    Behind a mere word a few of one form are enough, if that has numbers, and any where it is a
+    habit; behind what is no error by its level two forms of calm lines, or one where it is a habit.
     """
     forms = [*map(without_numbers, texts)]
     above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
     if mere:
         few = any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind)
+        word = all(name.startswith(_WORD) for name in wrong(ids[at]))
+        few = few or (word and is_habit(texts, at))
     else:
         rows = zip(forms[at + 1 :], ids[at + 1 :], strict=True)
         quiet = {form for form, names in rows if calm(names)} if calm(ids[at]) else set()
@@ -78,7 +82,7 @@ def before_done(tail: Sequence[Row]) -> Sequence[Row]:
     """Return the last lines without those at the very end that say that all is done."""
     ids = read_like(row[1] for row in tail)
     end = len(tail)
-    while end and done(ids[end - 1], last=True):
+    while end and (done(ids[end - 1], last=True) or len(tail[end - 1][1].strip("- ")) < _SHORT):
         end -= 1
     return tail[:end]
 

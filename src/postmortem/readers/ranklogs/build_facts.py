@@ -82,6 +82,8 @@ class FactBuilder:
         self._found = found
         self._known = KnownLines(row[2] for one in read for r in one.raw["regions"] for row in r[3])
         self._labels: list[Label] = []
+        self._caught: set[object] = set()
+        """Where errors were raised behind which their program worked: it survives each of them."""
         self._work_of: dict[int, list[RawPlainLine]] = {}
         self._first: list[int] = []
         """Position of each file's first label."""
@@ -337,19 +339,22 @@ class FactBuilder:
                 found.append(row)
                 if len(found) == thresholds.WORK_OF_OTHERS:
                     break
+        place = (position, attempt, failure.frames, failure.said.exception)
+        again = bool(failure.caught_in or failure.logged) and place in self._caught
         if not found:
-            return self._logged_only(position, failure), False
+            return self._logged_only(position, failure, again), False
         shared = self._writers.writers[self._writers.index(position)].shared
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
             alone = not (position in self._launchers and self._launchers[position].exits)
             anew = alone and began_anew(label.raw["tail"], failure)
-            if (len(found) < _VERY_LAST or not ends) and not anew:
-                return self._logged_only(position, failure), not shared
+            if (len(found) < _VERY_LAST or not ends) and not anew and not again:
+                return self._logged_only(position, failure, again), not shared
+        self._caught.add(place)
         return LastLine(text, label.file.path, number, since), not shared
 
-    def _logged_only(self, position: int, failure: LogFailure) -> LastLine | None:
+    def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""
         if failure.lines_after > thresholds.CAUGHT_LINES:
             return None
@@ -361,7 +366,7 @@ class FactBuilder:
         near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
         if near and not above and writers <= _FEW_WRITERS:
             above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
-        logged = not writer.shared or says_done(tail)
+        logged = again or not writer.shared or says_done(tail)
         at = calm_behind(above, [row[1] for row in behind], failure.said.message, logged=logged)
         if at is None:
             return None

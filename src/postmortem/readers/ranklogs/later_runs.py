@@ -104,7 +104,8 @@ class LaterRun:
     another: bool = False
     """What stands before it is of another program, which may have run beside it."""
     worked: bool = False
-    """It works behind a shell's notice that the other program is gone."""
+    """It works behind a shell's notice that the other program is gone, or went on where the run
+    before it failed."""
     caught: bool = False
     """The same program wrote what stands before it, and caught the error there."""
     earlier: tuple[tuple[str, int] | None, ...] = ()
@@ -127,8 +128,22 @@ def last_run(data: bytes) -> LaterRun | None:
         since = _last_begin(data[:end], signs)[0]
         since = since or _last_begin(data[: without_last_error(data, end)], signs)[0]
         earlier.append(error_above(data, end, since))
+        worked = worked or (end == begin and _went_further(data[since:end], data[end:]))
         end = since
     return LaterRun(begin, another, worked, earlier=tuple(earlier))
+
+
+def _went_further(before: bytes, behind: bytes) -> bool:
+    """Return whether a run says what another one did up to its error, and goes on without one."""
+    was, now = (
+        [line for line in part[:NEAR].translate(_DIGITS).splitlines() if line.strip()]
+        for part in (before, behind)
+    )
+    same = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), len(was))
+    ids = read_like(map(text_of, (*was[same : same + 1], *now[same:])))
+    fails = [bool(wrong(one)) for one in ids]
+    goes_on = min(same, len(now) - same) >= _FEWEST
+    return goes_on and fails[:1] == [True] and not any(fails[1:])
 
 
 def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
