@@ -55,9 +55,11 @@ def test_a_folder_stays_that_a_process_of_the_run_may_write_to(place: Path) -> N
     run = subprocess.run([sys.executable, "-c", _HOLD.replace("60", "0")], stdout=subprocess.PIPE,
                          text=True, check=True)  # fmt: skip
     path = Path(run.stdout.strip())
-    with subprocess.Popen(["sleep", "60"], env={"WHERE": f"{path}/raises"}) as job:
+    with subprocess.Popen(["sh", "-c", "echo; read line"], env={"WHERE": f"{path}/raises"},
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:  # fmt: skip
+        assert job.stdout is not None
+        job.stdout.readline()  # the kernel shows no environment in the middle of an exec
         assert left(place) == {path.name}
-        job.kill()
     assert left(place) == set()
 
 
