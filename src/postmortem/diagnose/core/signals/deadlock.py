@@ -3,7 +3,9 @@
 What it means
     Each thread of a circle waits for a lock that the next one holds, or for the next one to
     end; a thread may also wait for a lock of its own, or for one whose owner is not in this
-    process (a fork() while another thread held it). Nothing but killing the process ends it.
+    process (a fork() while another thread held it). Or all threads of Python wait for what only
+    another one of them does: release a lock, complete a Future. Nothing but killing the process
+    ends it.
 How to be sure
     A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
     does not: its holder is the thread that stands inside a `with` block of it. Where one of the

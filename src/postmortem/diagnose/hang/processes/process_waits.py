@@ -2,8 +2,9 @@
 
 What it means
     There is nobody else to compare with: it is alone, or all ranks stand in the same place, which
-    is no collective. Its main thread did not run between the samples; what it waits for, and who
-    holds that or has the other end, is all that can be told.
+    is no collective. Its main thread did not run between the samples, or woke up only to sleep
+    again; what it waits for, and who holds that or has the other end, is all that can be told. A
+    worker of a pool or a DataLoader that is in the user's code keeps it waiting.
 How to be sure
     A server that waits for its next request looks the same. Watch it for longer (--gap 60).
 What to do
