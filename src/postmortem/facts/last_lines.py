@@ -100,9 +100,9 @@ class LastLines:
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     quantity: str = ""
-    value: str = ""
-    """What that is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
     """What that is called: ``"eval_loss"``."""
+    value: str = ""
+    """What it is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
     time: float | None = None
     """The last one in its file, as its clock shows it; known where a kernel log tells of a boot."""
     earlier: bool = False

@@ -159,7 +159,12 @@ class Motion:
     @property
     def is_still(self) -> bool:
         """Whether it neither ran nor woke up."""
-        return not self.moved and self.switches < 2 and self.cpu_share < 0.02
+        return not self.moved and self.switches < 2 and self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it hardly ran, however often it woke up."""
+        return self.cpu_share < 0.02
 
     @property
     def goes_on(self) -> bool:

@@ -10,7 +10,7 @@ from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.ranklogs.last_words import wrong
-from postmortem.readers.ranklogs.number_columns import bad_column
+from postmortem.readers.ranklogs.number_columns import MEASURES, bad_column
 from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -32,7 +32,7 @@ NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
-_OF_LOSS = re.compile(b"(?i)loss|mse|mae|nll|ppl|perplexity|elbo|entropy")
+_OF_LOSS = re.compile(f"(?i)loss|{MEASURES}".encode())
 _LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
 

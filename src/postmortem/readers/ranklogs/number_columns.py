@@ -25,7 +25,9 @@ _FEWEST_ROWS = 3
 _OFTENER = 2
 """Times the longest earlier run, that the last one must be longer than."""
 _DIGIT = Pattern(r"\d")
-_OF_LOSS = Pattern(r"(?i)loss|(?<![a-z])(?:r?mse|mae|nll|ppl|perplexity|elbo|entropy)(?![a-z])")
+MEASURES = "mse|mae|nll|ppl|perplexity|elbo|entropy"
+"""What a loss may be called."""
+_OF_LOSS = Pattern(rf"(?i)loss|(?<![a-z])(?:r?{MEASURES})(?![a-z])")
 
 
 class BadColumn(NamedTuple):

@@ -222,19 +222,19 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
 
 def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
     """Yield that each thread of Python waits for what another thread of Python has to do."""
-    waits = [wait for one in python if (wait := one.waits_for) is not None]
-    kinds = {wait.kind for wait in waits}
+    waits = [(one, wait) for one in python if (wait := one.waits_for) is not None]
+    kinds = {wait.kind for _, wait in waits}
     if len(waits) < max(len(python), 2) or kinds - _BY_PYTHON or not kinds & _BY_ANOTHER:
         return
-    if any(wait.timed or wait.missing_owner is not None for wait in waits):
+    if any(wait.timed or wait.missing_owner is not None for _, wait in waits):
         return
     by_tid = {thread.tid: thread for thread in python}
-    edges = [_edge(one, wait, by_tid) for one, wait in zip(python, waits, strict=True)]
+    told = waits[:_MOST_EDGES]
     pool = "future" in kinds
     many = "both" if len(python) == 2 else f"all {len(python)}"
     yield Finding(
         title=f"{many} Python threads wait, and none is left to let another go on",
-        cause="; ".join(edges[:_MOST_EDGES]),
+        cause="; ".join(_edge(one, wait, by_tid) for one, wait in told),
         # what is not Python's may end a Future too
         confidence=Confidence.POSSIBLE if pool else Confidence.LIKELY,
         next_steps=(
@@ -243,11 +243,7 @@ def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
             else "take these locks in the same order in all threads, at the lines cited here",
             "see what each of these waits is for, and which thread was to do it",
         ),
-        evidence=tuple(
-            row
-            for one, wait in list(zip(python, waits, strict=True))[:_MOST_EDGES]
-            for row in _cited(one, wait)
-        ),
+        evidence=tuple(row for one, wait in told for row in _cited(one, wait)),
         role=role,
     )
 

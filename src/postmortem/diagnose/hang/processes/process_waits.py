@@ -39,7 +39,6 @@ _WORKER_LOOP = Pattern(
     r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
 )
 _SLEEPS = ("nanosleep", "clock_nanosleep")
-_IDLE = 0.02
 _LOCKS = ("python lock", "lock", "mutex")
 
 
@@ -107,7 +106,7 @@ def _naps(one: LiveProcess, thread: Thread, motion: Motion) -> bool:
     """Return whether a thread sleeps between looks at something that it waits for."""
     task = one.task(thread.tid)
     asleep = task is not None and task.call is not None and task.call.name in _SLEEPS
-    return asleep and motion.goes_on and not motion.moved and motion.cpu_share < _IDLE
+    return asleep and motion.goes_on and not motion.moved and motion.is_idle
 
 
 def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:

@@ -19,9 +19,9 @@ from postmortem.records import replace
 
 _MOST = 4
 _MOST_BETWEEN = 3
+"""Lines from an error to a traceback that is told because of it."""
 _MOST_CLOSING = 8
 """Lines of all ranks, from an error to the last line of who wrote it."""
-"""Lines from an error to a traceback that is told because of it."""
 
 
 def said_last(case: Case) -> Attribution | None:

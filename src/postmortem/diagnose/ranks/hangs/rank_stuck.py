@@ -28,9 +28,19 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     who = ranks_words(blame.first)
     once = logs.stacks is not None and logs.stacks.samples < 2
     members = (member for one in logs.stacks or () for member in one.members)
-    pid = next((one.pid for one in members if one.label == blame.first[0].label), None) or "PID"
+    pid = next((one.pid for one in members if one.label == blame.first[0].label), None)
     again = (
         "take the stacks of these ranks again: still in the same place means stuck, else only slow",
+    )
+    steps = possible_steps(
+        blame,
+        (
+            *(again if once else ()),
+            "read the code there: what must happen for it to go on?",
+            "postmortem hang PID  on its host: which lock, file or child?",
+            "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a few "
+            "seconds: what does the kernel wait for?",
+        ),
     )
     yield Finding(
         lead=who,
@@ -38,15 +48,6 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         cause=f"the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
-        next_steps=possible_steps(
-            blame,
-            (
-                *(again if once else ()),
-                "read the code there: what must happen for it to go on?",
-                f"postmortem hang {pid}  on its host: which lock, file or child?",
-                f"ls -l /proc/{pid}/fd; cat /proc/{pid}/wchan; strace -f -p {pid} -o strace.txt  "
-                "for a few seconds: what does the kernel wait for?",
-            ),
-        ),
+        next_steps=tuple(step.replace("PID", f"{pid or 'PID'}") for step in steps),
         evidence=cite(blame),
     )

@@ -48,11 +48,12 @@ def crashed(failures: Failures, logs: Logs) -> Findings:
     said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     aborted = ending.signal == "SIGABRT" and said  # who calls abort says why before it
-    words = f"it said last: {clip(said or '', 80)}" if aborted else crash_words(ending)
+    found_out = crash_words(ending)
+    words = f"it said last: {clip(said or '', 80)}" if aborted else found_out
     yield Finding(
         title=f"{who(task.pid)}{more} crashed: {ending.signal}, {words}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
-        f"({crash_words(ending)}){core}{last}; where it stood is not in a log of system calls",
+        f"({found_out}){core}{last}; where it stood is not in a log of system calls",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"
