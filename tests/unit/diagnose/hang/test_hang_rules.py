@@ -157,7 +157,9 @@ def test_waits_differ(
     assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
     assert one.about == (None if other is BARRIER else Subject(pid=101, rank=1))
     undecided = "" if confidence == "likely" else "undecided: "
-    assert headline(found, blame, [one]) == f"{undecided}{one.title}"
+    late = "possibly rank 1 holds up the others: it waits, at save (train.py:52)"
+    verdict = late if other is ELSEWHERE else f"{undecided}{one.title}"
+    assert headline(found, blame, [one]) == verdict
     assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
     places = hang_highlights(found, blame).places
     assert [place.line for place in places] == [31, 12 if other is BARRIER else 52]
@@ -274,6 +276,32 @@ def test_a_worker_in_the_users_code_keeps_its_process_waiting() -> None:
         worker = replace(process(7, frames), label="worker", works_for=alone.pid)
         found = diagnosed(replace(job(alone, motions=(still,)), processes=(alone, worker)))
         assert found["process_waits"].about == (pid and Subject(pid=pid, rank=0))
+
+
+@pytest.mark.parametrize(
+    ("calls", "about"),
+    [
+        ({100: ("wait4", 107), 107: ("wait4", 108), 108: ("flock", 3)}, 108),
+        ({100: ("waitid", 1, 107), 107: ("flock", 3)}, 107),
+        ({100: ("wait4", 109), 107: ("flock", 3)}, None),
+        ({100: ("wait4", 2**64 - 1), 107: ("flock", 3)}, None),
+        ({100: ("wait4", 107), 107: ("wait4", 100)}, 107),
+    ],
+    ids=["the last of a chain", "waitid", "one that was not read", "any", "no further than itself"],
+)
+def test_a_process_is_kept_by_the_child_whose_end_it_waits_for(
+    calls: dict[int, tuple[str, int]], about: int | None
+) -> None:
+    def made(rank: int, works_for: int | None) -> LiveProcess:
+        one = process(rank, ELSEWHERE[:1] if rank == 0 else (Frame("main", "native"),))
+        name, *arguments = calls.get(one.pid, ("read", 0))
+        call = SystemCall(name, tuple(arguments))
+        task = Task(one.pid, "x", "S", None, call)
+        return replace(one, works_for=works_for, label=f"p{rank}", tasks=(task,))
+
+    alone, *children = made(0, None), made(7, 100), made(8, 100)
+    found = replace(job(alone, motions=(replace(STILL, label="p0"),)), processes=(alone, *children))
+    assert diagnosed(found)["process_waits"].about == (about and Subject(pid=about, rank=0))
 
 
 def test_a_rank_in_another_collective_is_said_to_be_in_it(prose: Prose) -> None:
