@@ -135,15 +135,19 @@ BARRIER = (
     Frame("barrier", "python", file=_C10D, line=5),
     Frame("step", "python", file="/job/train.py", line=12),
 )
+_APART = (
+    "rank 0 waits in all_reduce at train (train.py:31), "
+    "rank 1 waits in barrier at step (train.py:12)"
+)
 BOTH_STILL = (replace(STILL, label="rank 0"), replace(STILL, label="rank 1"))
 
 
 @pytest.mark.parametrize(
     ("other", "world_size", "confidence", "said"),
     [
-        (BARRIER, 2, "likely", "rank 1 waits in barrier at step (train.py:12)"),
-        (BARRIER, 4, "possible", "rank 1 waits in barrier at step (train.py:12)"),
-        (ELSEWHERE, 2, "possible", "rank 1 stands in save (train.py:52)"),
+        (BARRIER, 2, "likely", _APART),
+        (BARRIER, 4, "possible", _APART),
+        (ELSEWHERE, 2, "possible", "rank 1 holds up the others: it waits, at save (train.py:52)"),
     ],
 )
 def test_waits_differ(
@@ -154,12 +158,10 @@ def test_waits_differ(
     blame = holder_up(found)
     one = diagnosed(found, blame)["waits_differ"]
     assert one.confidence == confidence
-    assert one.title == f"rank 0 waits in all_reduce at train (train.py:31), {said}"
+    assert one.title == said
     assert one.about == (None if other is BARRIER else Subject(pid=101, rank=1))
-    undecided = "" if confidence == "likely" else "undecided: "
-    late = "possibly rank 1 holds up the others: it waits, at save (train.py:52)"
-    verdict = late if other is ELSEWHERE else f"{undecided}{one.title}"
-    assert headline(found, blame, [one]) == verdict
+    doubt = "possibly " if other is ELSEWHERE else "undecided: "
+    assert headline(found, blame, [one]) == ("" if confidence == "likely" else doubt) + said
     assert "postmortem hang 100 101 --gap 60" in one.next_steps[1]
     places = hang_highlights(found, blame).places
     assert [place.line for place in places] == [31, 12 if other is BARRIER else 52]

@@ -54,9 +54,10 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
     away = [member for one in told if one not in waiting for member in one.members]
     late = job.process(away[0].label) if len(away) == 1 else None
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
+    held_up = _late_words(late)
     yield Finding(
-        title=clip(f"{places}", 100),
-        verdict=_late_words(late) or f"{'' if sure else 'undecided: '}{places}",
+        title=clip(held_up or places, 100),
+        verdict=None if held_up else f"{'' if sure else 'undecided: '}{places}",
         cause=_APART if apart else _AWAY,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(
@@ -78,7 +79,7 @@ def _late_words(late: LiveProcess | None) -> str:
     if late is None or thread is None or not thread.frames:
         return ""
     place = place_words(thread, most=1)
-    return f"possibly {late.label} holds up the others: it {wait_words(late, thread)}, at {place}"
+    return f"{late.label} holds up the others: it {wait_words(late, thread)}, at {place}"
 
 
 def _words(one: StackClass, *, waits: bool) -> str:
