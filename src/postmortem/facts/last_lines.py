@@ -103,6 +103,8 @@ class LastLines:
     """What that is called: ``"eval_loss"``."""
     value: str = ""
     """What it is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
+    step: str = ""
+    """Which step that line is of: ``"step 4050"``, ``"epoch 8"``."""
     time: float | None = None
     """The last one in its file, as its clock shows it; known where a kernel log tells of a boot."""
     earlier: bool = False

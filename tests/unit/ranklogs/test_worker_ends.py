@@ -1,9 +1,11 @@
-"""A supervisor that loses its workers to the end of its log, and one that goes on."""
+"""Workers that end: who tells of it, and what they said themselves."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
 _LOST = (
@@ -35,3 +37,63 @@ def test_workers_that_are_lost_to_the_end(
     (tmp_path / "nanny.log").write_text(text + behind)
     report = analyse([str(tmp_path / "nanny.log")], RankLogOptions())
     assert report.failed is failed
+
+
+_ACTOR = "(Shard pid=91, ip=10.0.4.7) "
+_MASTER = "(Master pid=81) "
+_LOST_ACTOR = (
+    _MASTER + "Traceback (most recent call last):\n"
+    f'{_MASTER}  File "/job/main.py", line 12, in run\n{_MASTER}    fit()\n'
+    f"{_MASTER}ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
+    "task.\n"
+)
+
+
+def test_an_actor_whose_last_line_reads_like_an_error_is_not_silent(tmp_path: Path) -> None:
+    said = f"{_ACTOR}CUDA error (/x/a.h:18): an illegal memory access was encountered\n"
+    report = report_of(tmp_path, said + _LOST_ACTOR)
+    first = raised_first(report)
+    assert first is not None
+    assert first[1].startswith("CUDA error (/x/a.h:18)")
+    assert "compute-sanitizer" in " ".join(report.diagnoses[0].next_steps)
+    silent = report_of(tmp_path, f"{_ACTOR}loading shard 3\n" + _LOST_ACTOR)
+    assert raised_first(silent) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered", [3]),
+        ("CUDA error: unspecified launch failure", [3]),
+        ("[Rank 3] Some collectives were aborted: NCCL error: remote process exited", None),
+    ],
+)
+def test_whose_watchdog_ends_by_an_error_of_its_gpu(
+    said: str, ranks: list[int] | None, tmp_path: Path
+) -> None:
+    head = "[rank{0}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:{0}] [Rank {0}] "
+    text = (
+        f"{head.format(3)}Process group watchdog thread terminated with exception: {said}\n"
+        f"{head.format(1)}Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, "
+        "OpType=ALLREDUCE, NumelIn=2, NumelOut=2, Timeout(ms)=600000) ran for 600041 milliseconds "
+        "before timing out.\n"
+    )
+    body: Any = report_of(tmp_path, text).body
+    assert (body["first_failure"] or {"ranks": None})["ranks"] == ranks
+
+
+@pytest.mark.parametrize(
+    ("why", "stopped"), [(" DUE TO TIME LIMIT", True), (" DUE TO PREEMPTION", True), ("", False)]
+)
+def test_tasks_that_are_killed_right_above_the_word_that_a_limit_ends_the_step(
+    why: str, stopped: bool, tmp_path: Path
+) -> None:
+    text = (
+        "srun: error: node3: tasks 4-7: Killed\nslurmstepd: error: *** STEP 71.0 ON node1 "
+        f"CANCELLED AT 2026-11-21T02:03:32{why} ***\n"
+    )
+    body: Any = report_of(tmp_path, text).body
+    assert (body["first_failure"] is None) is stopped
+    far = text.replace("slurm", "still here\n" * 9 + "slurm", 1)
+    body = report_of(tmp_path, far).body
+    assert body["first_failure"]["ranks"] == [4, 5, 6, 7]

@@ -19,7 +19,7 @@ from postmortem.readers.ranklogs.above import (
 )
 from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
+from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
@@ -195,7 +195,7 @@ class FactBuilder:
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
                     found = nan_above(found, file)
-                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
+                yield with_earlier(with_step(found), earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

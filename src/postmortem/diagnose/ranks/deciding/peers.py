@@ -220,6 +220,8 @@ def silent_ones(case: Case) -> Attribution | None:
     spoke = [r for r, s in case.known.items() if not s.silent or s.interrupted]
     if not waiting or not case.without(spoke)[0]:
         return None
+    if len(case.known) == 1 and case.logs.world_size is None:
+        return None  # of the others nothing is here: not that they said nothing
     waits = watched(case).difference(spoke)
     count, silent = case.without([*spoke, *waits])
     if not count:
