@@ -20,7 +20,12 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState, without_echoes
+from postmortem.diagnose.ranks.deciding.rank_state import (
+    KILLERS,
+    RankState,
+    is_stuck,
+    without_echoes,
+)
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.exits import RUN, LogExit, Stop
@@ -48,6 +53,7 @@ def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
     sure = sure and len(found) == len(every) and not all(map(_aborted_unsaid, parties))
+    sure = sure and not any(is_stuck(f) for s in found for f in s.own)
     told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
     return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 

@@ -10,6 +10,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.exits import RUN
@@ -125,7 +126,7 @@ def spoke_itself(case: Case) -> Attribution | None:
         if one.errors and not one.about_peer
         if ((party := _party(case, one)).label, party.host) in silent
     ]
-    if len(said) != 1 or not any(s.about_peers or s.startup for s in case.all):
+    if len(said) != 1 or not any(s.about_peers or s.startup for s in case.all) or said_bare(case):
         return None
     one, party = said[0]
     cause = SaidLast(one.errors[0].text, one.plain, form=one.form, known=one.known)

@@ -70,7 +70,7 @@ class RankState:
     @property
     def died(self) -> bool:
         """A signal ended it that it does not explain itself, or it said why it aborts."""
-        if any(f.kind in ("fatal", "terminate") or _of_its_gpu(f) for f in self.own):
+        if any(f.kind in ("fatal", "terminate") or _of_its_gpu(f) or is_stuck(f) for f in self.own):
             return True
         end = self.exit
         if end is not None and end.evicted:
@@ -138,7 +138,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    found = _with_last_words(_with_processes(found))
+    found = _alone_stuck(_with_last_words(_with_processes(found)))
     return tuple(_ended_after_others(found, logs.remarks))
 
 
@@ -174,6 +174,24 @@ def _with_last_words(found: list[RankState]) -> list[RankState]:
     if len(aborted) != 1 or len(said) != 1 or not _is_abort(aborted[0].exit):
         return found
     return [replace(s, about_peers=tuple(said)) if s is aborted[0] else s for s in found]
+
+
+def _alone_stuck(found: list[RankState]) -> list[RankState]:
+    """Return the standings, the watchdog that stood still as its rank's own where no other waits.
+
+    A call to the GPU kept it, or the GIL; had a peer not come, others would miss that one too.
+    """
+    waiting = [s for s in found if s.about_peers]
+    if len(waiting) != 1 or not all(map(is_stuck, waiting[0].about_peers)):
+        return found
+    own = replace(waiting[0], own=(*waiting[0].own, *waiting[0].about_peers), about_peers=())
+    return [own if s is waiting[0] else s for s in found]
+
+
+def is_stuck(failure: LogFailure) -> bool:
+    """Return whether it says that the watchdog of the process itself stood still."""
+    stuck = failure.said.match("pgnccl-heartbeat-timeout", "pgnccl-watchdog-stuck")
+    return failure.kind == "watchdog" and stuck is not None
 
 
 def _is_abort(end: LogExit | None) -> bool:

@@ -27,6 +27,7 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.text import more
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
+_CARDS = (KernelKind.PCIE, KernelKind.FABRIC)
 _ORDER = (
     KernelKind.MACHINE,
     KernelKind.GPU,
@@ -65,7 +66,10 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     # A process that a shell or another launcher saw end, and that has no rank.
     ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
     ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
-    root = ends and (alone or (ended and not blame.first))
+    # Links go down at a boot too, and drives without a medium give errors.
+    broken = event.kind in _CARDS and event.signature != "dmesg-link-down"
+    broken = broken and alone and event.fault is Fault.HARDWARE
+    root = broken or (ends and (alone or (ended and not blame.first)))
     host = f"on {event.host}: " if event.host else ""
     others = more(len(left) - 1, " ({} more)")
     crash = event.kind is KernelKind.CRASH
