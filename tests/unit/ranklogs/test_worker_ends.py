@@ -174,3 +174,22 @@ def test_a_run_that_only_says_that_others_failed_is_no_cause(tmp_path: Path) -> 
     assert report_of(tmp_path, raylet + raised).diagnoses[0].id != "rank_raised"
     other = raised.replace("Please inspect the previous error messages for a cause", "No data")
     assert report_of(tmp_path, other).diagnoses[0].id == "rank_raised"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "*** Error in `python': double free or corruption (!prev): 0x000055d0c3a1b2c0 ***\n"
+            "Aborted (core dumped)\n",
+            "double free or corruption",
+        ),
+        (
+            "slurmstepd: error: execve(): /work/run.sh: Permission denied\n"
+            "srun: error: n7: tasks 0-7: Exited with exit code 13\n",
+            "execve(): /work/run.sh: Permission denied",
+        ),
+    ],
+)
+def test_what_stands_above_an_end_is_told_with_it(text: str, said: str, tmp_path: Path) -> None:
+    assert said in report_of(tmp_path, text).verdict
