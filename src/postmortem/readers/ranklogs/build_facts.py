@@ -16,6 +16,7 @@ from postmortem.readers.ranklogs.above import (
     watched_programs,
     with_above,
     with_reasons,
+    without_captured,
 )
 from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
@@ -35,7 +36,7 @@ from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
-from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
+from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.log_names import LogFile, sections
@@ -127,7 +128,7 @@ class FactBuilder:
         writers = self._writers.writers
         named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
         processes = set(map(self._writers.index, named))
-        failures = with_known_words(failures)
+        failures = with_known_words(without_captured(failures, self._ends()))
         last = tuple(self._last_lines(failures))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
@@ -164,6 +165,11 @@ class FactBuilder:
             begins[path] = min(first, begins.get(path, first))
         logs = replace(logs, failures=with_reasons(logs, begins))
         return replace(logs, watched=watched_programs(logs, begins))
+
+    def _ends(self) -> dict[str, list[str]]:
+        """Return the last lines of each file that few wrote to."""
+        few = self._labels if len(self._labels) <= _FEW_WRITERS else ()
+        return {x.file.path: [row[1] for row in x.raw["tail"][-_VERY_LAST:]] for x in few}
 
     def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
@@ -360,7 +366,12 @@ class FactBuilder:
             return None
         label = self._labels[position]
         tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
-        above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
+        rows = [row for row in tail if row[0] < failure.begin_line][-1 - CLOSING :]
+        above = [row[1] for row in rows]
+        if rows and not failure.uncaught and rows[-1][0] + 2 >= failure.begin_line:
+            number, text, since, _ = rows[-1]
+            if passed_over(text):
+                return LastLine(text, failure.file, number, since)
         behind = [row for row in tail if row[0] > failure.line]
         writers = len(self._read[self._file_of[position]].raw["labels"])
         near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
