@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
+    AT_END,
     CANCELLED,
     MOVES,
     STOP,
@@ -18,6 +19,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_code,
     stopped,
     survived,
+    told_alone,
     works,
     wrong,
 )
@@ -90,7 +92,8 @@ def without_ended(ids: Sequence[Ids]) -> list[Ids]:
 def _ends_others(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line says that others are ended, and one near above that one had failed."""
     above = ids[max(0, at - _NEAR) : at]
-    return _ENDS_OTHERS in ids[at] and any(complete(wrong(r)) and not stopped(r) for r in above)
+    failed = (complete(wrong(row)) or told_alone(row, AT_END) for row in above if not stopped(row))
+    return _ENDS_OTHERS in ids[at] and any(failed)
 
 
 def lost_again(ids: Sequence[Ids]) -> list[Ids]:

@@ -128,7 +128,9 @@ def _told(message: Brief, match: Match, rows: Rows, at: int, below: str) -> _End
     name = match["exception"] or message.exception or message.id
     cause = _cause_below(rows, at) if message.id == "java-uncaught" else None
     if cause is not None:
-        said = ExceptionText(cause["exception"], f"{cause['what']} (in {name})".lstrip())
+        wrapper = ExceptionText(name, match["what"]).words
+        what = f"{cause['what']} (in {wrapper})" if cause["what"] else f"in {wrapper}"
+        said = ExceptionText(cause["exception"], what)
         return _End(message.ending or "fatal", said, at, is_last=True)
     if match["number"]:
         name = signal_name(int(match["number"]))
