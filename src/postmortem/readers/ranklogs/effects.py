@@ -91,9 +91,11 @@ def without_ended(ids: Sequence[Ids]) -> list[Ids]:
 
 def _ends_others(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line says that others are ended, and one near above that one had failed."""
+    if _ENDS_OTHERS not in ids[at]:
+        return False
     above = ids[max(0, at - _NEAR) : at]
     failed = (complete(wrong(row)) or told_alone(row, AT_END) for row in above if not stopped(row))
-    return _ENDS_OTHERS in ids[at] and any(failed)
+    return any(failed)
 
 
 def lost_again(ids: Sequence[Ids]) -> list[Ids]:

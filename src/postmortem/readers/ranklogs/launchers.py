@@ -141,8 +141,10 @@ class Launchers:
                 self._summary(number, text)
             else:
                 self._line(number, text)
-                if any(self._minded(row[2]) for row in rows[at : at + _NEAR]):
-                    self._drop(number)
+                if self._told_by_shell(number) and any(
+                    self._minded(row[2]) for row in rows[at : at + _NEAR]
+                ):
+                    self.exits.pop()
         if self._in_summary and self._root and "exitcode" not in self._fields:
             self._entry(number)  # the log ends within it: who failed first stands there
         self._in_summary = False
@@ -211,10 +213,9 @@ class Launchers:
         """Return whether a line says that a bad end right above was meant, or is got over."""
         return not self._known.of(text).keys().isdisjoint((FALLBACK, MEANT))
 
-    def _drop(self, number: int) -> None:
-        """Take a shell's word on a program back, which stands in a line."""
-        while self.exits and self.exits[-1].line == number and self.exits[-1].launcher == "shell":
-            self.exits.pop()
+    def _told_by_shell(self, number: int) -> bool:
+        last = self.exits[-1] if self.exits else None
+        return last is not None and last.line == number and last.launcher == "shell"
 
     def _runs_again(self, process: str) -> None:
         """Take back how a process ended that runs again; not where that comes again and again."""
