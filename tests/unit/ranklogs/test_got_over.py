@@ -82,6 +82,18 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
             "1",
         ),
         (
+            "ERROR a: s-1 died (signal 11)\nINFO a: 2 others are left, terminating them\n"
+            "WARN a: s-0 has not ended in 30 s, killing it\nERROR a: s-0 died (signal 9)\n",
+            "words",
+            "1",
+        ),
+        (
+            "INFO a: received SIGTERM, terminating 2 workers\n"
+            "WARN a: s-0 has not ended in 30 s, killing it\nERROR a: s-0 died (signal 9)\n",
+            "stopped",
+            "1",
+        ),
+        (
             "run: rank 1 was killed (SIGKILL)\nrun: interrupting rank 0, rank 2\n"
             "rank 0: Received SIGINT, saving a checkpoint and exiting\n",
             "words",

@@ -142,3 +142,23 @@ def test_a_name_and_a_number_in_a_column_is_no_code(
     tmp_path: Path, text: str, failed: bool
 ) -> None:
     assert bool(report_of(tmp_path, text).diagnoses) is failed
+
+
+@pytest.mark.parametrize(
+    ("behind", "rule"),
+    [
+        ("[w 0] lost connection to the manager\n[w 0] leaving\n", "only_victims"),
+        (
+            "[w 0] lost connection to the manager, calling it again\n[w 0] step 4\n[w 0] step 5\n",
+            "",
+        ),
+        (
+            "job.sh: line 4:  7712 Killed    python manager.py\n[w 0] lost connection to manager\n",
+            "process_ended",
+        ),
+    ],
+)
+def test_who_lost_its_manager_is_a_victim_of_what_ended_that(
+    tmp_path: Path, behind: str, rule: str
+) -> None:
+    assert first(report_of(tmp_path, f"[w 0] step 2\n[w 0] step 3\n{behind}"))[0] == rule

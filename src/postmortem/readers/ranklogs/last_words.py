@@ -131,9 +131,9 @@ def carried_past(ids: Ids) -> bool:
 
 
 def passed_over(text: str) -> bool:
-    """Return whether a line that is no error by its level says how its program goes on."""
+    """Return whether a line that is no error by its level says that its program goes on."""
     ids = read_like([text])[0]
-    return calm(ids) and (carried_past(ids) or _PASSED in ids)
+    return calm(ids) and _PASSED in ids
 
 
 @_once
