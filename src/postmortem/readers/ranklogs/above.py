@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
+from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
 from postmortem.underway import Refused
 
@@ -70,7 +71,7 @@ _OF_TOOL = "last-error-word-build"
 _TESTED = Pattern(r"^(?:=+ )?[1-9]\d* (?:failed|errors?)\b.* in [\d.]+s")
 _SECTION = Pattern(r"^(?:-{3,} Captured \w+ \w+ -{3,}|([_=])\1{2,} \S.* \1{3,})$")
 """A headline of pytest's."""
-_MOST_CAPTURED = 400
+_MOST_CAPTURED, _VERY_LAST = 400, 3
 _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 """Of a shell, with the command: GitLab's runner, which prints one before each, or a terminal."""
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -279,14 +280,13 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     return lines[-most:] if above >= wanted and most > 0 else []
 
 
-def without_captured(
-    failures: Sequence[LogFailure], ends: Mapping[str, Sequence[str]]
-) -> list[LogFailure]:
+def without_captured(failures: Sequence[LogFailure], labels: Sequence[Label]) -> list[LogFailure]:
     """Return the failures without those that a program under test of pytest wrote.
 
-    pytest shows that below the test that failed; `ends` has the last lines of each file.
+    pytest shows that below the test that failed, and ends with how many there were.
     """
-    tested = {file for file, texts in ends.items() if any(map(_TESTED.match, texts))}
+    tails = ((one.file.path, one.raw["tail"][-_VERY_LAST:]) for one in labels)
+    tested = {path for path, rows in tails if any(_TESTED.match(row[1]) for row in rows)}
     return [f for f in failures if f.file not in tested or not _is_captured(f)]
 
 

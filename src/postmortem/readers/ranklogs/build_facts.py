@@ -23,7 +23,7 @@ from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
-from postmortem.readers.ranklogs.error_files import read_error_file
+from postmortem.readers.ranklogs.error_files import quoted_failure, read_error_file
 from postmortem.readers.ranklogs.exits import exits_of, without_ranks_of_agents
 from postmortem.readers.ranklogs.filter import (
     is_agent,
@@ -128,7 +128,8 @@ class FactBuilder:
         writers = self._writers.writers
         named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
         processes = set(map(self._writers.index, named))
-        failures = with_known_words(without_captured(failures, self._ends()))
+        few = self._labels if len(self._labels) <= _FEW_WRITERS else []
+        failures = with_known_words(without_captured(failures, few))
         last = tuple(self._last_lines(failures))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
@@ -165,11 +166,6 @@ class FactBuilder:
             begins[path] = min(first, begins.get(path, first))
         logs = replace(logs, failures=with_reasons(logs, begins))
         return replace(logs, watched=watched_programs(logs, begins))
-
-    def _ends(self) -> dict[str, list[str]]:
-        """Return the last lines of each file that few wrote to."""
-        few = self._labels if len(self._labels) <= _FEW_WRITERS else ()
-        return {x.file.path: [row[1] for row in x.raw["tail"][-_VERY_LAST:]] for x in few}
 
     def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
@@ -415,13 +411,6 @@ class FactBuilder:
         for position, launchers in self._launchers.items():
             path = self._labels[position].file.path
             for rank, line, lines in launchers.quoted:
-                if rank in have:
-                    continue
-                have.add(rank)
-                demuxer = Demuxer()
-                demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
-                for traceback in demuxer.finish()[-1:]:
-                    made = traceback.failure(self._writers.of_rank(rank, path), path)
-                    yield replace(
-                        made, kind="exception", parts=(), begin_line=line, source="summary"
-                    )
+                if rank not in have:
+                    have.add(rank)
+                    yield from quoted_failure(path, line, lines, self._writers.of_rank(rank, path))

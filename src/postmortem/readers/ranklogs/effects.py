@@ -5,6 +5,7 @@ A supervisor lives on that loses its workers again and again, and their work nev
 
 from collections.abc import Sequence
 
+from postmortem.facts.last_lines import LastLine
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
@@ -16,7 +17,10 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     complete,
     done,
+    ends,
     is_code,
+    is_habit,
+    says_why,
     stopped,
     survived,
     told_alone,
@@ -28,6 +32,8 @@ from postmortem.text import without_numbers
 WORKER = "last-lost-worker"
 """How ids begin of what a supervisor says of its worker's end."""
 _ERRORS = {"last-lost-worker": "last-error-died", "last-lost-worker-limit": "last-error-memory"}
+KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
+"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _AGAIN = 3
 _COUNTED = Pattern(r"^\S+: ?\d+$")
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
@@ -113,3 +119,24 @@ def lost_again(ids: Sequence[Ids]) -> list[Ids]:
 
 def _goes_on(names: Ids) -> bool:
     return survived(names) or done(names, last=False)
+
+
+def told_to_end(
+    lines: Sequence[LastLine], texts: Sequence[str], ids: Sequence[Ids]
+) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before but by habit."""
+    told: LastLine | None = None
+    keys = over = False
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
+        typed = not over and KEYS.search(line.text) is not None
+        if typed or stopped(names):
+            told, keys = line, typed
+        elif told is not None and (ends(names) or (keys and done(names, last=True))):
+            return None
+        elif survived(names):
+            break
+        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
+            return None
+        over = over or ends(names)
+    return told

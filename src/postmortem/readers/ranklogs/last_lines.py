@@ -18,9 +18,11 @@ from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.effects import (
+    KEYS,
     WORKER,
     in_column,
     lost_again,
+    told_to_end,
     without_ended,
     without_repeated,
 )
@@ -54,9 +56,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_text,
     place_of,
     says_more,
-    says_why,
     stands_still,
-    stopped,
     strong,
     sure,
     survived,
@@ -82,8 +82,6 @@ _STAMP = Pattern(
 """Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
 whatever it is: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
-_KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
-"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
@@ -134,7 +132,7 @@ def _read(
     numbers: bool,
 ) -> LastLines:
     names = ids_of(found)
-    calls = _KEYS.search(rows[-1][1]) or any(
+    calls = KEYS.search(rows[-1][1]) or any(
         framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
     )
     if not calls and not any(map(_tells, found)):
@@ -197,7 +195,7 @@ def _read(
         nearest_by=told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, texts, ids) if kind is None else None,
+        stopped=told_to_end(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         value=bad[2],
@@ -284,7 +282,7 @@ def _broken(text: str, names: Ids) -> bool:
 
 def _goes_on(text: str, names: Ids) -> bool:
     indented = text[:1].isspace() and not (calm(names) or works(names))
-    typed = bool(_PROMPT.search(text) or _KEYS.search(text))
+    typed = bool(_PROMPT.search(text) or KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
@@ -396,22 +394,3 @@ def _done(ids: list[Ids]) -> int | None:
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
     return None
-
-
-def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLine | None:
-    """Return the line that tells a program to end, where nothing failed before but by habit."""
-    told: LastLine | None = None
-    keys = over = False
-    for at in range(len(lines) - 1, -1, -1):
-        line, names = lines[at], ids[at]
-        typed = not over and _KEYS.search(line.text) is not None
-        if typed or stopped(names):
-            told, keys = line, typed
-        elif told is not None and (ends(names) or (keys and done(names, last=True))):
-            return None
-        elif survived(names):
-            break
-        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
-            return None
-        over = over or ends(names)
-    return told
