@@ -106,6 +106,7 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
             "1",
         ),
         (f"{STEPS}{STALL}Missing ranks:\n13: [grad_0, grad_1 ...]\n", "missing", "11"),
+        (f"{STALL}Missing ranks:\n2: [grad_0, grad_1]\n5: [grad_0]\n", "missing", "3"),
         (
             "n1| step 5\nn2| step 5\nn2| Bus error (core dumped)\nn1| step 6\nn1| step 7\n",
             "ended",
