@@ -118,6 +118,7 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
             "words",
             "1",
         ),
+        ("FAIL\texample.org/shard [build failed]\nok  \texample.org/index\t0.01s\n", "words", "1"),
         (
             "FAILED: dep.stamp\ncurl: (22) The requested URL returned error: 404\n"
             "ninja: build stopped: subcommand failed.\n",

@@ -20,7 +20,6 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     carries_on,
     complete,
-    ends,
     place_of,
     read_like,
     says_why,
@@ -208,11 +207,9 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     over = next((i for i, ids in enumerate(known) if _AFTER in ids), len(lines))
     found: list[int] = []
     between = gap = 0
-    counts = COUNT in read_like([word.text])[0]
     for at in range(over - 1, -1, -1):
         ids = known[at]
-        passed = says_why(ids) or (counts and ends(ids))  # of tests some did
-        on = survived(ids) and not passed
+        on = survived(ids) and not says_why(ids)  # of tests some passed
         if _BEGINS in ids or on or gap > _GAP or _PROMPT.match(texts[at]):
             break
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):
