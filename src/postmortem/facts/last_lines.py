@@ -93,8 +93,8 @@ class LastLines:
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None
     """Its word that something came to its end, with neither an error nor work behind it."""
-    worked: bool = False
-    """They tell of work."""
+    worked: int = 0
+    """Which of them tells of work last; 0 where none does."""
     stopped: LastLine | None = None
     """It was told to end, by a person or a scheduler; neither work nor an error stands between."""
     not_a_number: LastLine | None = None
