@@ -55,10 +55,6 @@ def _earlier_said(earlier: Sequence[LastLine], told: str) -> str:
     return f"; {len(earlier)} earlier runs ended badly{newest}"
 
 
-def _then_said(blame: Attribution) -> str:
-    return f"; later it was stopped: {clip(blame.then, 140)}" if blame.then else ""
-
-
 def _also_said(blame: Attribution) -> str:
     if not blame.also:
         return ""
