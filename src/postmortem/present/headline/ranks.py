@@ -29,7 +29,7 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     told += (
         _odd_said(view)
         + _also_said(view.blame)
-        + _then_said(view.blame)
+        + (f"; later it was stopped: {clip(view.blame.then, 140)}" if view.blame.then else "")
         + (f"; in {view.logs.run}" if view.logs.run and view.blame.first else "")
         + attempts_said(view.attempts)
     )
