@@ -32,7 +32,7 @@ class FaultKind(StrEnum):
     NON_CANONICAL = "non-canonical address"
     NO_PERMISSION = "no permission"
     GENERAL_PROTECTION = "general protection fault"
-    """x86 refused the instruction and the operand does not tell why."""
+    """x86 refused the instruction and the operand does not tell why; or nothing tells the address."""
     STACK_OVERFLOW = "stack overflow"
     FILE_TRUNCATED = "file shorter than its mapping"
     FILE_GONE = "mapped file gone"
@@ -249,8 +249,9 @@ def _segmentation_fault(
         return _general_protection(fault)
     if fault is not None and _is_bad_call(signal, fault):
         return FaultKind.BAD_CALL
-    if signal.address is None:
-        return FaultKind.UNKNOWN
+    if signal.address is None:  # nor a decoded operand: qemu's cores have no siginfo
+        known = fault is not None and not is_sending(threads.crashed)
+        return FaultKind.GENERAL_PROTECTION if known else FaultKind.UNKNOWN
     if is_null_based(signal.address):
         return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
     if signal.code == "SEGV_MAPERR" and signal.address < 1 << 32 and pointer_value(fault) == 0:

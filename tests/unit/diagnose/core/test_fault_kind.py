@@ -112,7 +112,17 @@ def test_without_siginfo_the_stack_pointer_tells() -> None:
     guard = Address(0x7FF0_0800, True, 0x7FF0_0000, 0x7FF0_1000, "---", "anonymous")
     silent = Signal(11, "SIGSEGV")
     assert kind(silent, Fault(CODE, guard)) is FaultKind.STACK_OVERFLOW
-    assert kind(silent, Fault(CODE, STACK)) is FaultKind.UNKNOWN
+    used_up = Address(0x7FF0_0010, True, 0x7FF0_0000, 0x8000_0000, "rw-", "thread stack")
+    assert kind(silent, Fault(CODE, used_up)) is FaultKind.STACK_OVERFLOW
+    growing = replace(used_up, kind="stack")  # the lowest page of the main thread's is in use
+    assert kind(silent, Fault(CODE, growing)) is FaultKind.GENERAL_PROTECTION
+
+
+def test_without_siginfo_and_instruction_only_that_memory_failed_is_known() -> None:
+    silent = Signal(11, "SIGSEGV")
+    assert kind(silent, Fault(CODE, STACK)) is FaultKind.GENERAL_PROTECTION
+    sends = Thread(10, crashed=True, registers={"orig_rax": 62})  # kill()
+    assert kind(silent, Fault(CODE, STACK), Threads((sends,), 10)) is FaultKind.UNKNOWN
 
 
 def test_a_guard_page_far_from_the_stack_pointer_is_not_the_stack() -> None:
