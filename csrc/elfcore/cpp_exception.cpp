@@ -120,8 +120,9 @@ Bytes stack_bytes(const Core& core, const ThreadState& thread, std::size_t limit
   return clip(core.dumped_at(sp), 0, limit);
 }
 
-// Unwind headers that registers or the stack point to, innermost first. A landing pad keeps the
-// pointer in a register while destructors run.
+// Exceptions whose unwind header, or whose object (all that is left of one in libc++abi's frames),
+// registers or the stack point to, innermost first. A landing pad keeps the pointer in a register
+// while destructors run.
 std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) {
   std::vector<Header> found;
   std::set<std::uint64_t> seen, objects;
@@ -130,8 +131,10 @@ std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) 
     if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) return;
     const Segment* const segment = core.segment_at(word);
     if (!segment || !(segment->flags & kWrite)) return;
-    const auto header = read_header(memory, word - kUnwind);
-    if (header && objects.insert(header->object).second) found.push_back(*header);
+    for (const std::uint64_t part : {kUnwind, kObject}) {
+      const auto header = read_header(memory, word - part);
+      if (header && objects.insert(header->object).second) found.push_back(*header);
+    }
   };
   for (std::size_t i = 0; i < thread.registers.count(); ++i) look(thread.registers.values[i]);
   const Bytes stack = stack_bytes(core, thread, kStackBytes);

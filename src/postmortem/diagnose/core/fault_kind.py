@@ -32,7 +32,7 @@ class FaultKind(StrEnum):
     NON_CANONICAL = "non-canonical address"
     NO_PERMISSION = "no permission"
     GENERAL_PROTECTION = "general protection fault"
-    """x86 refused the instruction and the operand does not tell why; or nothing tells the address."""
+    """x86 refused the instruction and its operand does not tell why, or no address is known."""
     STACK_OVERFLOW = "stack overflow"
     FILE_TRUNCATED = "file shorter than its mapping"
     FILE_GONE = "mapped file gone"

@@ -250,6 +250,11 @@ def _without_exception(thread: Thread) -> Findings:
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
         + ("" if joinable else "; code may also have called std::terminate itself")
+        + (
+            ""
+            if joinable or is_named
+            else ", called a pure virtual function or thrown nothing anew"
+        )
         + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
         next_steps=(close,) if plain else (traceback, close),
