@@ -57,6 +57,19 @@ def test_status(read, tmp_path, mapped, on_disk, status):
         assert row["build_id"] == ID.hex()
 
 
+@pytest.mark.parametrize(("pages", "status"), [(1, "unverified"), (2, "mismatch")])
+def test_without_a_build_id_the_size_of_the_code_tells(read, tmp_path, pages, status):
+    """coredump_filter 0x1 leaves headers out: the library here may be that of another release."""
+    path = tmp_path / "libx.so"
+    path.write_bytes(library())
+    name, size = os.fsencode(path), pages * elf.PAGE
+    core = elf.CoreBuilder().thread(1, 11)
+    core.files([(BASE, BASE + size, 0, name), (BASE + size, BASE + 2 * size, size, name)])
+    core.segment(BASE, b"", elf.PF_R | elf.PF_X, memsz=size)
+    core.segment(BASE + size, b"", elf.PF_R | elf.PF_W, memsz=size)
+    assert only(read(core))["status"] == status
+
+
 def test_deleted_file_keeps_its_build_id(read, tmp_path):
     row = only(read(core_of(f"{tmp_path}/libx.so (deleted)", library())))
     assert (row["status"], row["build_id"]) == ("missing", ID.hex())

@@ -136,7 +136,8 @@ def classify(
     if _is_notice(signal) or signal.code in _OF_DEBUGGERS:
         return FaultKind.UNKNOWN
     if signal.name == "SIGSEGV":
-        return _segmentation_fault(signal, fault, threads, process.machine)
+        kind = _segmentation_fault(signal, fault, threads, process.machine)
+        return FaultKind.ABORT if _is_end_of_abort(kind, crashed, process) else kind
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
     simple = {
@@ -263,6 +264,22 @@ def _segmentation_fault(
     return FaultKind.UNMAPPED
 
 
+def _is_end_of_abort(kind: FaultKind, crashed: Thread | None, process: Process) -> bool:
+    """Return whether abort() came to its last resort, hlt: its signal has not ended the process.
+
+    The first process of a container has no default actions for what it sends itself
+    (pid_namespaces(7)).
+    """
+    refused = (FaultKind.PRIVILEGED_INSTRUCTION, FaultKind.GENERAL_PROTECTION)
+    if kind not in refused or crashed is None or not crashed.frames:
+        return False
+    inner = crashed.frames[0]
+    if inner.function != "??":
+        return bare(inner.function) == "abort"
+    possible = all(map(is_canonical, (crashed.registers or {}).values()))
+    return process.pid == 1 and possible and "/libc" in (inner.module or "")
+
+
 def _on_no_stack(fault: Fault | None) -> bool:
     return lost_stack_pointer(fault) is not None and bool(fault and not fault.sp.mapped)
 
@@ -370,11 +387,13 @@ def _jumped_to_data(pc: Address) -> bool:
     return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")
 
 
-_SENDING = (62, 129, 200, 234, 297)
-"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64, whose threads keep the number
-of the call that they are in as `orig_rax`."""
+_SENDING = {"orig_rax": (62, 129, 200, 234, 297), "x8": (129, 138, 130, 131, 240)}
+"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64 and aarch64, by the register in
+which threads keep the number of the call that they are in."""
 
 
 def is_sending(thread: Thread | None) -> bool:
     """Return whether a thread was in kill() or its like; False too where registers do not tell."""
-    return thread is not None and thread.register("orig_rax") in _SENDING
+    return thread is not None and any(
+        thread.register(name) in calls for name, calls in _SENDING.items()
+    )

@@ -55,6 +55,8 @@ def uncaught_exception(
         yield _handled(crashed, own, index)
         return
     index = _thrower(crashed, index)
+    if index is not None and stacks.is_lone_word(crashed, index):
+        index = None
     by = ""
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {stacks.frame_name(crashed.frames[index], 40)}"
