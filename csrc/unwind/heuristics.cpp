@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "elfcore/cpp_exception.h"
 #include "unwind/symbol_tables.h"
 #include "unwind/unwinder.h"
 
@@ -236,34 +237,19 @@ std::optional<Context> Unwinder::step_by_scan(const Context& context, std::uint6
 }
 
 // abort() in a C library that is not here: nothing leads over its frame. Who calls it most often is
-// std::terminate(), whose handler, __terminate() and std::terminate() itself leave three return
-// addresses into the C++ library at these distances (libstdc++ of GCC 10 to 16, libc++abi of LLVM
-// 19). What an earlier call has left can look the same.
+// std::terminate().
 std::optional<Context> Unwinder::step_to_terminate(const Context& context) const {
   constexpr std::int32_t kAbort = 6;
-  constexpr std::uint64_t kReach = 1024, kHandler = 48, kTerminate = 64;
   const elfcore::ThreadState* const thread = memory_.core().crashed_thread();
   if (context.machine != Machine::x86_64 || !thread || thread->signal != kAbort) {
     return std::nullopt;
   }
-  const auto leads_into_runtime = [&](std::uint64_t slot) {
-    const std::uint64_t address = memory_.word(slot).value_or(0);
-    const Module* const module = memory_.modules().at(address);
-    return module && code_.executable(address) &&
-           (module->name().starts_with("libstdc++.so") || module->name().starts_with("libc++"));
-  };
-  const std::uint64_t sp = context.sp() & ~std::uint64_t{7};
-  for (std::uint64_t slot = sp; slot < sp + kReach; slot += 8) {
-    if (!leads_into_runtime(slot) || !leads_into_runtime(slot + kHandler) ||
-        !leads_into_runtime(slot + kTerminate)) {
-      continue;
-    }
-    Context caller = context;
-    caller.pc = *memory_.word(slot);
-    caller.set_sp(slot + 8);
-    return caller;
-  }
-  return std::nullopt;
+  const auto slot = elfcore::find_terminate(memory_, context.sp());
+  if (!slot) return std::nullopt;
+  Context caller = context;
+  caller.pc = *memory_.word(*slot);
+  caller.set_sp(*slot + 8);
+  return caller;
 }
 
 // A caller that the frame pointer chain skips, because the function that runs has no frame of its

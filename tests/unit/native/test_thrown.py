@@ -41,6 +41,10 @@ def thrown(content: bytes, kind: int = GNU, *, count: int = 1) -> bytes:
     return bytes(head) + content
 
 
+TERMINATED = dict.fromkeys((264, 312, 328), RUNTIME + 128)
+"""Return addresses of std::terminate's own handler."""
+OWN_HANDLER = dict.fromkeys((280, 296, 312), RUNTIME + 128)
+"""Those of std::terminate() and a throw, outside of a program's own handler."""
 TEXT = b"shard 12 of 64 is missing"
 LONG = struct.pack("<3Q", OBJECT + 64, len(TEXT), 40).ljust(64, b"\0") + TEXT + b"\0"
 SHORT = struct.pack("<2Q", OBJECT + 16, 5) + b"shard\0"
@@ -58,13 +62,23 @@ SHORT = struct.pack("<2Q", OBJECT + 16, 5) + b"shard\0"
     ],
 )
 def test_what_a_thrown_string_says_whose_type_is_not_here(read, content, what):
-    report = read(core({512: OBJECT - 32}, thrown(content)))
+    report = read(core(TERMINATED | {512: OBJECT - 32}, thrown(content)))
     assert [row["what"] for row in report["exceptions"]] == [what]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [(TERMINATED, 1), (OWN_HANDLER, 1), ({280: RUNTIME + 128}, 0)]
+)
+def test_who_aborts_with_an_exception_at_hand_has_not_thrown_it(read, words, found):
+    report = read(core(words | {512: OBJECT - 32}, thrown(SHORT)))
+    assert len(report["exceptions"]) == found
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (0, 0)])
 def test_the_object_alone_leads_to_an_exception_of_libcxxabi(read, count, found):
-    core_ = core({512: OBJECT}, thrown(SHORT, CLANG, count=count), b"/gone/libc++abi.so.1")
+    core_ = core(
+        TERMINATED | {512: OBJECT}, thrown(SHORT, CLANG, count=count), b"/gone/libc++abi.so.1"
+    )
     assert len(read(core_)["exceptions"]) == found
 
 
