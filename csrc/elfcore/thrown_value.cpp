@@ -181,12 +181,17 @@ std::optional<std::string> shared_string(const Memory& memory, std::uint64_t obj
   return text && text->size() == *length ? text : std::nullopt;
 }
 
-// std::string of libstdc++ knows its length, and where it is short, it points into itself.
+// std::string of libstdc++ knows its length, and where it is short, it points into itself. Long
+// ones of libc++ have their capacity first, whose lowest bit tells them from short ones.
 std::optional<std::string> plain_string(const Memory& memory, std::uint64_t object) {
   constexpr std::uint64_t kRoom = 16;
   const auto pointer = memory.word(object), length = memory.word(object + 8);
   const auto capacity = memory.word(object + 16);
   if (!pointer || !length || !capacity || *length == 0) return std::nullopt;
+  if ((*pointer & 1) && *length < *pointer) {
+    auto text = text_at(memory, *capacity);
+    return text && text->size() == *length ? text : std::nullopt;
+  }
   const bool is_short = *pointer == object + 16;
   if (is_short ? *length >= kRoom : *length > *capacity || *capacity < kRoom) return std::nullopt;
   auto text = text_at(memory, *pointer);

@@ -56,6 +56,9 @@ SHORT = struct.pack("<2Q", OBJECT + 16, 5) + b"shard\0"
         (LONG, TEXT.decode()),
         (SHORT, "shard"),
         (bytes(8) + struct.pack("<2Q", OBJECT + 24, 5) + b"shard\0", "shard"),
+        # of libc++
+        (struct.pack("<3Q", 49, 25, OBJECT + 64).ljust(64, b"\0") + TEXT, TEXT.decode()),
+        (struct.pack("<3Q", 48, 25, OBJECT + 64).ljust(64, b"\0") + TEXT, None),
         (LONG.replace(b" is", b"\0is"), None),  # shorter than it says
         (struct.pack("<2Q", OBJECT + 24, 5) + bytes(8) + b"shard\0", None),
         (struct.pack("<3Q", OBJECT + 64, len(TEXT), 8).ljust(64, b"\0") + TEXT + b"\0", None),
