@@ -170,11 +170,14 @@ def _lost_workers(logs: RankLogs) -> set[str]:
 def cut_off(case: Case) -> Attribution | None:
     """Return whose log ends within a traceback."""
     states = {id(s.writer): s for s in case.all}
+    ends = (end for end in case.logs.exits if end.launcher == "torchrun")
+    raised = {(end.file, end.line + 1) for end in ends}  # by the agent, as it gives up
     cut = [
         (s, f)
         for f in case.logs.failures
         if not f.said.exception
         and not f.causes
+        and (f.file, f.begin_line) not in raised
         and f.lines_after <= thresholds.CAUGHT_LINES
         and f.work is None
         and (s := states.get(id(case.logs.who(f.writer)))) is not None
