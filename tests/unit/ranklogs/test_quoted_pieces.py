@@ -369,6 +369,17 @@ def test_a_line_that_was_left_free_ends_what_a_console_broke(tmp_path: Path) -> 
     assert asked == [True, False]
 
 
+@pytest.mark.parametrize("cut", ["```json\n{}", "{}```\n"])
+def test_a_fence_of_which_the_other_one_is_cut_off_is_no_line(tmp_path: Path, cut: str) -> None:
+    rows = [("info", f"step {n}") for n in range(5)] + [("error", "no room"), ("error", "no disk")]
+    text = "".join(
+        f'{{"time": "2026-01-02T03:04:0{n}Z", "level": "{level}", "message": "{said}"}}\n'
+        for n, (level, said) in enumerate(rows)
+    )
+    verdict = report_of(tmp_path, cut.format(text)).verdict
+    assert verdict == report_of(tmp_path, text).verdict
+
+
 def test_a_handler_that_does_not_name_its_signal_is_not_certain(tmp_path: Path) -> None:
     cut, whole = "[1,7]<stderr>:*** Aborted at", " 1767323045 (unix time) ***\n"
     named = "[1,7]<stderr>:PC: @ 0x0\n[1,7]<stderr>:*** SIGSEGV (@0x0) received by PID 71 ***\n"
