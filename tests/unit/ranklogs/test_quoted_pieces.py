@@ -339,6 +339,13 @@ _BOXED = (
         ("n1:2:3 [0] NCCL WARN Bootstrap Root : mismatch of ranks\n", "last_words", "mismatch"),
         (_CELL, "only_victims", "_gcd_import"),
         (_TORN, "only_victims", "245"),
+        (_TORN[:81] * 2 + '  File "/usr/lib/python3/lum\n', "only_victims", "python3/lum"),
+        (
+            "[W socket.cpp:4] The socket has failed to bind to [::]:29500 (errno: 98 - Address "
+            "already in use).\n[E socket.cpp:5] The socket has failed to listen on any address.\n",
+            "last_words",
+            "29500",
+        ),
         (_BOXED, "only_victims", "❱ 15"),
         (
             f"d.cu:9: g: block: [3,0,0], thread: [9,0] Assertion `a < n` failed.\n[rank0]: {_CUT}",

@@ -229,7 +229,8 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
         if (wrong(names) and not carries_on(names)) or (block and WARNED in names):
-            less = line.text.rstrip().endswith(":") or warns(names)  # it announces
+            mere = warns(names) and not says_why(names)
+            less = line.text.rstrip().endswith(":") or mere  # it announces
             mute = not any(name.startswith(IN_FEW) for name in names)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
