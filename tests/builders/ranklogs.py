@@ -32,6 +32,7 @@ FORMS: dict[str, Prefix] = {
     "times and torch": lambda r, _: f"2026-11-21T02:03:{r:02d}.767Z [rank{r}]: ",
     "minutes and torch": lambda r, _: f"2026-11-21 02:{r:02d} [rank{r}]: ",
     "docker compose": lambda r, per: f"trainer-{r // per}  | [rank{r}]: ",
+    "a name and a bar": lambda r, per: f"node{r // per}|[rank{r}]: ",
     "srun and tee, coloured": lambda r, per: (
         f"\x1b[36m{r // per}: \x1b[0m[node{r // per}:{r % per}]:"
     ),

@@ -334,7 +334,11 @@ _BOXED = (
 @pytest.mark.parametrize(
     ("text", "rule", "said"),
     [
-        (f"n1:15:92 [1] NCCL WARN Net : Connection closed by peer n4<5>\n{_OF_NCCL}", "only", "n4"),
+        (
+            f"n1:15:92 [1] NCCL WARN Net : Connection closed by peer n4<5>\n{_OF_NCCL}",
+            "one_bad_peer",
+            "n4",
+        ),
         (f"n1:15:92 [1] shm.cc:9 NCCL WARN no room at 7f\n{_OF_NCCL}", "last_words", "no room"),
         ("n1:2:3 [0] NCCL WARN Bootstrap Root : mismatch of ranks\n", "last_words", "mismatch"),
         (_CELL, "only_victims", "_gcd_import"),

@@ -5,7 +5,14 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, calm, is_cut_head, is_frame, watched
+from postmortem.readers.ranklogs.last_words import (
+    Ids,
+    calm,
+    is_cut_head,
+    is_frame,
+    survived,
+    watched,
+)
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -39,7 +46,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
         for (number, more, *_), names in zip(
             rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False
         ):
-            other = looks_like_log(more) or watched(names)
+            other = looks_like_log(more) or watched(names) or survived(names)
             raised = _RAISED.search(text) is not None and not other
             named = _NAMED_ALONE.search(text) or (
                 _ANNOUNCES.search(text) is not None and (raised or _margin(more) > _margin(text))
