@@ -1,5 +1,6 @@
 """Launchers that put prefixes before writes, not lines, and what they say of ends."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,45 @@ def test_whom_torchrun_does_not_tell_to_end_somebody_else_did(
         )
     found = body_of(tmp_path, text)["first_failure"]
     assert (found and found["ranks"]) == first
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "told"),
+    [
+        ({"reason": "OOMKilled", "exitCode": 137}, {}, ("SIGKILL", None, True)),
+        ({"reason": "Error", "exitCode": 3}, {}, (None, 3, False)),
+        ({"reason": "Completed", "exitCode": 0}, {}, None),
+        (
+            {"reason": "Error", "exitCode": 137},
+            {"message": "The node shuts down.", "reason": "Terminated"},
+            (None, None, False),
+        ),
+    ],
+    ids=["memory", "code", "well", "its node"],
+)
+def test_how_a_pod_ended_as_kubectl_prints_it_in_json(
+    tmp_path: Path,
+    state: dict[str, Any],
+    message: dict[str, str],
+    told: tuple[str | None, int | None, bool] | None,
+) -> None:
+    status = {"containerStatuses": [{"name": "c", "state": {"terminated": state}}], **message}
+    pod = {"kind": "Pod", "metadata": {"name": "trainer-1"}, "status": status}
+    (tmp_path / "pods.json").write_text(json.dumps({"items": [pod], "kind": "List"}, indent=4))
+    ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
+    assert [(e["signal"], e["code"], e["memory"]) for e in ends] == ([told] if told else [])
+    assert [e["host"] for e in ends] == (["trainer-1"] if told else [])
+
+
+@pytest.mark.parametrize("code", ["0; expected", "3; not expected"])
+def test_a_program_that_was_started_again_and_ended_well_did_not_fail(
+    tmp_path: Path, code: str
+) -> None:
+    text = (
+        "2026-01-02 03:04:05,444 WARN exited: trainer (terminated by SIGKILL; not expected)\n"
+        "2026-01-02 03:04:06,444 INFO spawned: 'trainer' with pid 4711\n"
+        f"2026-01-02 03:09:05,444 {'INFO' if code[0] == '0' else 'WARN'} exited: trainer "
+        f"(exit status {code})\n"
+    )
+    ends = body_of(tmp_path, text)["exits"]
+    assert [end["signal"] for end in ends] == ([] if code[0] == "0" else ["SIGKILL"])

@@ -195,6 +195,9 @@ class Launchers:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
+        program = found.get("supervisord-exited")
+        if program and program["code"] == "0":  # it was started again, and ended well
+            self.exits = [end for end in self.exits if end.process != program["process"]]
         self.words += self._words(number, text, found)
 
     def _words(self, number: int, text: str, found: Found) -> Iterator[LogExit]:

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
+from postmortem.readers.ranklogs.pods import POD, described
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -205,14 +206,14 @@ def _read_one(
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
-    """Return what a notebook, or a list of entries, holds, in place of its text; else None."""
-    listed = is_list(opened.head)
-    if not (listed or is_notebook(opened.head)) or not isinstance(opened.source, int):
+    """Return what a notebook, pods, or a list of entries, hold, in place of its text; else None."""
+    listed, pods = is_list(opened.head), POD in opened.head and opened.head[:1] == b"{"
+    if not (listed or pods or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
-    if listed:
-        entries = entries_of(data)
+    if listed or pods:
+        entries = entries_of(data) if listed else described(data)
         return partial(next, iter((entries,)), b"") if entries else None
     printed = outputs_of(data)
     if printed is None:

@@ -195,6 +195,16 @@ def test_what_the_driver_says_besides_an_xid_is_of_that(device: str, events: int
     assert len(judged.incident.events) == events
 
 
+@pytest.mark.parametrize(
+    ("decided", "roots"), [("own exception", ["raised"]), ("kernel log", ["device lost"])]
+)
+def test_a_gpus_page_fault_is_half_of_the_programs_error(decided: str, roots: list[str]) -> None:
+    fault = {**lost_gpu(31, "0000:3b:00"), "fault": "program", "ranks": [0, 1]}
+    said = {**logs("1", 1, "CUDA error: an illegal memory access"), "decided_by": decided}
+    judged = judge([{**said, "kernel_events": [fault]}])
+    assert sorted(judged.incident.events[i].type for i in judged.incident.roots) == roots
+
+
 @pytest.mark.parametrize(("host", "events"), [("n1", 2), ("n2", 3)])
 def test_what_breaks_in_one_host_is_one_fault(host: str, events: int) -> None:
     broken = {**lost_gpu(None, "0x31aa12"), "kind": "machine", "joined_by": "host"}
