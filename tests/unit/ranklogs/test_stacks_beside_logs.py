@@ -159,12 +159,16 @@ ValueError: shard 3 is cut
 """
 
 
-@pytest.mark.parametrize(("rank", "said"), [(2, True), (0, False)])
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [(["[rank2]: "], True), (["[rank0]: "], False), ([""], True), (["", ""], False)],
+    ids=["its own", "another one's", "of nobody", "of two"],
+)
 def test_of_who_stands_elsewhere_the_death_of_its_thread_is_told(
-    tmp_path: Path, rank: int, *, said: bool
+    tmp_path: Path, tags: list[str], *, said: bool
 ) -> None:
     ends = "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
-    died = "".join(f"[rank{rank}]: {line}\n" for line in _THREAD.splitlines())
+    died = "".join(f"{tag}{line}\n" for tag in tags for line in _THREAD.splitlines())
     (tmp_path / "job.log").write_text(died + ends)
     waits = "Queue.get (queue.py:171)\n    rows (train.py:44)"
     for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: waits}.items():
