@@ -250,3 +250,23 @@ def test_the_steps_have_the_process_that_the_dump_names(tmp_path: Path) -> None:
     (found,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
     assert found.id == "rank_stuck"
     assert any("postmortem hang 4102 " in step for step in found.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("below", "stuck"),
+    [("", True), ("INFO rank=1 batch=9\n", False), ("Fatal Python error: Aborted\n", False)],
+    ids=["stood there to the end", "went on", "a crash"],
+)
+def test_stacks_that_processes_without_names_wrote_one_by_one(
+    tmp_path: Path, below: str, stuck: bool
+) -> None:
+    text = "".join(f"INFO rank={rank} batch={at}\n" for at in range(3) for rank in range(3))
+    library = "/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    waits = f'  File "{library}", line 3252 in all_reduce\n'
+    for number, frame in enumerate([waits, '  File "/job/fit.py", line 51 in upload\n', waits]):
+        text += f"Current thread 0x00007f00000{number}1b80 (most recent call first):\n{frame}"
+        text += '  File "/job/fit.py", line 90 in main\n'
+    stop = "slurmstepd: error: *** JOB 812 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n"
+    (tmp_path / "job.log").write_text(text + below + stop)
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (found is not None and "fit.py:51 in upload" in found["what"]) is stuck
