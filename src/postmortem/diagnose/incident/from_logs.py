@@ -101,6 +101,8 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal in ("SIGKILL", "SIGTERM"):
         kind = EventType.KILLED
+    if kind is EventType.KILLED and end is not None and end["memory"]:
+        kind = EventType.KILLED_FOR_MEMORY
     what = str(found["what"])
     stands = evidence(top)[len(ranks) :] if top is not None and decided == "recorded" else ()
     return Event(

@@ -32,7 +32,7 @@ from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
-from postmortem.readers.ranklogs.pods import POD, described
+from postmortem.readers.ranklogs.pods import described, is_pods
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -207,7 +207,7 @@ def _read_one(
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
     """Return what a notebook, pods, or a list of entries, hold, in place of its text; else None."""
-    listed, pods = is_list(opened.head), POD in opened.head and opened.head[:1] == b"{"
+    listed, pods = is_list(opened.head), is_pods(opened.head)
     if not (listed or pods or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0

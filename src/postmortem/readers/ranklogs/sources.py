@@ -32,7 +32,7 @@ from postmortem.readers.ranklogs.log_names import (
     with_true_hosts,
 )
 from postmortem.readers.ranklogs.number_columns import bad_column
-from postmortem.readers.ranklogs.pods import POD
+from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record
@@ -40,8 +40,9 @@ from postmortem.underway import Refused
 
 REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_TOLD = {".json": (b'"OOMKilled": ', POD), ".csv": (b"JobID",)}
-"""By the name of another kind of file: what docker inspect, kubectl and sacct print into it."""
+_TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
+"""By the name of another kind of file: what docker inspect, and sacct, print into it."""
+_PODS = (".json", ".yaml", ".yml")
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -248,7 +249,9 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
     if suffix == ".csv" and bad_column(path) is not None:
         return True
     try:
-        return suffix in _TOLD and any(map(text_head(path).__contains__, _TOLD[suffix]))
+        if suffix in _PODS and is_pods(text_head(path)):
+            return True
+        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):
         return False
 
