@@ -46,15 +46,17 @@ def test_nobody_is_missed(tmp_path: Path, ranks: int, head: str) -> None:
     assert not _report(tmp_path, ranks, head).failed
 
 
-@pytest.mark.parametrize(("missed", "ranks"), [((0, 2), [1]), ((0,), None)])
+@pytest.mark.parametrize(
+    ("missed", "world", "ranks"), [((0, 2), 3, [1]), ((0,), 3, None), ((0,), 2, [1])]
+)
 def test_who_missed_a_peer_waited_where_its_stack_is_not_there(
-    tmp_path: Path, missed: tuple[int, ...], ranks: list[int] | None
+    tmp_path: Path, missed: tuple[int, ...], world: int, ranks: list[int] | None
 ) -> None:
     lost = (
         'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n'
         "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 22000ms for recv operation\n"
     )
-    for rank in range(3):
+    for rank in range(world):
         text = f"step 1\n{lost}" if rank in missed else "step 1\n"
         (tmp_path / f"rank{rank}.log").write_text(text)
     for rank in (0, 1):

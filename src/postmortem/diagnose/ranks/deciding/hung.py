@@ -107,7 +107,10 @@ def stands_elsewhere(
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((one.where, _stack_words(one)) for one in busy[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
-    if 2 * len(members) >= ranks:
+    # Whoever is in a collective waits for those who are not, be these as many as they.
+    in_one = len(chosen) == 1 and all(one.doing is Doing.COLLECTIVE for one in waiting)
+    half = ranks // 2 if in_one and ranks >= len(known) else (ranks - 1) // 2
+    if len(members) > half:
         return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
     return Attribution(
         StandsElsewhere(_where(waiting[0].thread.frames)),
