@@ -165,3 +165,21 @@ def test_what_an_error_means_is_told_where_it_does_not_say_it(
     found = report_of(tmp_path, _raised(0, error)).body["first_failure"]
     assert isinstance(found, dict)
     assert (found["means"] is not None) is meant
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("step {n} loss 0.9\n", True), ("INFO:fit:batch={n} mse=0.{n}71\n", True), ("ready\n", False)],
+    ids=["work", "moves on in one form", "none"],
+)
+def test_a_log_that_ends_at_work_is_of_who_was_lost(
+    tmp_path: Path, line: str, *, named: bool
+) -> None:
+    rule = "=" * 60
+    rows = [_ROW.format(n=rank, rank=rank, code=1, pid=10 + rank) for rank in range(2)]
+    table = f"{rule}\nt.py FAILED\nFailures:\n{rows[1]}Root Cause (first observed failure):\n"
+    lost = "".join(_raised(rank, _LOST.replace("10.0.0.2", "127.0.0.1")) for rank in range(2))
+    (tmp_path / "node-a.log").write_text(f"{lost}{table}{rows[0]}{rule}\n")
+    (tmp_path / "node-b.log").write_text("".join(line.format(n=n) for n in range(6)))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [row["label"] for row in report.body["candidates"]] == (["node-b.log"] if named else [])

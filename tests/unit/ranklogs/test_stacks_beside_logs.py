@@ -272,3 +272,24 @@ def test_stacks_that_processes_without_names_wrote_one_by_one(
     (tmp_path / "job.log").write_text(text + below + stop)
     found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
     assert (found is not None and "fit.py:51 in upload" in found["what"]) is stuck
+
+
+@pytest.mark.parametrize(
+    ("start", "rank"),
+    [
+        ("INFO train: rank {rank} of 3 is pid {pid}", 2),
+        ("INFO:train:rank={rank} starting, pid {pid}, 8 threads", 2),
+        ("INFO train: rank {rank} launched pid {pid}", None),
+    ],
+    ids=["is", "starting", "another process"],
+)
+def test_a_rank_is_the_process_that_it_says_it_is_at_its_start(
+    tmp_path: Path, start: str, rank: int | None
+) -> None:
+    heads = [start.format(rank=r, pid=4710 + r) + "\n" for r in range(3)]
+    (tmp_path / "job.log").write_text("".join(heads))
+    opens = "Path.open (pathlib.py:1044)\n    read_row (train.py:65)"
+    for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: opens}.items():
+        (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (found["rank"], "read_row" in found["what"]) == (rank, True)

@@ -49,7 +49,10 @@ def _of_nobody(file: LogFile, frames: Interned) -> Iterator[RankStack]:
     at = [number for number, line in enumerate(lines) if THREAD.match(line)]
     # faulthandler's dump at a signal has one current thread, the main one, as its last.
     ends = [number for number in at if lines[number].startswith("Current")]
-    if len(ends) < 2 or any("Fatal Python error" in line for line in lines):
+    if len(ends) < 2:
+        return
+    known = Signatures.load("line").matches(lines)
+    if any(match.id == _CRASHED for told in known for match in told):
         return
     worked = {_NUMBER.sub("#", line) for line in lines[: at[0]]}
     if not worked.isdisjoint(_NUMBER.sub("#", line) for line in lines[at[0] :]):

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
+from postmortem.readers.ranklogs.pids import said_pids
 from postmortem.readers.ranklogs.pods import described, is_pods
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
@@ -115,7 +116,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     }
     losses = tuple(losses_of_ranks(logs))
     odd = odd_version(own)
+    pids = tuple(said_pids(read, logs))
     logs = replace(with_pauses(logs), odd_version=odd, losses=losses, unread=found.unread)
+    logs = replace(logs, said_pids=pids)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
