@@ -5,8 +5,8 @@ it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job
 time in the name, two summaries of torchrun that give one rank different processes, a file begun
 after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
-ones. A log without times is another run's where its last line came hours after torchrun had summed
-up how all ranks ended that it names.
+ones. A log without times is another run's where its last line came hours after a launcher had told
+how all ranks ended that it names.
 """
 
 import re
@@ -19,6 +19,7 @@ from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, K
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
+from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.readers.ranklogs.log_names import names_a_rank
 from postmortem.records import record
 
@@ -32,6 +33,7 @@ _DATED = Pattern(
     r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
 )
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
+_TASKS = Pattern(r"(?m)^srun: error: \S{1,255}: tasks? ([\d,-]{1,4000}): ")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
@@ -60,6 +62,8 @@ class _Ends:
     """The first and the last that it says, by its own clock."""
     ranks: dict[str, str]
     """The processes of torchrun's summary, by rank."""
+    gone: frozenset[str]
+    """Ranks of which a launcher tells how they ended."""
     named: frozenset[str]
     """Ranks that its lines name."""
     first: str
@@ -320,7 +324,7 @@ def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
 
 def _outlives(first: _Ends, then: _Ends) -> bool:
     """Return whether a log without times went on long after all ranks had ended that it names."""
-    gone = bool(then.named) and then.named <= first.ranks.keys()
+    gone = bool(then.named) and then.named <= first.gone
     return then.began is None and gone and then.ended > first.ended + _LONG
 
 
@@ -337,8 +341,10 @@ def _ends(path: str) -> _Ends:
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
     ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
+    tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
     named = frozenset(_OF_RANK.findall(head + tail))
-    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, named, first)
+    gone = frozenset((*ranks, *tasks))
+    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)
 
 
 def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:

@@ -333,16 +333,19 @@ def test_a_manifest_of_another_program_tells_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["lattice_1127.log", "failed_first/lattice.log"])
 @pytest.mark.parametrize(
+    "end", [summary(r0=11, r1=12), "srun: error: n1: tasks 0-1: Exited with exit code 1\n"]
+)
+@pytest.mark.parametrize(
     ("rank", "after", "apart"),
     [(1, 7200, True), (2, 7200, False), (1, 600, False)],
     ids=["its ranks had ended", "another node's", "soon after"],
 )
 def test_a_log_without_times_went_on_long_after_its_ranks_had_ended(
-    tmp_path: Path, first: str, rank: int, after: int, apart: bool
+    tmp_path: Path, first: str, end: str, rank: int, after: int, apart: bool
 ) -> None:
     folder = tmp_path / "job"
     second = "lattice_1128.log" if "_" in Path(first).name else "lattice.log"
-    write(folder / first, f"rank 0: step 1\n{ERROR}{summary(r0=11, r1=12)}", NOW)
+    write(folder / first, f"rank 0: step 1\n{ERROR}{end}", NOW)
     write(folder / second, f"rank {rank}: step 1\n" * 9, NOW + after)
     code, found = triage(folder, tmp_path / "out.json")
     told = [(row["outcome"], row["again"]) for row in found["runs"]]
