@@ -351,3 +351,16 @@ def test_a_log_without_times_went_on_long_after_its_ranks_had_ended(
     told = [(row["outcome"], row["again"]) for row in found["runs"]]
     assert told == ([("failed", True), ("unknown", False)] if apart else [])
     assert code == (0 if apart else 1)
+
+
+@pytest.mark.parametrize(("code", "advice"), [(4, "stop"), (5, "restart")])
+def test_tries_that_ended_alike_are_no_reason_for_another(
+    tmp_path: Path, code: int, advice: str
+) -> None:
+    for number, one in enumerate((4, 4, code)):
+        ended = summary(r1=10 + number).replace("exitcode  : 1", f"exitcode  : {one}")
+        rule = "=" * 60
+        log = f"[rank1]: step 1\n[rank0]: step 1\n{rule}\nt.py FAILED\nFailures:\n{ended}{rule}\n"
+        write(tmp_path / "job" / f"try{number}" / "console", log, NOW + 600 * number)
+    _, found = triage(tmp_path / "job", tmp_path / "out.json")
+    assert found["restart"]["advice"] == advice
