@@ -112,7 +112,8 @@ def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGSEGV"])
 def test_a_crash_that_no_rank_is_known_of_is_no_second_culprit(signal: str) -> None:
     lost = {"rank": 0, "label": "0", "why": "its connection closed"}
-    end = {"exits": [{"rank": 3, "signal": signal}], "decided_by": "crash", "victims": [lost]}
+    exits = [{"rank": 3, "signal": signal, "memory": False}]
+    end = {"exits": exits, "decided_by": "crash", "victims": [lost]}
     killed = logs("3", 3, signal, kernel_events=[segfault(99)], **end)
     judged = judge([killed])
     assert [judged.incident.events[i].ranks for i in judged.incident.roots] == [(3,)]

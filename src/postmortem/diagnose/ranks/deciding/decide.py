@@ -69,7 +69,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
         Kind.CANCELLED,
     ),
     holding_up,
-    lambda case: stands_elsewhere(case.logs.stacks, case.known),
+    lambda case: stands_elsewhere(case.logs.stacks, case.known, case.world),
     called_differently,
     out_of_step,
     sent_too_much,
