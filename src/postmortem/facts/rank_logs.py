@@ -313,6 +313,8 @@ class RankLogs:
     """Processes that the lines of such runs name, and no line of the last ones."""
     said_pids: tuple[RankPid, ...] = ()
     """Which processes ranks say that they are, in the first lines of logs."""
+    run: str = ""
+    """What whoever starts runs one after the other calls the one that failed."""
     odd_version: OddVersion | None = None
     unread: tuple[str, ...] = ()
     """Logs of the job, as their names tell, that may not be read."""

@@ -427,17 +427,3 @@ def test_how_a_pod_ended_as_kubectl_prints_it(
     ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
     assert [(e["signal"], e["code"], e["memory"]) for e in ends] == ([told] if told else [])
     assert [e["host"] for e in ends] == (["trainer-1"] if told else [])
-
-
-@pytest.mark.parametrize("code", ["0; expected", "3; not expected"])
-def test_a_program_that_was_started_again_and_ended_well_did_not_fail(
-    tmp_path: Path, code: str
-) -> None:
-    text = (
-        "2026-01-02 03:04:05,444 WARN exited: trainer (terminated by SIGKILL; not expected)\n"
-        "2026-01-02 03:04:06,444 INFO spawned: 'trainer' with pid 4711\n"
-        f"2026-01-02 03:09:05,444 {'INFO' if code[0] == '0' else 'WARN'} exited: trainer "
-        f"(exit status {code})\n"
-    )
-    ends = body_of(tmp_path, text)["exits"]
-    assert [end["signal"] for end in ends] == ([] if code[0] == "0" else ["SIGKILL"])
