@@ -2,12 +2,13 @@
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from corpus.incidents.make import ENV, case, neutral, traced
+from corpus.incidents.make import ENV, JOB, case, neutral, torchrun, traced
 from corpus.incidents.silent import free_port
 from corpus.incidents.strangers import PRETRAIN, run
 
@@ -84,3 +85,14 @@ def array_and_table(folder: Path) -> None:
         state = "FAILED     1:0" if task == 1 else "CANCELLED+ 0:0"
         rows += f"4400_{task}       fold        gpu        {state}\n"
     (folder / "sacct.txt").write_text(_TABLE + rows)
+
+
+@case
+def tried_below(folder: Path) -> None:
+    """A try that failed lies in a folder below the one that did well; no line has a time."""
+    for name, words, age in (("first_try/train.log", ["1=value"], 18000), ("train.log", [], 0)):
+        log = folder / name
+        log.parent.mkdir(exist_ok=True)
+        torchrun(folder, *words, program=JOB, log=name)
+        log.write_text(re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", "", log.read_text()))
+        _aged(log, age)

@@ -1,14 +1,17 @@
 """Incidents told by what others saw: the kernel, a scheduler, another run, a calm look."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 from corpus.incidents.joined import SLOW
-from corpus.incidents.make import JOB, case, postmortem, reported, torchrun
-from corpus.incidents.peers import each
-from corpus.incidents.silent import look_at_all, ranks_pids, until
+from corpus.incidents.make import ENV, JOB, case, postmortem, reported, torchrun, traced
+from corpus.incidents.peers import dumped, each
+from corpus.incidents.silent import free_port, look_at_all, ranks_pids, until
 
 _SEGFAULT = """\
 Nov 24 10:00:04 node1 kernel: python[88121]: segfault at 8 ip 00007f1fe31bbad8 sp \
@@ -95,3 +98,53 @@ def looks_apart(folder: Path) -> None:
             (folder / f"rank{rank}.json").write_text(postmortem("hang", str(pid), "--json"))
 
     torchrun(folder, "1=crossed", program=JOB, env={"TIMEOUT": "25"}, after=look)
+
+
+def _pod(rank: int, code: int, **status: str) -> dict[str, object]:
+    ended = {"terminated": {"exitCode": code, "reason": "Error"}}
+    states = [{"lastState": {}, "name": "main", "state": ended}]
+    name = {"name": f"trainer-{rank}"}
+    return {"kind": "Pod", "metadata": name, "status": {"containerStatuses": states, **status}}
+
+
+@case
+def pods_node_went(folder: Path) -> None:
+    """The node of rank 2 shut down, which only kubectl tells of its pod."""
+
+    def lose(pids: dict[int, int]) -> None:
+        until(lambda: "step 3 " in (folder / "trainer-2.log").read_text())
+        os.kill(pids[2], signal.SIGKILL)
+
+    each(folder, program=JOB, names="trainer-{}.log", env={"PAUSE": "1"}, after=lose)
+    why = {"message": "Pod was terminated in response to imminent node shutdown."}
+    pods = [_pod(0, 1), _pod(1, 1), _pod(2, 137, **why, reason="Terminated")]
+    (folder / "pods.json").write_text(json.dumps({"items": pods, "kind": "List"}, indent=4))
+
+
+@case
+def alarm_recorded(folder: Path) -> None:
+    """A limit of time ends rank 1; its recording has nothing of the job but its process."""
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    limit = (*traced(folder / "st.1", "process,kill"), "timeout", "-s", "ALRM", "25")
+    jobs = []
+    for rank in range(2):
+        with (folder / f"log.{rank}").open("wb") as out:
+            env = {**ENV, **place, "RANK": str(rank), "PAUSE": "8"}
+            words = [*(limit if rank else ()), sys.executable, str(JOB)]
+            jobs.append(subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, env=env))
+    for job in jobs:
+        job.wait(timeout=120)
+
+
+@case
+def half_in_own_code(folder: Path) -> None:
+    """One of two ranks stands before two locks in a circle, as py-spy saw; then Ctrl-C."""
+
+    def look(job: subprocess.Popen[bytes]) -> None:
+        until(lambda: (folder / "job.log").read_text().count("step 2 ") > 0)
+        time.sleep(6)
+        for rank, pid in ranks_pids(folder).items():
+            dumped(folder / f"stack{rank}.txt", pid)
+        job.send_signal(signal.SIGINT)
+
+    torchrun(folder, "1=crossed", program=JOB, ranks=2, after=look)

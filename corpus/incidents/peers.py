@@ -210,6 +210,14 @@ def stopped_in_ps(folder: Path) -> None:
     each(folder, "1=stop", program=JOB, env={"TIMEOUT": "15"}, after=_with_ps(folder))
 
 
+def dumped(path: Path, pid: int) -> None:
+    """Write where py-spy saw a process."""
+    words = [_PYSPY, "dump", "--pid", str(pid)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.stdout:
+        path.write_text(done.stdout)
+
+
 @case
 def worker_waits_pyspy(folder: Path) -> None:
     """A worker of rank 0 reads from a pipe that nobody writes to; py-spy looked at all."""
@@ -223,11 +231,7 @@ def worker_waits_pyspy(folder: Path) -> None:
         named = {f"pyspy-rank{rank}.txt": pid for rank, pid in pids.items()}
         named |= {f"pyspy-{pid}.txt": int(pid) for pid in children.stdout.split()}
         for name, pid in named.items():
-            done = subprocess.run(
-                [_PYSPY, "dump", "--pid", str(pid)], capture_output=True, text=True, check=False
-            )
-            if done.stdout:
-                (folder / name).write_text(done.stdout)
+            dumped(folder / name, pid)
 
     torchrun(folder, "0=worker-waits", program=JOB, env={"TIMEOUT": "20"}, after=look)
     (folder / "rows.fifo").unlink()

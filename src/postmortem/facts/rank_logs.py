@@ -311,6 +311,8 @@ class RankLogs:
     """Of runs before others in their file, the error that each ended with, the newest first."""
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
+    said_pids: tuple[RankPid, ...] = ()
+    """Which processes ranks say that they are, in the first lines of logs."""
     run: str = ""
     """What whoever starts runs one after the other calls the one that failed."""
     odd_version: OddVersion | None = None

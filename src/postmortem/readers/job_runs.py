@@ -5,19 +5,21 @@ it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job
 time in the name, two summaries of torchrun that give one rank different processes, a file begun
 after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
-ones.
+ones. A log without times is another run's where its last line came hours after a launcher had told
+how all ranks ended that it names.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations, pairwise, starmap
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
+from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.readers.ranklogs.log_names import names_a_rank
 from postmortem.records import record
 
@@ -31,6 +33,7 @@ _DATED = Pattern(
     r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
 )
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
+_TASKS = Pattern(r"(?m)^srun: error: \S{1,255}: tasks? ([\d,-]{1,4000}): ")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
@@ -59,6 +62,10 @@ class _Ends:
     """The first and the last that it says, by its own clock."""
     ranks: dict[str, str]
     """The processes of torchrun's summary, by rank."""
+    gone: frozenset[str]
+    """Ranks of which a launcher tells how they ended."""
+    named: frozenset[str]
+    """Ranks that its lines name."""
     first: str
     """How the first line begins, its numbers taken out."""
 
@@ -69,8 +76,9 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     old = {path: folder for path in every if (folder := _set_aside(path))}
     logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
+    since: dict[str, float] = {}
     if len(groups) < 2:
-        groups, rest = _by_content(logs)
+        groups, rest = _by_content(logs, since)
     if len(groups) < 2:
         groups, rest = {}, logs
     if not logs or not (groups or old):
@@ -82,8 +90,8 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     before: dict[_Key, list[str]] = {(path, LISTED, False): [path] for path in lists}
     for path, folder in old.items():
         before.setdefault((folder, SET_ASIDE, False), []).append(path)
-    both = (sorted(starmap(_run, part.items()), key=_order) for part in (before, groups))
-    runs = [run for part in both for run in part]
+    both = ([_run(*one, since) for one in part.items()] for part in (before, groups))
+    runs = [run for part in both for run in sorted(part, key=_order)]
     # What is no log is the last run's, as far as anybody knows.
     beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
     held = {path for run in runs for path in run.paths}
@@ -229,7 +237,10 @@ def _of_job(path: str, job: re.Match[str]) -> _Key:
     return str(folder / name), str(folder / series), task is not None
 
 
-def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
+def _by_content(
+    logs: Sequence[str], since: dict[str, float]
+) -> tuple[dict[_Key, list[str]], list[str]]:
+    """Return the logs by run, and the others; `since` takes when logs without times began."""
     beside: dict[Path, list[str]] = {}
     for path in logs:
         if not names_a_rank(path) and not _ATTEMPT.search(path):
@@ -241,37 +252,48 @@ def _by_content(logs: Sequence[str]) -> tuple[dict[_Key, list[str]], list[str]]:
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
-            if _are_apart(ends(a), ends(b)) or _one_by_one(ends(a), ends(b), alike=alike):
+            if one_by_one := _one_by_one(ends(a), ends(b), alike=alike):
+                first, then = sorted((a, b), key=lambda path: ends(path).ended)
+                since[then] = max(since.get(then, 0.0), ends(first).ended + _CERTAIN)
+            if one_by_one or _are_apart(ends(a), ends(b)):
                 apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
     held = [path for paths in beside.values() for path in paths]
     if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
-        apart = _long_after({path: ends(path) for path in held})
+        apart = _long_after({path: ends(path) for path in held}, since)
     groups: dict[_Key, list[str]] = {}
     for path in logs:
         groups.setdefault(apart.get(path, _REST), []).append(path)
     return groups, groups.pop(_REST, [])
 
 
-def _long_after(ends: Mapping[str, _Ends]) -> dict[str, _Key]:
+def _long_after(ends: Mapping[str, _Ends], since: dict[str, float]) -> dict[str, _Key]:
     """Return the run of each log of which something alike began elsewhere long after its end."""
     runs: list[list[str]] = []
     until = 0.0
+    before: list[_Ends] = []
     for path, one in sorted(ends.items(), key=lambda item: item[1].began or item[1].ended):
-        if one.began is not None:
-            if not runs or one.began > until + _LONG:
+        outlives = not before or any(_outlives(other, one) for other in before)
+        began = one.ended if one.began is None and outlives else one.began
+        before.append(one)
+        if began is not None:
+            if not runs or began > until + _LONG:
                 runs.append([])
+                since[path] = until + _CERTAIN
             runs[-1].append(path)
         until = max(until, one.ended)
     for earlier, later in pairwise(runs):
         if not any(_is_alike(a, b, ends) for a in earlier for b in later):
             return {}
     found: dict[str, _Key] = {}
-    for run in runs if len(runs) > 1 else ():
+    folders = [{Path(path).parent for path in run} for run in runs]
+    for at, run in enumerate(runs if len(runs) > 1 else ()):
         first = Path(run[0])
         own = first if len(run) == 1 and _NUMBER.search(first.name) else first.parent
-        key = (str(own), _NUMBER.sub("#", own.name.partition(".")[0]), False)
-        folders = {Path(path).parent for path in run}
-        found |= {path: key for path in ends if path in run or Path(path).parent in folders}
+        # Below the folder of a later one, it was set aside for that.
+        over = (one for one in own.parents if any(one in there for there in folders[at + 1 :]))
+        series = _NUMBER.sub("#", next(over, own).name.partition(".")[0])
+        key = (str(own), series, False)
+        found |= {path: key for path in ends if path in run or Path(path).parent in folders[at]}
     return found
 
 
@@ -297,7 +319,13 @@ def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
     alike = alike or bool(first.ranks and first.first == then.first)
     side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
     behind = then.began is not None and then.began > first.ended + _CERTAIN
-    return alike and behind and not side_by_side
+    return alike and (behind or _outlives(first, then)) and not side_by_side
+
+
+def _outlives(first: _Ends, then: _Ends) -> bool:
+    """Return whether a log without times went on long after all ranks had ended that it names."""
+    gone = bool(then.named) and then.named <= first.gone
+    return then.began is None and gone and then.ended > first.ended + _LONG
 
 
 def _stamps(path: str) -> list[float]:
@@ -313,20 +341,24 @@ def _ends(path: str) -> _Ends:
     began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
     first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
     ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
-    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, first)
+    tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
+    named = frozenset(_OF_RANK.findall(head + tail))
+    gone = frozenset((*ranks, *tasks))
+    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)
 
 
-def _run(key: _Key, paths: list[str]) -> Run:
+def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
     name, series, sweep = key
-    ends = [_ends(path) for path in paths[:_MOST_LOOKED_AT]]
-    begins = [one.began for one in ends if one.began is not None]
+    ends = {path: _ends(path) for path in paths[:_MOST_LOOKED_AT]}
+    told = ((since.get(path) if one.began is None else one.began) for path, one in ends.items())
+    begins = [began for began in told if began is not None]
     return Run(
         name,
         tuple(paths),
         series,
         sweep,
         min(begins) if len(begins) == len(ends) else None,
-        max(one.ended for one in ends),
+        max(one.ended for one in ends.values()),
     )
 
 

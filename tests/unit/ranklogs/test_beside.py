@@ -165,3 +165,35 @@ def test_what_an_error_means_is_told_where_it_does_not_say_it(
     found = report_of(tmp_path, _raised(0, error)).body["first_failure"]
     assert isinstance(found, dict)
     assert (found["means"] is not None) is meant
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("step {n} loss 0.9\n", True), ("INFO:fit:batch={n} mse=0.{n}71\n", True), ("ready\n", False)],
+    ids=["work", "moves on in one form", "none"],
+)
+def test_a_log_that_ends_at_work_is_of_who_was_lost(
+    tmp_path: Path, line: str, *, named: bool
+) -> None:
+    rule = "=" * 60
+    rows = [_ROW.format(n=rank, rank=rank, code=1, pid=10 + rank) for rank in range(2)]
+    table = f"{rule}\nt.py FAILED\nFailures:\n{rows[1]}Root Cause (first observed failure):\n"
+    lost = "".join(_raised(rank, _LOST.replace("10.0.0.2", "127.0.0.1")) for rank in range(2))
+    (tmp_path / "node-a.log").write_text(f"{lost}{table}{rows[0]}{rule}\n")
+    (tmp_path / "node-b.log").write_text("".join(line.format(n=n) for n in range(6)))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [row["label"] for row in report.body["candidates"]] == (["node-b.log"] if named else [])
+
+
+@pytest.mark.parametrize(("pid", "told"), [(4712, "kernel log"), (4799, "silent")])
+def test_a_rank_of_which_only_the_kernel_tells_how_it_ended(
+    tmp_path: Path, pid: int, told: str
+) -> None:
+    heads = "".join(f"INFO train: rank {r} of 3 is pid {4710 + r}\n" for r in range(3))
+    (tmp_path / "job.log").write_text(heads + _raised(0, _LOST) + _raised(1, _LOST))
+    (tmp_path / "dmesg.txt").write_text(
+        f"[ 8812.104] python[{pid}]: segfault at 10 ip 00007fb0e8b85ad8 sp 00007fff4bf65508 "
+        "error 4 in libc.so.6[167ad8,7fb0e8a44000+156000]\n"
+    )
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (body["decided_by"], body["first_failure"]["ranks"]) == (told, [2])

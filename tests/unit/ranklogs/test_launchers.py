@@ -1,5 +1,6 @@
 """Launchers that put prefixes before writes, not lines, and what they say of ends."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,60 @@ def test_whom_torchrun_does_not_tell_to_end_somebody_else_did(
         )
     found = body_of(tmp_path, text)["first_failure"]
     assert (found and found["ranks"]) == first
+
+
+_POD = """apiVersion: v1
+kind: Pod
+metadata:
+  labels:
+    name: of-a-label
+  name: trainer-1
+status:
+  containerStatuses:
+  - lastState:
+      terminated:
+        exitCode: 1
+        reason: Error
+    name: main
+    state:
+      terminated:
+        exitCode: 0
+        reason: Completed
+"""
+_ENDED_BY_NODE = "  message: The node shuts down.\n  phase: Failed\n  reason: Terminated\n"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize(
+    ("reason", "code", "below", "told"),
+    [
+        ("OOMKilled", 137, "", ("SIGKILL", None, True)),
+        ("Error", 3, "", (None, 3, False)),
+        ("Completed", 0, "", None),
+        ("Error", 137, _ENDED_BY_NODE, (None, None, False)),
+    ],
+    ids=["memory", "code", "well", "its node"],
+)
+def test_how_a_pod_ended_as_kubectl_prints_it(
+    tmp_path: Path,
+    form: str,
+    reason: str,
+    code: int,
+    below: str,
+    told: tuple[str | None, int | None, bool] | None,
+) -> None:
+    text = _POD.replace("exitCode: 0", f"exitCode: {code}").replace("Completed", reason) + below
+    if form == "json":
+        ended = [
+            {"terminated": {"exitCode": c, "reason": r}} for c, r in ((1, "Error"), (code, reason))
+        ]
+        names = ("lastState", "state")
+        status = {"containerStatuses": [{"name": "main", **dict(zip(names, ended, strict=True))}]}
+        rows = (line.strip().partition(": ") for line in below.splitlines())
+        status |= {name: value for name, _, value in rows}
+        pod = {"kind": "Pod", "metadata": {"name": "trainer-1"}, "status": status}
+        text = json.dumps({"items": [pod], "kind": "List"}, indent=4)
+    (tmp_path / f"pods.{form}").write_text(text)
+    ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
+    assert [(e["signal"], e["code"], e["memory"]) for e in ends] == ([told] if told else [])
+    assert [e["host"] for e in ends] == (["trainer-1"] if told else [])

@@ -47,15 +47,17 @@ def test_nobody_is_missed(tmp_path: Path, ranks: int, head: str) -> None:
     assert not _report(tmp_path, ranks, head).failed
 
 
-@pytest.mark.parametrize(("missed", "ranks"), [((0, 2), [1]), ((0,), None)])
+@pytest.mark.parametrize(
+    ("missed", "world", "ranks"), [((0, 2), 3, [1]), ((0,), 3, None), ((0,), 2, [1])]
+)
 def test_who_missed_a_peer_waited_where_its_stack_is_not_there(
-    tmp_path: Path, missed: tuple[int, ...], ranks: list[int] | None
+    tmp_path: Path, missed: tuple[int, ...], world: int, ranks: list[int] | None
 ) -> None:
     lost = (
         'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n'
         "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 22000ms for recv operation\n"
     )
-    for rank in range(3):
+    for rank in range(world):
         text = f"step 1\n{lost}" if rank in missed else "step 1\n"
         (tmp_path / f"rank{rank}.log").write_text(text)
     for rank in (0, 1):
@@ -160,12 +162,16 @@ ValueError: shard 3 is cut
 """
 
 
-@pytest.mark.parametrize(("rank", "said"), [(2, True), (0, False)])
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [(["[rank2]: "], True), (["[rank0]: "], False), ([""], True), (["", ""], False)],
+    ids=["its own", "another one's", "of nobody", "of two"],
+)
 def test_of_who_stands_elsewhere_the_death_of_its_thread_is_told(
-    tmp_path: Path, rank: int, *, said: bool
+    tmp_path: Path, tags: list[str], *, said: bool
 ) -> None:
     ends = "".join(_ENDED.format(rank=r, pid=4710 + r) for r in range(3))
-    died = "".join(f"[rank{rank}]: {line}\n" for line in _THREAD.splitlines())
+    died = "".join(f"{tag}{line}\n" for tag in tags for line in _THREAD.splitlines())
     (tmp_path / "job.log").write_text(died + ends)
     waits = "Queue.get (queue.py:171)\n    rows (train.py:44)"
     for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: waits}.items():
@@ -247,6 +253,47 @@ def test_the_steps_have_the_process_that_the_dump_names(tmp_path: Path) -> None:
     (found,) = filled(analyse([str(tmp_path)], RankLogOptions())).diagnoses
     assert found.id == "rank_stuck"
     assert any("postmortem hang 4102 " in step for step in found.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("below", "stuck"),
+    [("", True), ("INFO rank=1 batch=9\n", False), ("Fatal Python error: Aborted\n", False)],
+    ids=["stood there to the end", "went on", "a crash"],
+)
+def test_stacks_that_processes_without_names_wrote_one_by_one(
+    tmp_path: Path, below: str, stuck: bool
+) -> None:
+    text = "".join(f"INFO rank={rank} batch={at}\n" for at in range(3) for rank in range(3))
+    library = "/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    waits = f'  File "{library}", line 3252 in all_reduce\n'
+    for number, frame in enumerate([waits, '  File "/job/fit.py", line 51 in upload\n', waits]):
+        text += f"Current thread 0x00007f00000{number}1b80 (most recent call first):\n{frame}"
+        text += '  File "/job/fit.py", line 90 in main\n'
+    stop = "slurmstepd: error: *** JOB 812 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n"
+    (tmp_path / "job.log").write_text(text + below + stop)
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (found is not None and "fit.py:51 in upload" in found["what"]) is stuck
+
+
+@pytest.mark.parametrize(
+    ("start", "rank"),
+    [
+        ("INFO train: rank {rank} of 3 is pid {pid}", 2),
+        ("INFO:train:rank={rank} starting, pid {pid}, 8 threads", 2),
+        ("INFO train: rank {rank} launched pid {pid}", None),
+    ],
+    ids=["is", "starting", "another process"],
+)
+def test_a_rank_is_the_process_that_it_says_it_is_at_its_start(
+    tmp_path: Path, start: str, rank: int | None
+) -> None:
+    heads = [start.format(rank=r, pid=4710 + r) + "\n" for r in range(3)]
+    (tmp_path / "job.log").write_text("".join(heads))
+    opens = "Path.open (pathlib.py:1044)\n    read_row (train.py:65)"
+    for pid, frames in {4710: _IN_STEP, 4711: _IN_STEP, 4712: opens}.items():
+        (tmp_path / f"pyspy-{pid}.txt").write_text(_PYSPY.format(pid=pid, inner=frames))
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (found["rank"], "read_row" in found["what"]) == (rank, True)
 
 
 @pytest.mark.parametrize(

@@ -329,3 +329,38 @@ def test_a_manifest_of_another_program_tells_nothing(tmp_path: Path) -> None:
         write(tmp_path / "a" / "manifest.json", text)
         write(tmp_path / "a" / "out.log", ERROR)
         assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("first", ["lattice_1127.log", "failed_first/lattice.log"])
+@pytest.mark.parametrize(
+    "end", [summary(r0=11, r1=12), "srun: error: n1: tasks 0-1: Exited with exit code 1\n"]
+)
+@pytest.mark.parametrize(
+    ("rank", "after", "apart"),
+    [(1, 7200, True), (2, 7200, False), (1, 600, False)],
+    ids=["its ranks had ended", "another node's", "soon after"],
+)
+def test_a_log_without_times_went_on_long_after_its_ranks_had_ended(
+    tmp_path: Path, first: str, end: str, rank: int, after: int, apart: bool
+) -> None:
+    folder = tmp_path / "job"
+    second = "lattice_1128.log" if "_" in Path(first).name else "lattice.log"
+    write(folder / first, f"rank 0: step 1\n{ERROR}{end}", NOW)
+    write(folder / second, f"rank {rank}: step 1\n" * 9, NOW + after)
+    code, found = triage(folder, tmp_path / "out.json")
+    told = [(row["outcome"], row["again"]) for row in found["runs"]]
+    assert told == ([("failed", True), ("unknown", False)] if apart else [])
+    assert code == (0 if apart else 1)
+
+
+@pytest.mark.parametrize(("code", "advice"), [(4, "stop"), (5, "restart")])
+def test_tries_that_ended_alike_are_no_reason_for_another(
+    tmp_path: Path, code: int, advice: str
+) -> None:
+    for number, one in enumerate((4, 4, code)):
+        ended = summary(r1=10 + number).replace("exitcode  : 1", f"exitcode  : {one}")
+        rule = "=" * 60
+        log = f"[rank1]: step 1\n[rank0]: step 1\n{rule}\nt.py FAILED\nFailures:\n{ended}{rule}\n"
+        write(tmp_path / "job" / f"try{number}" / "console", log, NOW + 600 * number)
+    _, found = triage(tmp_path / "job", tmp_path / "out.json")
+    assert found["restart"]["advice"] == advice

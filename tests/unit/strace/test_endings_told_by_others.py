@@ -171,3 +171,12 @@ def test_a_port_in_use_counts_unless_the_process_says_or_has_otherwise(
     found = report(tmp_path, f"{EXEC}{calls}exit_group(2) = ?\n+++ exited with 2 +++\n").diagnoses
     port = [d.confidence for d in found if d.id == "address_in_use"]
     assert port == ([] if confidence is None else [confidence])
+
+
+def test_who_sent_a_signal_that_a_thread_took(tmp_path: Path) -> None:
+    thread = "clone3({flags=CLONE_VM|CLONE_THREAD}, 88) = 8\n"
+    ends = "".join(f"{pid} +++ killed by SIGALRM +++\n" for pid in (8, 7))
+    sent = "8 --- SIGALRM {si_signo=SIGALRM, si_code=SI_USER, si_pid=99, si_uid=0} ---\n"
+    (best,) = report(tmp_path, f"7 {EXEC}7 {thread}{sent}{ends}").diagnoses
+    assert (best.id, best.about.pid) == ("ended_by_signal", 7)
+    assert "pid 99" in best.title

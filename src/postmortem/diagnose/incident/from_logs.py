@@ -101,6 +101,8 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
     if kind is EventType.CRASHED and signal in ("SIGKILL", "SIGTERM"):
         kind = EventType.KILLED
+    if kind is EventType.KILLED and end is not None and end["memory"]:
+        kind = EventType.KILLED_FOR_MEMORY
     what = str(found["what"])
     stands = evidence(top)[len(ranks) :] if top is not None and decided == "recorded" else ()
     return Event(
@@ -218,6 +220,7 @@ def _kernel(document: Document) -> Iterator[Event]:
     fault. Of the ranks of a host, the one is meant that the logs conclude on.
     """
     found = document.get("first_failure") or {}
+    own = document.get("decided_by") in ("own exception", "every rank", "crash")
     numbered = {
         _gpu(row) for row in document.get("kernel_events", ()) if row.get("xid") is not None
     }
@@ -226,6 +229,8 @@ def _kernel(document: Document) -> Iterator[Event]:
         kind = _KERNEL_TYPES.get(row["kind"])
         if kind is None or row["fault"] in ("none", "aftermath"):
             continue
+        if kind is EventType.DEVICE_LOST and row["fault"] == "program" and own:
+            continue  # the other half of its error
         if kind in (EventType.DEVICE_LOST, EventType.HOST_FAILED):
             what = _gpu(row) if kind is EventType.DEVICE_LOST else (row["host"], kind)
             if (row.get("xid") is None and what in numbered) or what in lost:

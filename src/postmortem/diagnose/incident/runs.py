@@ -37,6 +37,12 @@ class Runs:
         """The runs of which nobody knows how they ended, but for a line like an error."""
         return tuple(one for one in self.ends if one.suspect and not one.again)
 
+    @property
+    def alike(self) -> int:
+        """How many runs of its series failed in the words of the one that is judged, itself too."""
+        found = {one.run.series: one.verdict for one in self.ends if one.judged}
+        return sum(found.get(one.run.series) == one.verdict for one in self.failed)
+
 
 def runs_of(results: Sequence[Result]) -> Runs:
     """Return how each run ended; the last that failed is judged, else one that may have.

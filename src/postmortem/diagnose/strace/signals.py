@@ -8,6 +8,7 @@ from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Match, Task
 from postmortem.patterns import Pattern
+from postmortem.records import replace
 from postmortem.report.model import Evidence
 from postmortem.text import counted
 
@@ -59,10 +60,21 @@ def crash_words(end: Ending) -> str:
 
 
 def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
-    """Yield the processes of which the log has the end, without their threads."""
+    """Yield the processes of which the log has the end; any thread may have taken the signal."""
+    took = {
+        (task.thread_of, task.ending.signal): task.ending
+        for task in logs.tasks()
+        if task.thread_of is not None and task.ending is not None
+        if task.ending.sender_pid is not None or task.ending.fault is not None
+    }
     for task in logs.tasks():
-        if task.thread_of is None and task.ending is not None:
-            yield task, task.ending
+        end = task.ending
+        if task.thread_of is not None or end is None:
+            continue
+        if end.signal and end.sender_pid is None and end.fault is None:
+            one = took.get((task.pid, end.signal), end)
+            end = replace(end, sender_pid=one.sender_pid, fault=one.fault)
+        yield task, end
 
 
 def passes_on(logs: Logs, task: Task, end: Ending) -> bool:

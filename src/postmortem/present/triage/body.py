@@ -30,7 +30,7 @@ def triage_body(
         if index not in apart
         for row in one.get("candidates") or ()
     ]
-    advice = restart(incident, documents)
+    advice = restart(incident, documents, runs)
     roots = [
         fill(
             shapes.Root,

@@ -48,7 +48,7 @@ def triage_report(
         verdict=before_verdict(runs) + headline(judged.incident, told),
         failed=failed,
         diagnoses=tuple(_diagnoses(judged, documents, apart)),
-        blocks=(*_blocks(judged, told, files, verbose=verbose), *runs_block(runs)),
+        blocks=(*_blocks(judged, told, files, runs, verbose=verbose), *runs_block(runs)),
         body=triage_body(judged, documents, files, apart, runs),
         problems=whole,
         footer=(_footer(files),),
@@ -107,7 +107,12 @@ def _diagnoses(
 
 
 def _blocks(
-    judged: Judged, documents: Sequence[Document], files: Sequence[Used], *, verbose: bool
+    judged: Judged,
+    documents: Sequence[Document],
+    files: Sequence[Used],
+    runs: Runs,
+    *,
+    verbose: bool,
 ) -> Iterator[Block]:
     incident = judged.incident
     rows: list[tuple[str, str]] = []
@@ -116,7 +121,7 @@ def _blocks(
             event = incident.events[index]
             rows.append(("chain" if not rows else "", _arrow(place, event)))
             rows += [("", f"    {_cited(one, event)}") for one in event.evidence[:1]]
-    advice = restart(incident, documents)
+    advice = restart(incident, documents, runs)
     if advice is not None:
         rows.append(("restart", f"{advice[0].upper()}: {advice[1]}"))
     if not incident.roots:

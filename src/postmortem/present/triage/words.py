@@ -5,6 +5,7 @@ from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.graph import Incident
+from postmortem.diagnose.incident.runs import Runs
 from postmortem.diagnose.names import clip
 from postmortem.report.model import Confidence
 
@@ -113,7 +114,9 @@ _AGAIN = frozenset(
 _BROKEN = frozenset({EventType.DEVICE_LOST, EventType.HOST_FAILED, EventType.HARDWARE})
 
 
-def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[str, str] | None:
+def restart(
+    incident: Incident[Event], documents: Sequence[Document], runs: Runs
+) -> tuple[str, str] | None:
     """Return whether to start the job again, and why; None where nothing failed."""
     if not incident.roots or beside_calm_logs(incident, documents):
         return None
@@ -122,7 +125,8 @@ def restart(incident: Incident[Event], documents: Sequence[Document]) -> tuple[s
         (a.get("alike", 1) for d in documents for a in [d.get("attempts") or {}] if _is_map(a)),
         default=1,
     )
-    if isinstance(alike, int) and alike > 1:
+    alike = max(alike, runs.alike) if isinstance(alike, int) else runs.alike
+    if alike > 1:
         return "stop", f"{alike} attempts ended the same way: another one will too"
     lost = (one for one in roots if one.type in _BROKEN)
     if broken := next(lost, None):

@@ -246,7 +246,7 @@ class Launchers:
         srun, nodes = found.get("srun-task-ended"), found.get("pdsh-ended")
         if srun:  # a code is a shell's between, or Slurm's own sum
             end = exit_of(self._file, number, "srun", srun, ended_in_shell)
-            for task in _numbers(srun["tasks"] or srun["died"]):
+            for task in tasks_of(srun["tasks"] or srun["died"]):
                 yield replace(end, rank=task)
         if nodes:  # a shell between
             launcher = nodes["who"].partition("@")[0]
@@ -315,7 +315,8 @@ def _wall_clock(text: str) -> float | None:
     return float(calendar.timegm((*(int(found[i]) for i in range(1, 7)), 0, 0, 0)))
 
 
-def _numbers(text: str) -> Iterator[int]:
+def tasks_of(text: str) -> Iterator[int]:
+    """Yield the tasks that ``0,2-4`` stands for."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and len(first) < 8:

@@ -1,10 +1,16 @@
 """Process numbers of ranks, from whatever names them: launchers, NCCL, DataLoader, the monitor."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from postmortem.facts.exits import LogExit
 from postmortem.facts.frames import Flight
-from postmortem.facts.rank_logs import LogFailure, RankPid, Remark, Writer
+from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid, Remark, Writer
+
+if TYPE_CHECKING:
+    from postmortem.readers.ranklogs.build_facts import ReadLog
 
 _MOST = 100_000
 
@@ -15,6 +21,7 @@ def rank_pids(
     failures: Iterable[LogFailure],
     remarks: Iterable[Remark],
     flights: Iterable[Flight] = (),
+    said: Iterable[RankPid] = (),
 ) -> tuple[RankPid, ...]:
     """Return every process number that is known of a rank, once for each kind of evidence."""
     who = tuple(writers)
@@ -24,6 +31,7 @@ def rank_pids(
         *_of_nccl(who, remarks),
         *_of_workers(who, failures),
         *_of_flights(flights),
+        *said,
     ):
         found.setdefault((one.rank, one.pid, one.own, one.bus is not None), one)
         if len(found) >= _MOST:
@@ -79,3 +87,13 @@ def _of_flights(flights: Iterable[Flight]) -> Iterator[RankPid]:
     for flight in flights:
         one = flight.recorder
         yield RankPid(one.rank, one.pid, one.host or None, "its monitor says so", flight.path)
+
+
+def said_pids(read: Iterable[ReadLog], logs: RankLogs) -> Iterator[RankPid]:
+    """Yield which processes ranks say that they are, where no later ones took their places."""
+    for one in read:
+        if logs.attempts > 1 or one.earlier.failed or one.earlier.pids or one.earlier.worked:
+            continue
+        for rank, pid, line in one.head.pids:
+            where = f"{one.file.path}:{line}"
+            yield RankPid(rank, pid, one.file.host, "its own first lines", where)

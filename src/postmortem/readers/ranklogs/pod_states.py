@@ -49,9 +49,11 @@ class PodStates:
         self, number: int, pod: str | None, code: Match, reason: Match | None
     ) -> Iterator[LogExit]:
         # None where the name stands above what was copied.
-        if (pod or "") in self._told or int(code["code"]) == 0:
+        if (pod or "") in self._told:
             return
         self._told.add(pod or "")
+        if int(code["code"]) == 0:  # what was before it is no end
+            return
         launcher = "docker" if code.id == "container-row" else self._launcher
         end = exit_of(self._file, number, launcher, code, ended_in_shell)
         yield replace(end, host=pod, memory=reason is not None and bool(reason["memory"]))

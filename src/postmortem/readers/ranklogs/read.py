@@ -33,6 +33,8 @@ from postmortem.readers.ranklogs.named_runs import failed_run
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
+from postmortem.readers.ranklogs.pids import said_pids
+from postmortem.readers.ranklogs.pods import described, is_pods
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
@@ -115,8 +117,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     }
     losses = tuple(losses_of_ranks(logs))
     odd = odd_version(own)
+    pids = tuple(said_pids(read, logs))
     logs = replace(with_pauses(logs), odd_version=odd, losses=losses, unread=found.unread)
-    logs = replace(logs, run=failed_run(logs))
+    logs = replace(logs, said_pids=pids, run=failed_run(logs))
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
@@ -207,14 +210,14 @@ def _read_one(
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
-    """Return what a notebook, or a list of entries, holds, in place of its text; else None."""
-    listed = is_list(opened.head)
-    if not (listed or is_notebook(opened.head)) or not isinstance(opened.source, int):
+    """Return what a notebook, pods, or a list of entries, hold, in place of its text; else None."""
+    listed, pods = is_list(opened.head), is_pods(opened.head)
+    if not (listed or pods or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
-    if listed:
-        entries = entries_of(data)
+    if listed or pods:
+        entries = entries_of(data) if listed else described(data)
         return partial(next, iter((entries,)), b"") if entries else None
     printed = outputs_of(data)
     if printed is None:

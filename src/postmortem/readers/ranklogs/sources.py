@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.log_names import (
     with_true_hosts,
 )
 from postmortem.readers.ranklogs.number_columns import bad_column
+from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record
@@ -41,6 +42,7 @@ REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
 """By the name of another kind of file: what docker inspect, and sacct, print into it."""
+_PODS = (".json", ".yaml", ".yml")
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -247,6 +249,8 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
     if suffix == ".csv" and bad_column(path) is not None:
         return True
     try:
+        if suffix in _PODS and is_pods(text_head(path)):
+            return True
         return suffix in _TOLD and _TOLD[suffix] in text_head(path)
     except (OSError, StreamError):
         return False

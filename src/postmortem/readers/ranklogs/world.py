@@ -7,7 +7,7 @@ from postmortem.facts.rank_logs import Remark
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-_RANK_OF = "run-rank-of"
+_RANK_OF, _RANK_PID = "run-rank-of", "run-rank-pid"
 _LARGEST = 10_000_000
 _SIZES = (
     "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
@@ -23,15 +23,20 @@ class Head:
     rank: int | None = None
     """Where one alone says so."""
     size: int | None = None
+    pids: tuple[tuple[int, int, int], ...] = ()
+    """A rank, the process that it says it is, and the line."""
 
 
 def in_head(head: bytes) -> Head:
     """Return what the first lines of a log say; nothing where they disagree."""
-    hits = [hit.groups for hit in Signatures.load("run sign").find(head) if hit.id == _RANK_OF]
+    found = Signatures.load("run sign").find(head)
+    own = ((hit.groups, hit.line_number) for hit in found if hit.id == _RANK_PID)
+    pids = tuple((int(said["rank"]), int(said["pid"]), line) for said, line in own)
+    hits = [hit.groups for hit in found if hit.id == _RANK_OF]
     sizes, ranks = {int(hit["size"]) for hit in hits}, {int(hit["rank"]) for hit in hits}
     if len(sizes) != 1 or max(ranks) >= max(sizes):
-        return Head()
-    return Head(min(ranks) if len(ranks) == 1 else None, max(sizes))
+        return Head(pids=pids)
+    return Head(min(ranks) if len(ranks) == 1 else None, max(sizes), pids)
 
 
 def world_size(

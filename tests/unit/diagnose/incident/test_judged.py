@@ -112,7 +112,8 @@ def test_a_segfault_of_a_process_that_no_recording_has_is_of_another_job(
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGSEGV"])
 def test_a_crash_that_no_rank_is_known_of_is_no_second_culprit(signal: str) -> None:
     lost = {"rank": 0, "label": "0", "why": "its connection closed"}
-    end = {"exits": [{"rank": 3, "signal": signal}], "decided_by": "crash", "victims": [lost]}
+    exits = [{"rank": 3, "signal": signal, "memory": False}]
+    end = {"exits": exits, "decided_by": "crash", "victims": [lost]}
     killed = logs("3", 3, signal, kernel_events=[segfault(99)], **end)
     judged = judge([killed])
     assert [judged.incident.events[i].ranks for i in judged.incident.roots] == [(3,)]
@@ -193,6 +194,16 @@ def test_what_the_driver_says_besides_an_xid_is_of_that(device: str, events: int
     kernel = [lost_gpu(79, "0000:3b:00"), lost_gpu(None, device)]
     judged = judge([{**logs("1", 1, "RuntimeError: CUDA error"), "kernel_events": kernel}])
     assert len(judged.incident.events) == events
+
+
+@pytest.mark.parametrize(
+    ("decided", "roots"), [("own exception", ["raised"]), ("kernel log", ["device lost"])]
+)
+def test_a_gpus_page_fault_is_half_of_the_programs_error(decided: str, roots: list[str]) -> None:
+    fault = {**lost_gpu(31, "0000:3b:00"), "fault": "program", "ranks": [0, 1]}
+    said = {**logs("1", 1, "CUDA error: an illegal memory access"), "decided_by": decided}
+    judged = judge([{**said, "kernel_events": [fault]}])
+    assert sorted(judged.incident.events[i].type for i in judged.incident.roots) == roots
 
 
 @pytest.mark.parametrize(("host", "events"), [("n1", 2), ("n2", 3)])

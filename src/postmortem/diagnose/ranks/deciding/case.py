@@ -26,9 +26,10 @@ class Case:
         self.ranks = tuple(s for s in self.all if s.rank is not None)
         self.known = {s.rank: s for s in self.ranks if s.rank is not None}
         self.shared = tuple(s for s in self.all if s.writer.shared)
-        largest = max(self.known, default=-1) + 1
-        if largest > max(_FEW_RANKS, _SPARSE * len(self.known)):
-            largest = len(self.known)  # such a number tells nothing of ranks below it
+        named = {*self.known, *(one.rank for one in logs.said_pids if one.rank is not None)}
+        largest = max(named, default=-1) + 1
+        if largest > max(_FEW_RANKS, _SPARSE * len(named)):
+            largest = len(named)  # such a number tells nothing of ranks below it
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
         self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}

@@ -16,9 +16,10 @@ from postmortem.diagnose.ranks.causes import (
     SeenByKernel,
     StandsElsewhere,
     StoppedFromOutside,
+    ThreadDied,
     Undecided,
 )
-from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.ends import left_silently
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import (
@@ -68,7 +69,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
         Kind.CANCELLED,
     ),
     holding_up,
-    lambda case: stands_elsewhere(case.logs.stacks, case.known),
+    lambda case: stands_elsewhere(case.logs.stacks, case.known, case.world),
     called_differently,
     out_of_step,
     sent_too_much,
@@ -120,7 +121,7 @@ def decide(logs: RankLogs) -> Attribution:
             continue
         if open_ is not None and _says_less(blame.cause):
             break  # who ended it had looked at it: for what, the stacks tell, if anything does
-        return _finished(case, _of_its_thread(incident, blame))
+        return _finished(case, _of_its_thread(case, incident, blame))
     if open_ is not None:
         return _finished(case, open_)
     return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
@@ -179,8 +180,11 @@ def _with_what_followed(
     return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
 
 
-def _of_its_thread(incident: Incident[LogEvent], blame: Attribution) -> Attribution:
-    """Return what is told of who stands elsewhere, or that its thread died, for which it waits."""
+def _of_its_thread(case: Case, incident: Incident[LogEvent], blame: Attribution) -> Attribution:
+    """Return what is told of who stands elsewhere, or that its thread died, for which it waits.
+
+    Lines of a thread have no rank's name: the one death that they tell of is of who stands there.
+    """
     if not isinstance(blame.cause, StandsElsewhere):
         return blame
     stuck = {party.rank for party in blame.first}
@@ -188,6 +192,11 @@ def _of_its_thread(incident: Incident[LogEvent], blame: Attribution) -> Attribut
         died = event.blame if event.type is Kind.THREAD_DIED else None
         if died is not None and stuck <= {party.rank for party in died.first}:
             return replace(died, evidence=(*died.evidence, *blame.evidence))
+    nameless = [thread for state in case.shared for thread in state.threads]
+    if len(nameless) == len(blame.first) == 1:
+        party = replace(blame.first[0], why=nameless[0].said.words, failure=nameless[0])
+        evidence = (*cited((party,)), *blame.evidence)
+        return replace(blame, cause=ThreadDied(), first=(party,), evidence=evidence)
     return blame
 
 

@@ -77,11 +77,12 @@ def jam_undecided(case: Case) -> Attribution | None:
 
 
 def stands_elsewhere(
-    stacks: StackClasses | None, known: Mapping[int, RankState] = _NOBODY
+    stacks: StackClasses | None, known: Mapping[int, RankState] = _NOBODY, world: int = 0
 ) -> Attribution | None:
     """Return the ranks that stand elsewhere while the others wait in a collective.
 
-    Of ranks that are `known`, it is told how they ended; who missed a peer waited too.
+    Of ranks that are `known`, it is told how they ended; who missed a peer waited too. `world` is
+    how many there are at least, where more than stacks tells of that.
     """
     if stacks is None or len(stacks) < 2 or stacks.go_on:
         return None
@@ -107,7 +108,10 @@ def stands_elsewhere(
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((one.where, _stack_words(one)) for one in busy[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
-    if 2 * len(members) >= ranks:
+    # Of two ranks the one in a collective waits for the other; of four one may miss any of the two.
+    two = ranks == world == 2 and waiting[0].doing is Doing.COLLECTIVE
+    half = 1 if two else (ranks - 1) // 2
+    if len(members) > half:
         return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
     return Attribution(
         StandsElsewhere(_where(waiting[0].thread.frames)),

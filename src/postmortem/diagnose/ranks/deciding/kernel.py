@@ -47,13 +47,24 @@ def _ended(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
         and _fits(tie, case.known[rank])
     ]
     if not named:
-        return None
+        return _unheard(case, found)
     first = _first(named)
     tie = first[0][0]
     parties = _parties([(s, f"{t.event.words}, pid {t.event.pid}") for t, s in first])
     others = [s for s in case.ranks if s.own and s.rank not in {p.rank for p in parties}]
     sure = all(t.sure for t, _ in first) and not others
     return _blame(parties, tie, sure=sure)
+
+
+def _unheard(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
+    """Return the rank of a process that the kernel ended, of which no other line tells."""
+    for tie in found:
+        ended = tie.event.kind is KernelKind.OOM_KILL or tie.event.signal is not None
+        if tie.by is MatchKey.PID and ended and case.known.keys().isdisjoint(tie.ranks):
+            why = f"{tie.event.words}, pid {tie.event.pid}"
+            parties = (Suspect(str(one), one, case.hosts.get(one), why) for one in tie.ranks)
+            return _blame(tuple(parties), tie, sure=tie.sure)
+    return None
 
 
 def _fits(tie: KernelMatch, standing: RankState) -> bool:

@@ -70,7 +70,8 @@ def _at_work(case: Case) -> list[LastLines]:
     """Return how logs end of which nobody's rank, end or error is known, if they end at work."""
     told = {*(one.file for one in case.logs.failures), *(one.file for one in case.logs.exits)}
     shared = (one for one in case.logs.last_lines if case.logs.who(one.writer).shared)
-    open_ = (one for one in shared if one.worked and not (one.ended or one.done or one.stopped))
+    busy = (one for one in shared if one.worked or one.last.since)
+    open_ = (one for one in busy if not (one.ended or one.done or one.stopped))
     return [one for one in open_ if one.last.file not in told][:MOST_CANDIDATES]
 
 

@@ -1,0 +1,66 @@
+"""Pods as kubectl prints them in JSON and YAML, told as ``kubectl describe`` tells of them."""
+
+import json
+from collections.abc import Iterator
+from typing import TypeAlias
+
+_Row: TypeAlias = tuple[tuple[str, ...], str]
+"""The names above a value, its own as the last, and the value."""
+_STATES = b"containerStatuses"
+
+
+def is_pods(head: bytes) -> bool:
+    """Return whether a file tells how containers of pods are."""
+    return (b'"kind": "Pod"' in head and head[:1] == b"{") or (
+        b"kind: Pod\n" in head and _STATES in head
+    )
+
+
+def described(data: bytes) -> bytes | None:
+    """Return what tells how pods ended, a container's present state first; None without one."""
+    lines: list[tuple[int, int, str]] = []  # of which pod, its place among that one's, the line
+    code, pod = "", 0
+    try:
+        for path, value in _of_json(json.loads(data)) if data[:1] == b"{" else _of_yaml(data):
+            above, place = path[-2:], 4 if "lastState" in path else 3
+            if above == ("metadata", "name"):
+                pod += 1
+                lines.append((pod, 0, f"Name:             {value}"))
+            elif above == ("status", "reason"):
+                lines.append((pod, 1, f"Reason:           {value}"))
+            elif above == ("status", "message"):
+                lines.append((pod, 2, f"Message:          {value}"))
+            elif above == ("terminated", "exitCode"):
+                code = value
+            elif above == ("terminated", "reason"):
+                lines.append((pod, place, f"      Reason:       {value}"))
+                lines.append((pod, place, f"      Exit Code:    {code}"))
+    except (ValueError, RecursionError):
+        return None
+    lines.sort(key=lambda line: line[:2])
+    return "".join(f"{line}\n" for _, _, line in lines).encode("utf-8", "replace") or None
+
+
+def _of_json(value: object, path: tuple[str, ...] = ()) -> Iterator[_Row]:
+    if isinstance(value, dict):
+        for name, one in sorted(value.items()):  # as kubectl does
+            yield from _of_json(one, (*path, name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _of_json(one, path)
+    else:
+        yield path, " ".join(str(value).split())
+
+
+def _of_yaml(data: bytes) -> Iterator[_Row]:
+    """Yield what stands in one line: kubectl folds long texts only."""
+    above: list[tuple[int, str]] = []
+    for line in data.decode("utf-8", "replace").splitlines():
+        text = line.replace("- ", "  ", 1) if line.lstrip().startswith("- ") else line
+        name, colon, value = text.strip().partition(":")
+        indent = len(text) - len(text.lstrip())
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if colon:
+            above.append((indent, name))
+            yield tuple(one for _, one in above), value.strip().strip("'\"")
