@@ -21,7 +21,7 @@ from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
 from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
+from postmortem.diagnose.ranks.deciding.votes import call_sites, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
     named_by_peers,
     of_watchdogs,
@@ -236,6 +236,10 @@ def silent_ones(case: Case) -> Attribution | None:
         return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
     sure = bool(halted) or (_all_known(case, waiting) and not case.logs.unread)
+    apart = _not_among_the_late(waiting)
+    if count == 1 and apart and not halted:  # they may have waited for each other
+        both = (*parties, *apart)
+        return Attribution(Undecided(Doubt.SITES), candidates=both, evidence=_chorus(waiting))
     if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
         where, at = stood(case.logs.stacks, parties[0].rank)
@@ -335,16 +339,19 @@ def _odd_work(case: Case) -> Attribution | None:
     return None
 
 
+def _not_among_the_late(waiting: tuple[RankState, ...]) -> tuple[Suspect, ...]:
+    """Return who was in another place than all whose time was up, until they were gone."""
+    late = {*call_sites(s for s in waiting if _timed_out(s)).values()}
+    rest = {s.rank: s for s in waiting if not _timed_out(s)}
+    apart = {r: site for r, site in call_sites(rest.values()).items() if site not in late}
+    if len(late) != 1 or len(apart) > MOST_CANDIDATES:
+        return ()
+    return tuple(rest[rank].party(f"waits in {site}") for rank, site in apart.items())
+
+
 def _odd_site(case: Case) -> Attribution | None:
     waiting = case.about_peers()
-    sites: dict[int, str] = {}
-    for standing in waiting:
-        lost = [
-            f for f in standing.about_peers if part_of(f) in (ErrorRole.WAITED, ErrorRole.CLOSED)
-        ]
-        site = next((s for f in lost if (s := call_site(f))), None)
-        if site and standing.rank is not None:
-            sites[standing.rank] = site
+    sites = call_sites(waiting)
     split = minority(sites)
     # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
     timed_out = sum(_timed_out(standing) for standing in waiting)
