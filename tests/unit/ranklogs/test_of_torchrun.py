@@ -1,0 +1,76 @@
+"""Jobs of torchrun: what was raised because it was told to end, who waits where, whose worker."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.ranklogs import raised_first, report_of
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+
+_AGENT = "W0102 03:04:05.{:06} 9 torch/distributed/elastic/"
+_TOLD = _AGENT + "agent/server/api.py:753] Received {} death signal, shutting down workers\n"
+_CLOSES = _AGENT + "multiprocessing/api.py:1028] Sending process {} closing signal SIGTERM\n"
+_FAILED = (
+    "E0102 03:04:06.000000 9 torch/distributed/elastic/multiprocessing/api.py:1002] "
+    "failed (exitcode: 1) local_rank: {} (pid: 12) of binary: /usr/bin/python\n"
+)
+_WAITED = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation"
+_CLOSED = "RuntimeError: [pair.cc:537] Read error [10.0.0.7]:1438: Connection reset by peer"
+
+
+def _raised(rank: int, error: str, where: str = "f(x)", file: str = "fit.py", line: int = 9) -> str:
+    rows = (
+        "Traceback (most recent call last):",
+        f'  File "{file}", line {line}, in step',
+        f"    {where}",
+        error,
+    )
+    return "".join(f"[rank{rank}]: {row}\n" for row in rows)
+
+
+@pytest.mark.parametrize(("below", "decided"), [(True, "stopped"), (False, "every rank")])
+def test_what_is_raised_behind_a_signal_to_torchrun_is_because_of_it(
+    tmp_path: Path, below: bool, decided: str
+) -> None:
+    errors = "".join(_raised(rank, "Preempted: at step 118") for rank in (0, 1))
+    stop = _TOLD.format(0, 15) + _CLOSES.format(1, 11) + _CLOSES.format(2, 12)
+    text = "step 118\n" + (stop + errors if below else errors + stop)
+    assert report_of(tmp_path, text).body["decided_by"] == decided
+
+
+def test_steps_that_come_again_behind_an_error_of_one_rank_begin_no_run(tmp_path: Path) -> None:
+    clock = "2026-01-02 03:04:{:02} INFO step {}\n2026-01-02 03:04:{:02} INFO wrote part{}.pt\n"
+    steps = [clock.format(n, n, n, n) for n in range(6)]
+    text = "".join([*steps[:4], _raised(1, "OSError: pos 80832"), *steps[4:]])
+    report = report_of(tmp_path, text + _raised(0, _CLOSED) + _FAILED.format(1))
+    assert raised_first(report) == (1, "OSError: pos 80832")
+    assert report.body["earlier"] == []
+
+
+@pytest.mark.parametrize(
+    ("site", "candidates"), [("dist.all_reduce(y)", [2, 3]), ("dist.barrier()", None)]
+)
+def test_who_was_elsewhere_than_all_whose_time_was_up_is_as_likely_as_the_silent_one(
+    tmp_path: Path, site: str, candidates: list[int] | None
+) -> None:
+    late = [_raised(rank, _WAITED, "dist.barrier()", line=12) for rank in (0, 1)]
+    other = _raised(3, _CLOSED, site, line=11 if candidates else 12)
+    for rank, text in enumerate([*late, "started\n", other]):
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    body: Any = analyse([str(tmp_path)], RankLogOptions(world_size=4)).body
+    found = [one["rank"] for one in body["candidates"]] or None
+    assert found == candidates
+
+
+@pytest.mark.parametrize(
+    ("file", "first"),
+    [("/lib/torch/utils/data/dataloader.py", 1), ("/lib/multiprocessing/connection.py", None)],
+)
+def test_a_loader_that_lost_its_worker_lost_no_rank(
+    tmp_path: Path, file: str, first: int | None
+) -> None:
+    error = "ConnectionResetError: [Errno 104] Connection reset by peer"
+    report = report_of(tmp_path, _raised(1, error, file=file) + _raised(0, _CLOSED))
+    found = raised_first(report)
+    assert (found and found[0]) == first
