@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
 from postmortem import _native
-from postmortem.facts.exits import LogExit
+from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
@@ -46,7 +46,7 @@ _OWN = "last-launcher"
 _ABORT = "MPI_Abort"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
-_TABLES = ("Slurm", "kubernetes")
+_TABLES = ("Slurm", "kubernetes", RUN)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
