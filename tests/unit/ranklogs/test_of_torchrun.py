@@ -74,3 +74,41 @@ def test_a_loader_that_lost_its_worker_lost_no_rank(
     report = report_of(tmp_path, _raised(1, error, file=file) + _raised(0, _CLOSED))
     found = raised_first(report)
     assert (found and found[0]) == first
+
+
+_MESH = (
+    "Traceback (most recent call last):\n"
+    '  File "/lib/torch/distributed/distributed_c10d.py", line 2169, in _new_process_group_helper\n'
+    "    backend_class = ProcessGroupGloo(\n"
+    "RuntimeError: Gloo connectFullMesh failed with [pair.cc:152] timed out connecting: SO_ERROR: "
+    "Connection refused, remote=[127.0.0.1]:6031$1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "rule"),
+    [(_raised(0, _CLOSED) + _raised(1, _CLOSED), "restart_met_leftovers"), (_MESH, None)],
+)
+def test_a_restart_that_cannot_join_met_what_the_first_attempt_had_left(
+    tmp_path: Path, first: str, rule: str | None
+) -> None:
+    starts = "".join(f"attempt {{0}}, rank {rank} of 2\n" for rank in (0, 1))
+    attempts = [starts.format(n) + text for n, text in enumerate((first, _MESH))]
+    report = report_of(tmp_path, "".join(text + _FAILED.format(0) for text in attempts))
+    assert report.body["earlier"] == []
+    assert (report.diagnoses[0].id == "restart_met_leftovers") == (rule is not None)
+
+
+@pytest.mark.parametrize("end", ["Training complete.", "window 4"])
+def test_what_pytorch_logged_of_a_rank_is_outlived_by_a_good_end(tmp_path: Path, end: str) -> None:
+    logged = "[rank0]:[E102 03:04:05.235172068 ProcessGroupGloo.cpp:67] [Rank 0]: Rank 1 failed\n"
+    windows = "".join(f"2026-01-02 03:04:0{n} INFO window {n} written\n" for n in range(4))
+    report = report_of(tmp_path, f"{windows}{logged}2026-01-02 03:04:09 INFO {end}\n")
+    assert report.failed == (end == "window 4")
+
+
+def test_who_left_mpi_without_a_word_is_told(tmp_path: Path) -> None:
+    said = "mpirun has exited due to process rank 2 with PID 0 on\nnode n7 exiting improperly.\n"
+    report = report_of(tmp_path, "sweep 3\n" * 8 + "-" * 74 + "\n" + said)
+    body: Any = report.body
+    assert body["first_failure"]["rank"] == 2

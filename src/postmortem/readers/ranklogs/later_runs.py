@@ -28,6 +28,7 @@ from postmortem.readers.ranklogs.programs import (
     NUMBER,
     WRITERS,
     Signs,
+    agents_in,
     behind_all_ranks,
     behind_notice,
     behind_program,
@@ -273,7 +274,8 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
 def _rank_again(data: bytes, places: Sequence[int]) -> int:
     """Return where the first of the ranks says anew, behind an end, which of them it is; else 0.
 
-    A form in which a rank says so again and again is none of its start.
+    A form in which a rank says so again and again is none of its start; an agent of torchrun that
+    tells of both starts one run anew.
     """
     if len(places) > _MOST_STARTS:
         return 0
@@ -291,6 +293,7 @@ def _rank_again(data: bytes, places: Sequence[int]) -> int:
         if told["rank"] in ranks:
             ranks.clear()
             over = ended_above(data, at, strong) and later(data, at, unknown=True)
+            over = over and set(agents_in(data[:at])).isdisjoint(agents_in(data[at:]))
             found[form] = at if over and found.get(form, 0) >= 0 else -1
         ranks.add(told["rank"])
     return max(found.values(), default=0)
