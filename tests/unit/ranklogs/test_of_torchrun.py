@@ -112,3 +112,17 @@ def test_who_left_mpi_without_a_word_is_told(tmp_path: Path) -> None:
     report = report_of(tmp_path, "sweep 3\n" * 8 + "-" * 74 + "\n" + said)
     body: Any = report.body
     assert body["first_failure"]["rank"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "cited"), [("ERROR watchdog: 97 C, leaving", 9), ("INFO step 9", None)]
+)
+def test_what_a_rank_said_before_it_left_stands_above_those_who_lost_it(
+    tmp_path: Path, line: str, cited: int | None
+) -> None:
+    steps = "".join(f"2026-01-02 03:04:0{n} INFO step {n}\n" for n in range(1, 9))
+    text = f"{steps}2026-01-02 03:04:09 {line}\n{_raised(0, _CLOSED)}"
+    left = _FAILED.format(1).replace("exitcode: 1", "exitcode: 75")
+    report = report_of(tmp_path, text + _CLOSES.format(1, 11) + left)
+    places = [one.where for one in report.diagnoses[0].evidence]
+    assert ("job.log:9" in places) == (cited is not None)

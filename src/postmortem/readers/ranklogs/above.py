@@ -10,7 +10,7 @@ from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.broken_lines import whole_texts
-from postmortem.readers.ranklogs.known_words import reason
+from postmortem.readers.ranklogs.known_words import lost_a_peer, reason
 from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
@@ -84,7 +84,7 @@ def with_above(
 
     Only where a launcher tells of who is not `named` before its lines, and no failure stands
     above: then an error in words that nobody knows may be its own. A signal leaves no time for one,
-    but an abort mostly comes with a line that says why, right above.
+    but an abort mostly comes with a line that says why, right above; or above those who lost it.
     """
     first: dict[str, int] = {}
     for end in exits:
@@ -92,21 +92,28 @@ def with_above(
         left = end.code != 0 and end.signal in _WITH_WORDS and end.launcher not in _TABLES
         if left and nameless and not end.stopped:
             first[end.file] = min(end.line, first.get(end.file, end.line))
+    since = dict(first)
     for failure in failures:
         if failure.begin_line < first.get(failure.file, 0):
-            del first[failure.file]
+            if lost_a_peer(failure):
+                since[failure.file] = min(failure.begin_line, since[failure.file])
+            else:
+                del first[failure.file]
     bad = {end.file: end for end in exits if first.get(end.file) == end.line}
-    rows = {file: _rows_above(end) for file, end in bad.items()}
+    rows = {file: _rows_above(end, since[file]) for file, end in bad.items()}
     return tuple(
         replace(end, above=rows[end.file]) if first.get(end.file) == end.line else end
         for end in exits
     )
 
 
-def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
-    """Return the lines above an end that are not the launcher's, the telling ones first."""
-    lines = _lines_before(end.file, end.line, _MOST_READ)
-    above = end.line - len(lines)
+def _rows_above(end: LogExit, since: int) -> tuple[LastLine, ...]:
+    """Return the lines above an end that are not the launcher's, the telling ones first.
+
+    Where they stand above those who lost it, errors alone.
+    """
+    lines = _lines_before(end.file, since, _MOST_READ)
+    above = since - len(lines)
     rows = _nameless(lines)
     known = read_like(text for _, text in rows)
     found: dict[str, tuple[int, LastLine]] = {}
@@ -118,7 +125,7 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
             continue
         elif any(map(str.isalpha, text)):
             error = bool(wrong(ids))
-            if not error and (looks_like_log(text) or works(ids) or calm(ids)):
+            if not error and (since < end.line or looks_like_log(text) or works(ids) or calm(ids)):
                 break
             whole = " ".join([text.strip(), *(below if error else ())])
             less = watched(ids) if error else 2
