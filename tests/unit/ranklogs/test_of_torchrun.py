@@ -1,4 +1,4 @@
-"""Jobs of torchrun: what was raised because it was told to end, who waits where, whose worker."""
+"""Jobs of torchrun and others: what a stop raised, who waits where, whose worker, who is missed."""
 
 from pathlib import Path
 from typing import Any
@@ -126,3 +126,16 @@ def test_what_a_rank_said_before_it_left_stands_above_those_who_lost_it(
     report = report_of(tmp_path, text + _CLOSES.format(1, 11) + left)
     places = [one.where for one in report.diagnoses[0].evidence]
     assert ("job.log:9" in places) == (cited is not None)
+
+
+@pytest.mark.parametrize(
+    ("killed", "why"), [(("Killed",), "crash"), (("Killed", "Killed"), "named")]
+)
+def test_the_task_that_jax_misses_is_the_one_process_that_was_killed(
+    tmp_path: Path, killed: tuple[str, ...], why: str
+) -> None:
+    missed = "INTERNAL: UNAVAILABLE: Task 2 heartbeat timeout. This indicates that it crashed\n"
+    lines = [f"run.sh: line 2:  {70 + n} {word}   python t.py\n" for n, word in enumerate(killed)]
+    report = report_of(tmp_path, "step 3\n" * 4 + missed + "".join(lines))
+    assert raised_first(report) is not None
+    assert (report.body["decided_by"] == "crash") == (why == "crash")

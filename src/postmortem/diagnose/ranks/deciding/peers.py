@@ -121,6 +121,8 @@ def named_by_others(case: Case) -> Attribution | None:
     if len(ranks) * 2 > max(case.world, max(ranks) + 1, len(ranks) + 1):  # others named them
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
+    if len(first) == 1 and (killed := killed_alone(case, first[0])) is not None:
+        return killed
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
     return Attribution(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
@@ -228,7 +230,8 @@ def silent_ones(case: Case) -> Attribution | None:
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
-    if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
+    sized = count == 1 and case.logs.world_size is not None
+    if sized and (killed := killed_alone(case, parties[0])) is not None:
         return killed
     thread = next((f for s in case.shared for f in s.threads), None)
     if count == 1 and thread is not None:  # in lines that name nobody
