@@ -121,7 +121,8 @@ def test_what_a_rank_said_before_it_left_stands_above_those_who_lost_it(
     tmp_path: Path, line: str, cited: int | None
 ) -> None:
     steps = "".join(f"2026-01-02 03:04:0{n} INFO step {n}\n" for n in range(1, 9))
-    text = f"{steps}2026-01-02 03:04:09 {line}\n{_raised(0, _CLOSED)}"
+    other = "2026-01-02 03:04:09 INFO step 8\n"
+    text = f"{steps}2026-01-02 03:04:09 {line}\n{other}{_raised(0, _CLOSED)}"
     left = _FAILED.format(1).replace("exitcode: 1", "exitcode: 75")
     report = report_of(tmp_path, text + _CLOSES.format(1, 11) + left)
     places = [one.where for one in report.diagnoses[0].evidence]

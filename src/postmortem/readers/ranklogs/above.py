@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
-from postmortem import _native
+from postmortem import _native, thresholds
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
@@ -118,6 +118,7 @@ def _rows_above(end: LogExit, since: int) -> tuple[LastLine, ...]:
     known = read_like(text for _, text in rows)
     found: dict[str, tuple[int, LastLine]] = {}
     below: list[str] = []
+    passed = 0 if since < end.line else thresholds.WORK_OF_OTHERS
     for (number, text), ids in zip(reversed(rows), reversed(known), strict=True):
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
@@ -126,7 +127,10 @@ def _rows_above(end: LogExit, since: int) -> tuple[LastLine, ...]:
         elif any(map(str.isalpha, text)):
             error = bool(wrong(ids))
             if not error and (since < end.line or looks_like_log(text) or works(ids) or calm(ids)):
-                break
+                passed += 1
+                if found or passed > thresholds.WORK_OF_OTHERS:
+                    break
+                continue
             whole = " ".join([text.strip(), *(below if error else ())])
             less = watched(ids) if error else 2
             found.setdefault(text, (less, LastLine(whole, end.file, above + number - 1)))
