@@ -10,6 +10,7 @@ import time
 from collections import deque
 from pathlib import Path
 
+from postmortem.partial import create_beside
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.status import children, descendants, read_environment, stat_fields
 from postmortem.readers.siginfo import signal_name
@@ -269,5 +270,11 @@ def write_error_file(path: Path, folder: Path, words: str, when: float) -> None:
             "extraInfo": {"py_callstack": words + "\n", "timestamp": str(int(when))},
         }
     }
-    with contextlib.suppress(OSError), path.open("x") as stream:
-        json.dump(document, stream)
+    with contextlib.suppress(OSError):
+        descriptor, beside = create_beside(path)
+        try:
+            with os.fdopen(descriptor, "w") as stream:
+                json.dump(document, stream)
+            path.hardlink_to(beside)  # whole at once: an agent that reads half of it raises itself
+        finally:
+            beside.unlink()

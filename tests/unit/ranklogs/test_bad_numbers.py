@@ -13,12 +13,18 @@ from postmortem.readers.signatures import Signatures
 
 @pytest.mark.parametrize("name", ["train_loss", "Loss", "grad_norm", "gradient norm"])
 @pytest.mark.parametrize("sign", [": ", "=", " is ", " = (", "': "])
-@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf", "-nan"])
+@pytest.mark.parametrize("value", ["nan", "NaN", "NAN", "inf", "Inf", "-inf", "Infinity"])
 def test_no_number_that_is_none_is_passed_by(name: str, sign: str, value: str) -> None:
     text = f"step 7 {name}{sign}{value} lr 0.1"
     (row,) = Signatures.load("last line").matches([text])
     assert any(match["value"] == value for match in row if match.id in NUMBERS)
     assert may_be_bad(text)
+
+
+@pytest.mark.parametrize("text", ["grad_norm nan_count=0", "loss info: 3", "mse: nanmean"])
+def test_a_word_that_begins_like_no_number_is_none(text: str) -> None:
+    (row,) = Signatures.load("last line").matches([text])
+    assert not any(match.id in NUMBERS for match in row)
 
 
 def test_most_lines_are_passed_by() -> None:

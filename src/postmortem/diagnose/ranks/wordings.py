@@ -41,7 +41,7 @@ def part_of(failure: LogFailure) -> ErrorRole:
     part = part_of_words(said)
     if part is ErrorRole.STARTUP and _of_another_port(failure):
         return ErrorRole.OWN
-    if part in _OF_OTHERS and _of_a_server(failure):
+    if part in _OF_OTHERS and _of_no_rank(failure):
         return ErrorRole.OWN
     if part is ErrorRole.OWN and _while_handed_over(failure):
         return ErrorRole.CLOSED
@@ -61,14 +61,14 @@ def _while_handed_over(failure: LogFailure) -> bool:
     )
 
 
-def _of_a_server(failure: LogFailure) -> bool:
-    """Return whether an HTTP client raised it: the other side is no process of the job.
+def _of_no_rank(failure: LogFailure) -> bool:
+    """Return whether a client of a server raised it, or a DataLoader, of a worker of its own.
 
     Its frames show it, or its exceptions: what wraps those has neither frames of it nor its name.
     """
     raised = (said.exception for said in (failure.said, *failure.causes))
     return any(name.startswith(_OF_CLIENTS) for name in raised) or any(
-        part in frame.file for frame in failure.frames for part in _CLIENTS
+        part in frame.file for frame in failure.frames for part in (*_CLIENTS, _LOADER)
     )
 
 
@@ -93,6 +93,7 @@ _OF_CLIENTS = tuple(
     ).split()
 )
 _CLIENTS = tuple(name.replace(".", "/") for name in (*_OF_CLIENTS, "urllib."))
+_LOADER = "torch/utils/data/dataloader"
 _MULTIPROCESSING = "/multiprocessing/"
 _OF_PIPES = (
     "EOFError",

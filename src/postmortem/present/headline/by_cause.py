@@ -31,6 +31,7 @@ MEANINGS = {
     "cuda-library-missing": "a library of CUDA is missing",
     "gpu-driver-missing": "NVIDIA's driver is missing",
     "cpp-bad-alloc": "memory that it asked for could not be had",
+    "dl-crashed": "DataLoader worker {pid} crashed ({signal})",
     "dl-killed": "DataLoader worker {pid} was ended by a signal ({signal})",
     "dl-bus-error": "DataLoader worker {pid} was ended by SIGBUS: usually /dev/shm is full",
     "loss-nonfinite": "the loss is NaN or Inf",

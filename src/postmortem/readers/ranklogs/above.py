@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
-from postmortem import _native
-from postmortem.facts.exits import LogExit
+from postmortem import _native, thresholds
+from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.broken_lines import whole_texts
-from postmortem.readers.ranklogs.known_words import reason
+from postmortem.readers.ranklogs.known_words import lost_a_peer, reason
 from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
@@ -47,7 +47,7 @@ _OWN = "last-launcher"
 _ABORT = "MPI_Abort"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
-_TABLES = ("Slurm", "kubernetes")
+_TABLES = ("Slurm", "kubernetes", RUN)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
@@ -89,7 +89,7 @@ def with_above(
 
     Only where a launcher tells of who is not `named` before its lines, and no failure stands
     above: then an error in words that nobody knows may be its own. A signal leaves no time for one,
-    but an abort mostly comes with a line that says why, right above.
+    but an abort mostly comes with a line that says why, right above; or above those who lost it.
     """
     first: dict[str, int] = {}
     for end in exits:
@@ -97,25 +97,33 @@ def with_above(
         left = end.code != 0 and end.signal in _WITH_WORDS and end.launcher not in _TABLES
         if left and nameless and not end.stopped:
             first[end.file] = min(end.line, first.get(end.file, end.line))
+    since = dict(first)
     for failure in failures:
         if failure.begin_line < first.get(failure.file, 0):
-            del first[failure.file]
+            if lost_a_peer(failure):
+                since[failure.file] = min(failure.begin_line, since[failure.file])
+            else:
+                del first[failure.file]
     bad = {end.file: end for end in exits if first.get(end.file) == end.line}
-    rows = {file: _rows_above(end) for file, end in bad.items()}
+    rows = {file: _rows_above(end, since[file]) for file, end in bad.items()}
     return tuple(
         replace(end, above=rows[end.file]) if first.get(end.file) == end.line else end
         for end in exits
     )
 
 
-def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
-    """Return the lines above an end that are not the launcher's, the telling ones first."""
-    lines = _lines_before(end.file, end.line, _MOST_READ)
-    above = end.line - len(lines)
+def _rows_above(end: LogExit, since: int) -> tuple[LastLine, ...]:
+    """Return the lines above an end that are not the launcher's, the telling ones first.
+
+    Where they stand above those who lost it, errors alone.
+    """
+    lines = _lines_before(end.file, since, _MOST_READ)
+    above = since - len(lines)
     rows = _nameless(lines)
     known = read_like(text for _, text in rows)
     found: dict[str, tuple[int, LastLine]] = {}
     below: list[str] = []
+    passed = 0 if since < end.line else thresholds.WORK_OF_OTHERS
     for (number, text), ids in zip(reversed(rows), reversed(known), strict=True):
         if shape_of(number, number, text).shape in _OF_TRACEBACK:  # the launcher's own
             found = {said: one for said, one in found.items() if not said[:1].isspace()}
@@ -123,8 +131,11 @@ def _rows_above(end: LogExit) -> tuple[LastLine, ...]:
             continue
         elif any(map(str.isalpha, text)):
             error = bool(wrong(ids))
-            if not error and (looks_like_log(text) or works(ids) or calm(ids)):
-                break
+            if not error and (since < end.line or looks_like_log(text) or works(ids) or calm(ids)):
+                passed += 1
+                if found or passed > thresholds.WORK_OF_OTHERS:
+                    break
+                continue
             whole = " ".join([text.strip(), *(below if error else ())])
             less = watched(ids) if error else 2
             found.setdefault(text, (less, LastLine(whole, end.file, above + number - 1)))

@@ -28,7 +28,7 @@ _FEWEST_STEPS = 2
 _VALUE = re.compile(r"(?<![\w.])(?:[Nn]a[Nn]|NAN|-?[Ii]nf|-?\d+\.\d[\d.eE+-]*)(?!\w)")
 _MOST_VALUES = 8
 _NAN, _LEFT_OUT = ("nan", "-nan"), "skipped"
-NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
+NOT_FINITE = (*_NAN, "inf", "-inf", "infinity", "-infinity", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""

@@ -53,6 +53,11 @@ def reason(text: str) -> str:
     return next((one.id for one in known if one.role == "root" and "log" in one.where), "")
 
 
+def lost_a_peer(failure: LogFailure) -> bool:
+    """Return whether what began an error only says that a peer is gone."""
+    return any(briefs()[match.id].part in _OF_PEERS for match in failure.first_said.matches)
+
+
 def about_peer(said: str, ids: Sequence[str]) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
     if _ROUTE in ids:

@@ -8,7 +8,7 @@ ended while another one worked on. Ranks that write into one file side by side a
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 
 from postmortem import _native
 from postmortem.knowledge.messages import briefs
@@ -30,6 +30,7 @@ from postmortem.readers.ranklogs.programs import (
     NUMBER,
     WRITERS,
     Signs,
+    agents_in,
     behind_all_ranks,
     behind_notice,
     behind_program,
@@ -176,7 +177,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     again = _head_again(data, places[len(told) :], wrong, _MOST_STARTS)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         alike = data.translate(_DIGITS)
-        heads_alike = _places(alike, _whole(_heads(alike)))
+        heads_alike = _places(alike, _whole(_heads(alike, begins=True)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
@@ -208,10 +209,11 @@ def _whole(lines: Iterable[bytes]) -> list[str]:
     ]
 
 
-def _heads(data: bytes) -> list[bytes]:
+def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
     """Return lines of the head that say the same in each run, but for numbers.
 
-    Where a few lines stand above the first traceback, it and what follows it are of the end.
+    Where a few lines stand above the first traceback, it and what follows it are of the end. No
+    step `begins` a run: without their numbers they are alike in one.
     """
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
     raised = next((i for i, line in enumerate(lines) if TRACEBACK in line), 0)
@@ -222,9 +224,13 @@ def _heads(data: bytes) -> list[bytes]:
         if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
     ]
     known = read_like([text_of(line) for line in fit])
-    return [line for line, ids in zip(fit, known, strict=True) if not (wrong(ids) or stopped(ids))][
-        :_MOST_HEADS
+    rows = [
+        (line, works(ids))
+        for line, ids in zip(fit, known, strict=True)
+        if not (wrong(ids) or stopped(ids))
     ]
+    heads = dropwhile(lambda row: begins and row[1], rows)
+    return [line for line, _ in islice(heads, _MOST_HEADS)]
 
 
 def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) -> int:
@@ -286,7 +292,8 @@ def _launcher_over(data: bytes, place: int) -> bool:
 def _rank_again(data: bytes, places: Sequence[int]) -> int:
     """Return where the first of the ranks says anew, behind an end, which of them it is; else 0.
 
-    A form in which a rank says so again and again is none of its start.
+    A form in which a rank says so again and again is none of its start; an agent of torchrun that
+    tells of both starts one run anew.
     """
     if len(places) > _MOST_STARTS:
         return 0
@@ -304,6 +311,7 @@ def _rank_again(data: bytes, places: Sequence[int]) -> int:
         if told["rank"] in ranks:
             ranks.clear()
             over = ended_above(data, at, strong) and later(data, at, unknown=True)
+            over = over and set(agents_in(data[:at])).isdisjoint(agents_in(data[at:]))
             found[form] = at if over and found.get(form, 0) >= 0 else -1
         ranks.add(told["rank"])
     return max(found.values(), default=0)

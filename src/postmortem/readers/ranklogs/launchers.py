@@ -40,6 +40,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "launch-command-failed": ("the launcher", ended),
     "pals-ended": ("mpiexec", ended_in_shell),
     "mpt-ended": ("mpiexec", ended),
+    "mpirun-left": ("mpirun", ended),
     "raylet-worker-died": ("ray", ended),
     "raylet-memory-kills": ("raylet", ended),
     "vllm-process-died": ("vLLM", ended),

@@ -88,10 +88,15 @@ def behind_all_ranks(data: bytes) -> int:
     end = data.find(b"\n", data.rfind(_RANKED) + 1) + 1
     scripts = {text_of(script) for _, script in raised}
     below = data[end:] if end else b""
-    agents = re.findall((briefs()[_AGENT].pattern or "").encode(), below, re.MULTILINE)
+    agents = agents_in(below)
     if len(agents) > 1 == len(set(agents)):
         return 0
     return end if any(script in scripts for _, script in programs(below)) else 0
+
+
+def agents_in(data: bytes) -> list[bytes]:
+    """Return the numbers of the agents of torchrun that tell what they do, as often as they do."""
+    return re.findall((briefs()[_AGENT].pattern or "").encode(), data, re.MULTILINE)
 
 
 def uncompiled(data: bytes, signs: Signs) -> int:

@@ -194,9 +194,14 @@ def test_process_stopped() -> None:
     assert "process_stopped" not in diagnosed(job(process(0, COLLECTIVE)))
 
 
-def test_a_process_that_goes_on_between_its_stops_is_not_told_to_do_nothing(prose: Prose) -> None:
-    moves = Motion("rank 0", 0.1, 30, moved=True)
-    one = diagnosed(job(process(0, COLLECTIVE, state="T"), motions=(moves,)))["process_stopped"]
+@pytest.mark.parametrize(
+    "seen", [Motion("rank 0", 0.1, 30, moved=True), Motion("rank 0", 0.001, 4, moved=False)]
+)
+def test_a_process_that_goes_on_between_its_stops_is_not_told_to_do_nothing(
+    seen: Motion, prose: Prose
+) -> None:
+    """Whoever looks at it wakes it up: that alone is no going on."""
+    one = diagnosed(job(process(0, COLLECTIVE, state="T"), motions=(seen,)))["process_stopped"]
     prose(one.title, one.cause)
 
 

@@ -41,7 +41,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         said = python_call(crashed, index)
         if said is not None:
             title += f": {said}"
-        elif crashed.handler_index in range(index):
+        elif crashed.handler_index in range(index) and not _handled_itself(crashed, index):
             ran = "abort() ran as" if _has_abort(crashed) else "SIGABRT was raised by"
             title += f": {ran} a signal handler" + crash.named(", over", index)
             sure = False  # that is what it did in the end; what the handler was called for is first
@@ -107,6 +107,12 @@ def _called_abort(thread: Thread, index: int) -> bool:
     """
     between = [plain(frame.function) for frame in thread.frames[:index]]
     return not between or "abort" in between or "??" in between or not set(between) & _RAISES
+
+
+def _handled_itself(thread: Thread, index: int) -> bool:
+    """Return whether the handler was called for this very signal: what it found had raised it."""
+    found = thread.frames[(thread.handler_index or 0) + 1 : index]
+    return not {plain(frame.function) for frame in found}.isdisjoint({"abort", *_RAISES})
 
 
 _RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}

@@ -30,7 +30,7 @@ def _finding(one: LiveProcess, motion: Motion | None) -> Finding:
     who = f"{one.label} (pid {one.pid})" if one.label == f"rank {one.rank}" else one.label
     way = f"end the debugger, pid {one.tracer}" if by else f"kill -CONT {one.pid}"
     does, since = "", ""
-    if motion is not None and motion.goes_on:
+    if motion is not None and (motion.moved or not motion.is_idle):  # whoever reads it wakes it
         does, since = " again and again", "; it went on in between"
     elif motion is not None:
         does, since = ", and does nothing", ", and nothing has continued it"

@@ -362,12 +362,12 @@ def _nameless(case: Case) -> list[LogExit]:
     ]
 
 
-def killed_alone(case: Case, silent: Suspect) -> Attribution | None:
-    """Return that the only rank without an error is the one process of which a signal is told."""
+def killed_alone(case: Case, missed: Suspect) -> Attribution | None:
+    """Return that the one rank that is missed is the one process of which a signal is told."""
     ends = _nameless(case)
-    if case.logs.world_size is None or len(ends) != 1 or not ends[0].signal:
+    if len(ends) != 1 or not ends[0].signal:
         return None
-    party = replace(silent, why=f"killed by {ends[0].signal}", exit=ends[0])
+    party = replace(missed, why=f"killed by {ends[0].signal}", exit=ends[0])
     return Attribution(Crashed(), (party,), evidence=cited((party,)))
 
 

@@ -304,15 +304,17 @@ def _all_ended_with_0(logs: RankLogs) -> bool:
 def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
     """Whether ranks wrote after the last lines of a launcher: the job outlived what it says.
 
-    Behind its errors alone they say that they came to their end.
+    Behind its errors alone they say that they came to their end. So may all in lines without a
+    prefix, of which PyTorch writes one before the lines of its own.
     """
     who = logs.who(one.writer)
     alone = who.host is not None and sum(w.host == who.host for w in logs.writers) == 1
-    if not who.shared or alone:  # what all of a node wrote is its program's
-        return False
     beside = [o for o in logs.last_lines if o.last.file == one.last.file]
     last = max((line.line for line in one.errors), default=one.last.line)
     ends = [o.ended.line for o in beside if o.ended is not None]
+    if not who.shared or alone:  # what all of a node wrote is its program's
+        over = (o for o in beside if logs.who(o.writer).shared and not o.errors)
+        return any((end := o.ended or o.done) is not None and end.line > last for o in over)
     return any(o.last.line > one.last.line for o in beside) or any(at > last for at in ends)
 
 

@@ -21,7 +21,7 @@ from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
 from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
+from postmortem.diagnose.ranks.deciding.votes import call_sites, fingerprints, minority
 from postmortem.diagnose.ranks.deciding.watchdogs import (
     named_by_peers,
     of_watchdogs,
@@ -121,6 +121,8 @@ def named_by_others(case: Case) -> Attribution | None:
     if len(ranks) * 2 > max(case.world, max(ranks) + 1, len(ranks) + 1):  # others named them
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
+    if len(first) == 1 and (killed := killed_alone(case, first[0])) is not None:
+        return killed
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
     return Attribution(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
@@ -236,7 +238,8 @@ def silent_ones(case: Case) -> Attribution | None:
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
-    if count == 1 and (killed := killed_alone(case, parties[0])) is not None:
+    sized = count == 1 and case.logs.world_size is not None
+    if sized and (killed := killed_alone(case, parties[0])) is not None:
         return killed
     thread = next((f for s in case.shared for f in s.threads), None)
     if count == 1 and thread is not None:  # in lines that name nobody
@@ -244,6 +247,10 @@ def silent_ones(case: Case) -> Attribution | None:
         return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
     sure = bool(halted) or (_all_known(case, waiting) and not case.logs.unread)
+    apart = _not_among_the_late(waiting)
+    if count == 1 and apart and not halted:  # they may have waited for each other
+        both = (*parties, *apart)
+        return Attribution(Undecided(Doubt.SITES), candidates=both, evidence=_chorus(waiting))
     if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
         where, at = stood(case.logs.stacks, parties[0].rank)
@@ -343,16 +350,19 @@ def _odd_work(case: Case) -> Attribution | None:
     return None
 
 
+def _not_among_the_late(waiting: tuple[RankState, ...]) -> tuple[Suspect, ...]:
+    """Return who was in another place than all whose time was up, until they were gone."""
+    late = {*call_sites(s for s in waiting if _timed_out(s)).values()}
+    rest = {s.rank: s for s in waiting if not _timed_out(s)}
+    apart = {r: site for r, site in call_sites(rest.values()).items() if site not in late}
+    if len(late) != 1 or len(apart) > MOST_CANDIDATES:
+        return ()
+    return tuple(rest[rank].party(f"waits in {site}") for rank, site in apart.items())
+
+
 def _odd_site(case: Case) -> Attribution | None:
     waiting = case.about_peers()
-    sites: dict[int, str] = {}
-    for standing in waiting:
-        lost = [
-            f for f in standing.about_peers if part_of(f) in (ErrorRole.WAITED, ErrorRole.CLOSED)
-        ]
-        site = next((s for f in lost if (s := call_site(f))), None)
-        if site and standing.rank is not None:
-            sites[standing.rank] = site
+    sites = call_sites(waiting)
     split = minority(sites)
     # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
     timed_out = sum(_timed_out(standing) for standing in waiting)

@@ -1,9 +1,11 @@
 """Votes over ranks: what most of them called, and who called something else."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.threads import is_own
 from postmortem.records import record
@@ -45,6 +47,19 @@ def fingerprints(failures: Sequence[LogFailure]) -> dict[int, str]:
                 words += f", {print_['dtype']}"
             found.setdefault(int(print_["rank"]), words)
     return found
+
+
+def call_sites(waiting: Iterable[RankState]) -> dict[int, str]:
+    """Return where ranks wait, by their errors about a peer that went away or did not come."""
+    sites: dict[int, str] = {}
+    for standing in waiting:
+        lost = [
+            f for f in standing.about_peers if part_of(f) in (ErrorRole.WAITED, ErrorRole.CLOSED)
+        ]
+        site = next((s for f in lost if (s := call_site(f))), None)
+        if site and standing.rank is not None:
+            sites[standing.rank] = site
+    return sites
 
 
 def call_site(failure: LogFailure) -> str | None:

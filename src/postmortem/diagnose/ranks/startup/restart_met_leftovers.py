@@ -23,17 +23,21 @@ _STALE = frozenset({"connection-refused", "gloo-connectfullmesh", "error-port-in
 def restart_met_leftovers(attempts: Attempts) -> Findings:
     last = attempts.blames[-1]
     cause = last.cause
-    if attempts.told >= len(attempts.blames) - 1 or not isinstance(cause, CouldNotStart):
+    if not isinstance(cause, CouldNotStart) or not _STALE.intersection(cause.known):
         return
-    if not _STALE.intersection(cause.known):
+    started = [not isinstance(blame.cause, CouldNotStart) for blame in attempts.blames]
+    if not any(started):
         return
-    count = len(attempts.blames) - 1 - attempts.told
+    count = [*reversed(started)].index(True)
+    told_last = attempts.told == len(started) - 1
     noun = "restart" if count == 1 else f"{count} restarts"
     yield Finding(
         title=f"the {noun} failed at start-up: they met what the first attempt had left",
-        cause=f"After attempt {attempts.told + 1} the job was started again, and failed before it "
-        f"could work: {clip(cause.said, 300)}.",
+        cause=f"After attempt {len(started) - count} the job was started again, and failed "
+        f"before it could work: {clip(cause.said, 300)}.",
         confidence=Confidence.LIKELY,
+        role=Role.ROOT if told_last else None,  # what failed first is not known
+        explains=("peers_unreachable",) if told_last else (),
         next_steps=(
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each attempt a new store",
             "and make sure that the first attempt's processes are gone: ss -ltnp, pgrep -af python",
