@@ -357,3 +357,12 @@ def test_a_client_whose_server_failed_is_told_by_what_failed(tmp_path: Path) -> 
         " error); then sent 1011 (internal error)\n"
     )
     assert "KeyError: 'b'" in _report(tmp_path, server + client).diagnoses[0].title
+
+
+def test_node_that_lost_its_terminal_aborts_behind_the_end(tmp_path: Path) -> None:
+    abort = "{}(): Assertion `!(err != 0)' failed.\n 1: 0xb02ec0 node::Abort() [node]\n"
+    said = 'error Command failed with signal "SIGKILL".\nnode[7]: ../src/node.cc:765:void '
+    report = _report(tmp_path, said + abort.format("node::ResetStdio"))
+    assert [one.id for one in report.diagnoses] == ["last_words"] and report.failed
+    report = _report(tmp_path, said + abort.format("node::Start"))
+    assert [one.id for one in report.diagnoses] != ["last_words"]

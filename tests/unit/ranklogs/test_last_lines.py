@@ -38,6 +38,8 @@ ANSWERED = '[2026-01-02T03:04:05.678Z]  "GET /lumen.glb" Error ({}\nhttp-server 
         (STEPS + "==== 3 passed in 0.31s ====\n", Outcome.HEALTHY, False),
         ("lumen finished successfully\n" + STOPS, Outcome.UNKNOWN, False),
         ("lumen begins\n" + STOPS, Outcome.UNKNOWN, True),
+        (STEPS + SHELL.replace("ErrorId", "ErrorI\nd"), Outcome.UNKNOWN, False),
+        (STEPS + '03:04:05: Debug: window lumen ("bar") lost focus\n', Outcome.UNKNOWN, False),
         (STEPS + ANSWERED.format("404): Not found"), Outcome.UNKNOWN, False),
         (STEPS + ANSWERED.format("500): Not found"), Outcome.UNKNOWN, True),
         ("Training complete.\n" + STEPS, Outcome.UNKNOWN, False),

@@ -365,18 +365,19 @@ def stopped(ids: Ids) -> bool:
 
 
 def calm_behind(
-    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool
+    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool, warned: bool = False
 ) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
-    What a program says while it closes does not count: the error may be why it does. Where it was
+    Or a warning that names an error, where that was `warned` of within a program. What a program says while it closes does not count: the error may be why it does. Where it was
     at that before the error, this may be an effect. Who prints what an exception `said` and its
     traceback below, `logged` or not, may raise it once more: work alone tells that he did not.
     """
     ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
     quoted = above and len(said) >= _LONG and before[-1].rstrip().endswith(said)
-    levelled = above and logged and has_level(above[-1])
+    level = above[-1] if above else ()
+    levelled = (logged and has_level(level)) or (warned and warns(level) and _has(level, AT_END))
     closing = closing_above(above, len(above) - 1)
     for at, row in enumerate(below):
         if quoted and survived(row):
