@@ -369,9 +369,10 @@ def calm_behind(
 ) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
-    Or a warning that names an error, where that was `warned` of within a program. What a program says while it closes does not count: the error may be why it does. Where it was
-    at that before the error, this may be an effect. Who prints what an exception `said` and its
-    traceback below, `logged` or not, may raise it once more: work alone tells that he did not.
+    Or a warning that names an error, where that was `warned` of within a program. What is said
+    while it closes does not count: the error may be why. Where it was at that before the error,
+    this may be an effect. Who prints what an exception `said` and its traceback below, `logged` or
+    not, may raise it once more: work alone tells that he did not.
     """
     ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
