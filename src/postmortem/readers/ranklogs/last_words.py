@@ -73,7 +73,7 @@ _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
-_OF_CALL, _CANCELLED = "last-stop-operation", "last-cancelled"
+_OF_CALL, _CANCELLED, _STOPPED = "last-stop-operation", "last-cancelled", "last-stop-killed"
 _PRINTED = ("last-loss", "last-norm")
 _MOVES = ("last-work", *_PRINTED)
 _ENDED = "last-alone-ended"
@@ -92,7 +92,7 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    spared = calm(ids) or carries_on(ids) or _FALLBACK in ids
+    spared = calm(ids) or carries_on(ids) or _FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
