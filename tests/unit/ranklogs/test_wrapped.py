@@ -280,8 +280,8 @@ g 2>&1
   CommandError
 
 {}
-    at new Lumen (fi
-le:///lumen.js:9:14)
+    at new Lumens (fil
+e:///lumen.js:9:14)
 
 Node.js v22.12.0
 """

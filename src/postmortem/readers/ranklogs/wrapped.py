@@ -125,7 +125,8 @@ def joined_lines(head: bytes) -> bytes:
     parts: list[str] = []
     inside = False
     for above, line in pairwise(["", *lines]):
-        full = above and len(above) + len(line.split(" ", 1)[0]) >= width
+        room = width - len(above) if above else width
+        full = room <= 1 or (above.endswith(" ") and room <= len(line.split(" ", 1)[0]))
         goes_on = inside or (full and line and not line[0].isspace())
         parts = parts if goes_on else []
         parts.append(line.strip() if inside else line)
