@@ -131,9 +131,10 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
     Who watches a program tells its code beside what that wrote: the two are one.
     """
     ended, blame = unnamed_end(case), said_last(case)
-    if ended is not None and isinstance(ended.cause, UnnamedProcessEnded):
+    end = ended.cause.end if ended and isinstance(ended.cause, UnnamedProcessEnded) else None
+    if end is not None and end.launcher == "LSF":  # whose report stands below what a job wrote
         above = (one.word.where for one in case.logs.watched)
-        ended = None if ended.cause.end.where in above else ended  # the error above says why
+        ended = None if end.where in above else ended
     if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
         end, said = ended.cause.end, blame.cause
         if isinstance(said, SaidLast) and end.code and (end.launcher == RUN or _says_more(said)):
