@@ -361,7 +361,8 @@ def ends(ids: Ids) -> bool:
 
 def stopped(ids: Ids) -> bool:
     """Return whether a line says that somebody tells a program to end."""
-    return any(name.startswith(STOP) and (name != _OF_CALL or not calm(ids)) for name in ids)
+    by_level = (_OF_CALL, _STOPPED)
+    return any(name.startswith(STOP) and not (name in by_level and calm(ids)) for name in ids)
 
 
 def calm_behind(
