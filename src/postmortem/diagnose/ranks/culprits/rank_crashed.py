@@ -112,6 +112,9 @@ def rank_crashed(blame: Attribution) -> Findings:
     if signal is None and party.failure is not None and party.failure.match(*CODE_ENDS):
         steps = ["read the stack below its word: the innermost place in your own code"]
         cause = f"its language's run-time ended it with an exit code, which leaves no core{host}."
+    elif signal is None and party.failure is not None and party.failure.match("rust-panic"):
+        steps = ["RUST_BACKTRACE=1 makes it print the stack of the panic", *steps]
+        cause = f"a panic of Rust ended it: with a core only if it was built to abort{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
