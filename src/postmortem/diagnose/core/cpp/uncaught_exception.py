@@ -64,7 +64,7 @@ def uncaught_exception(
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
     sure = own.found_by == "tls" and terminated
     more = " It met a function that may not throw (noexcept, a destructor)"
-    again = _was_thrown_elsewhere(crashed)
+    again = any(bare(f.function) == "std::rethrow_exception" for f in crashed.frames[:16])
     if again:
         more = " It is not new here: std::rethrow_exception threw again what other code had thrown"
         more += " before, on this thread or another (a future, a pool of threads)"
@@ -185,10 +185,6 @@ def _met_noexcept(thread: Thread) -> bool:
         name in ("__cxa_call_terminate", "__clang_call_terminate", "__gxx_personality_v0")
         for name in names
     )
-
-
-def _was_thrown_elsewhere(thread: Thread) -> bool:
-    return any(bare(f.function) == "std::rethrow_exception" for f in thread.frames[:16])
 
 
 def _is_plain_program(thread: Thread) -> bool:
