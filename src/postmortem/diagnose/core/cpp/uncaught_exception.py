@@ -55,6 +55,8 @@ def uncaught_exception(
         yield _handled(crashed, own, index)
         return
     index = _thrower(crashed, index)
+    if index is not None and stacks.is_lone_word(crashed, index):
+        index = None
     by = ""
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {stacks.frame_name(crashed.frames[index], 40)}"
@@ -246,6 +248,11 @@ def _without_exception(thread: Thread) -> Findings:
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
         + ("" if joinable else "; code may also have called std::terminate itself")
+        + (
+            ""
+            if joinable or is_named
+            else ", called a pure virtual function or thrown nothing anew"
+        )
         + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
         next_steps=(close,) if plain else (traceback, close),

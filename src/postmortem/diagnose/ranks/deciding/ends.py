@@ -95,6 +95,8 @@ def _aborted_unsaid(party: Suspect) -> bool:
     """It called abort(), and what it said before that, which may blame a peer, is not there."""
     if party.failure is not None and part_of(party.failure) is ErrorRole.AFTERMATH:
         return True
+    if party.failure is not None and party.failure.said.exception == "Aborted":
+        return True  # glog's handler says when, and which signal it was below
     aborted = party.exit is not None and party.exit.signal == "SIGABRT"
     return aborted and (party.failure is None or party.failure.said.message == "Aborted")
 
