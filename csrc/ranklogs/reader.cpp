@@ -276,8 +276,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
     if (writer.words.size() < held) writer.words.resize(held);
-    word = &writer.word(writer.next_word++);
-    writers_.hold(*word, text, log_.lines);
+    word = &writers_.hold(writer, text, log_.lines);
   }
   RecordHead head = record_head(text);
   const bool logged = head.size && !head.error;

@@ -10,13 +10,24 @@ constexpr std::size_t kMostLabels = 200000;
 constexpr std::size_t kLongestWords = 560, kEndOfLong = 160;
 constexpr std::string_view kLeftOut = " \u2026 ";
 
+// "    at Store.open (Store.java:7)", of Java, JavaScript and .NET; "\tfrom train.rb:7", of Ruby.
+bool is_frame(std::string_view text) noexcept {
+  const std::size_t at = text.find_first_not_of(" \t");
+  if (at == 0 || at == std::string_view::npos) return false;
+  text.remove_prefix(at);
+  return text.starts_with("at ") || text.starts_with("from ");
+}
+
 }  // namespace
 
-void Writers::hold(Held& held, std::string_view text, std::uint64_t line) {
+Held& Writers::hold(Writer& writer, std::string_view text, std::uint64_t line) {
+  writer.frames = is_frame(text) ? writer.frames + 1 : 0;
+  if (writer.frames <= kFrames) ++writer.next_word;
+  Held& held = writer.word(writer.next_word - 1);
   if (texts_.is_crowded()) {
     texts_.pack([this](const auto& use) {
-      for (const auto& writer : all_) {
-        for (Held& one : writer->words) use(one);
+      for (const auto& one : all_) {
+        for (Held& word : one->words) use(word);
       }
     });
   }
@@ -28,6 +39,7 @@ void Writers::hold(Held& held, std::string_view text, std::uint64_t line) {
   held.line = line;
   held.plain = held.looked_at = false;
   held.again = {};
+  return held;
 }
 
 std::vector<std::string> Writers::plain_above(const Writer& writer) const {

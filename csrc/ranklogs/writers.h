@@ -18,6 +18,8 @@ inline constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, 
 // Of few writers more is kept: how a process ended is told by its last lines, if by anything.
 inline constexpr std::size_t kTail = 32;
 inline constexpr std::size_t kMostTails = 1024;
+// Of a stack's frames in a row the first are kept, and the last: what was raised stands above them.
+inline constexpr unsigned kFrames = 8;
 static_assert(std::has_single_bit(kTail) && std::has_single_bit(kHeldWords));
 
 struct Writer {
@@ -28,6 +30,7 @@ struct Writer {
   unsigned quiet = 0;
   std::vector<Held> words;  // a ring, of a power of two
   std::size_t next_word = 0;
+  unsigned frames = 0;  // so many lines in a row
   std::size_t learned_words = 0;
   unsigned work_wanted = 0;  // behind the last error
   unsigned looked_at = 0;
@@ -52,8 +55,8 @@ class Writers {
   // Notes of each how many lines it has so far.
   void mark();
 
-  // Puts a line of the log into the place of one that is not held any more.
-  void hold(Held& held, std::string_view text, std::uint64_t line);
+  // Puts a line of the log into the place of one of its writer's that is not held any more.
+  Held& hold(Writer& writer, std::string_view text, std::uint64_t line);
   const HeldTexts& texts() const noexcept { return texts_; }
   // The last lines of a writer that were nothing special, the oldest first.
   std::vector<std::string> plain_above(const Writer& writer) const;

@@ -202,9 +202,11 @@ class LogFailure(Known):
         """The function of a program that its traceback begins in: it may have been caught there.
 
         None of how a process of a pool, or an actor, begins, nor of one whose head is missing.
+        Whoever begins one calls another function.
         """
         first = (self.frames[0].function or "") if self.frames and not self.torn else ""
-        return first if first[:1].isalpha() and "::" not in first else ""
+        alone = len(self.frames) == 1 and first.startswith("_")
+        return first if (alone or first[:1].isalpha()) and "::" not in first else ""
 
     @property
     def first_said(self) -> ExceptionText:

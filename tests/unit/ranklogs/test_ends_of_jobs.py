@@ -357,3 +357,23 @@ def test_a_client_whose_server_failed_is_told_by_what_failed(tmp_path: Path) -> 
         " error); then sent 1011 (internal error)\n"
     )
     assert "KeyError: 'b'" in _report(tmp_path, server + client).diagnoses[0].title
+
+
+def test_node_that_lost_its_terminal_aborts_behind_the_end(tmp_path: Path) -> None:
+    abort = "{}(): Assertion `!(err != 0)' failed.\n 1: 0xb02ec0 node::Abort() [node]\n"
+    said = 'error Command failed with signal "SIGKILL".\nnode[7]: ../src/node.cc:765:void '
+    report = _report(tmp_path, said + abort.format("node::ResetStdio"))
+    assert [one.id for one in report.diagnoses] == ["last_words"]
+    report = _report(tmp_path, said + abort.format("node::Start"))
+    assert [one.id for one in report.diagnoses] != ["last_words"]
+
+
+@pytest.mark.parametrize(
+    ("number", "decided"), [(15, "stopped"), (11, "last words"), (9, "last words")]
+)
+def test_children_that_their_server_asks_to_end_failed_in_nothing(
+    tmp_path: Path, number: int, decided: str
+) -> None:
+    row = f"[UID:71][47] Child process with pid: {{}} was killed by signal: {number}, dumped: no\n"
+    text = "the server listens\nanswered 7 requests\n" + "".join(map(row.format, range(300, 340)))
+    assert _report(tmp_path, text).body["decided_by"] == decided

@@ -26,6 +26,9 @@ SHELL = (
 )
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
+STOPS = "ERROR: (lumen) DENIED\n  reason: SCOPE\nThe stop failed - using halt instead.\n"
+ANSWERED = '[2026-01-02T03:04:05.678Z]  "GET /lumen.glb" Error ({}\nhttp-server stopped.\n'
+
 
 @pytest.mark.parametrize(
     ("text", "outcome", "failed"),
@@ -33,6 +36,12 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS, Outcome.UNKNOWN, False),
         (STEPS + "Training complete.\n", Outcome.HEALTHY, False),
         (STEPS + "==== 3 passed in 0.31s ====\n", Outcome.HEALTHY, False),
+        ("lumen finished successfully\n" + STOPS, Outcome.UNKNOWN, False),
+        ("lumen begins\n" + STOPS, Outcome.UNKNOWN, True),
+        (STEPS + SHELL.replace("ErrorId", "ErrorI\nd"), Outcome.UNKNOWN, False),
+        (STEPS + '03:04:05: Debug: window lumen ("bar") lost focus\n', Outcome.UNKNOWN, False),
+        (STEPS + ANSWERED.format("404): Not found"), Outcome.UNKNOWN, False),
+        (STEPS + ANSWERED.format("500): Not found"), Outcome.UNKNOWN, True),
         ("Training complete.\n" + STEPS, Outcome.UNKNOWN, False),
         ("ValueError: bad batch\n" + STEPS, Outcome.UNKNOWN, False),
         (STEPS + "ValueError: bad batch\n", Outcome.FAILED, True),

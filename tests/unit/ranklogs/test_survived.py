@@ -160,7 +160,7 @@ def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.FAILED
 
 
-@pytest.mark.parametrize(("times", "decided"), [(30, "stopped"), (1, "own exception")])
+@pytest.mark.parametrize(("times", "decided"), [(30, "stopped"), (1, "last words")])
 def test_a_server_that_was_told_to_end_had_gone_on_from_what_it_logged(
     tmp_path: Path, times: int, decided: str
 ) -> None:
@@ -226,3 +226,31 @@ def test_who_printed_the_words_of_an_exception_above_it_and_went_on_had_caught_i
     raised = TRACEBACK.rpartition("OSError")[0] + "AttributeError: 'a' has no 'split'\n"
     (tmp_path / "job.log").write_text(f"{above}\n{raised}\nSet-up is odd\n{below}\n")
     assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
+
+
+@pytest.mark.parametrize(
+    ("level", "begins", "failed"),
+    [("WARNING", "_load", False), ("WARNING", "<module>", True), ("INFO", "_load", True)],
+)
+def test_a_warning_with_a_traceback_that_begins_within_a_program_ends_nothing(
+    tmp_path: Path, level: str, begins: str, failed: bool
+) -> None:
+    word = "error reading the version" if level == "WARNING" else "reading the version"
+    (tmp_path / "job.log").write_text(
+        f"{AT} - lumen - INFO - begins\n{AT} - lumen.keys - {level} - {word}\n"
+        f'Traceback (most recent call last):\n  File "keys.py", line 7, in {begins}\n'
+        "    keys.version\nAttributeError: module 'keys' has no attribute 'version'\n"
+        + "".join(f"{AT} - lumen.{name} - INFO - was asked\n" for name in ("mail", "rows", "user"))
+    )
+    assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
+
+
+@pytest.mark.parametrize("level", ["ERROR - ", ""])
+def test_what_a_logger_wrote_far_above_a_quiet_end_is_not_told_for_it(
+    tmp_path: Path, level: str
+) -> None:
+    head = f"{AT} - lumen - {level}cannot read the ratings\n" if level else "ratings\n"
+    quiet = "".join(f"{AT} - lumen - INFO - part {'x' * n}\n" for n in range(400))
+    (tmp_path / "job.log").write_text(head + TRACEBACK + quiet + "  key  rows\n  A1B2   15\n")
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == ([] if level else ["last_words"])

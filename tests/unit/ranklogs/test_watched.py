@@ -105,6 +105,13 @@ Resource usage summary:
 
     CPU time :                                   0.31 sec.
 """
+MAVEN = (
+    "[ERROR] /job/src/Lumen.java:[3,1] class, interface, enum, or record expected\n"
+    "[ERROR] -> [Help 1]\n"
+    "org.apache.maven.lifecycle.LifecycleExecutionException: Failed to execute goal compile\n"
+    + "    at org.apache.maven.cli.MavenCli.main (MavenCli.java:206)\n" * 60
+    + "[ERROR] \n[ERROR] Re-run Maven using the -X switch to enable full debug logging.\n"
+)
 GRADLE = """\
 > Task :compileJava FAILED
 /home/user/src/Lumen.java:3: error: cannot find symbol
@@ -155,6 +162,7 @@ AIRFLOW = """\
         ),
         (PIP, "lumen/ops.c:3:10: fatal error: lumen.h: No such file or directory"),
         (LSF, "lumen: fatal: no shard 3"),
+        (MAVEN, MAVEN.split("\n", 1)[0]),
         (GRADLE, "/home/user/src/Lumen.java:3: error: cannot find symbol"),
         (AIRFLOW, "./train.sh: line 3: lumen: command not found"),
         (GITLAB.format("train: error: no shard 3\n", "exit code 1"), "train: error: no shard 3"),
@@ -387,3 +395,8 @@ def test_why_a_rank_called_abort_stands_above(tmp_path: Path, above: str, why: s
     body: Any = report_of(tmp_path, f"step 6 done\n{above}{'-' * 60}\n{notice}").body
     assert body["first_failure"]["ranks"] == [3]
     assert why in body["first_failure"]["what"]
+
+
+def test_the_code_that_lsf_reports_is_told_above_what_the_job_wrote(tmp_path: Path) -> None:
+    report = report_of(tmp_path, LSF.split("\n", 2)[2] + "\nThe output follows:\n\n" + QUIET)
+    assert [one.id for one in report.diagnoses] == ["unnamed_process_ended"]

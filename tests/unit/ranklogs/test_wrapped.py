@@ -263,3 +263,35 @@ def test_a_field_with_a_rank_names_who_wrote_a_message_and_its_traceback(tmp_pat
     first = analyse([str(tmp_path / "job.jsonl")], RankLogOptions()).body["first_failure"]
     assert (first["rank"], first["confidence"]) == (1, "certain")
     assert first["what"].startswith("IndexError")
+
+
+NARROW = """\
+node : lumen.js:155
+At line:1 char:1
++ node serve.js > s.lo
+g 2>&1
++ ~~~~~~~~~~~~~~~~~~~~
+    + CategoryInfo
+         : NotSpeci
+    fied: (lumen.js) [
+   ], RemoteException
+    + FullyQualified
+  ErrorId : Native
+  CommandError
+
+{}
+    at new Lumens (fil
+e:///lumen.js:9:14)
+
+Node.js v22.12.0
+"""
+
+
+@pytest.mark.parametrize("code", ["utf-8", "utf-16"])
+def test_what_powershell_broke_to_a_narrow_window_is_whole_again(tmp_path: Path, code: str) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(NARROW.format("Error: Neither key or \nauthenticator given"), code)
+    report = analyse([str(path)], RankLogOptions())
+    assert report.verdict == "Error: Neither key or authenticator given"
+    path.write_text(NARROW.format("a warning of the one \nserver was shown"), code)
+    assert analyse([str(path)], RankLogOptions()).verdict != report.verdict

@@ -358,7 +358,8 @@ class FactBuilder:
 
     def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""
-        if failure.lines_after > thresholds.CAUGHT_LINES:
+        few, within = failure.lines_after <= thresholds.CAUGHT_LINES, bool(failure.caught_in)
+        if not few and not within:
             return None
         label = self._labels[position]
         tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
@@ -373,8 +374,9 @@ class FactBuilder:
         near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
         if near and not above and writers <= _FEW_WRITERS:
             above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
-        logged = again or not writer.shared or says_done(tail)
-        at = calm_behind(above, [row[1] for row in behind], failure.said.message, logged=logged)
+        logged = few and (again or not writer.shared or says_done(tail))
+        texts = [row[1] for row in behind]
+        at = calm_behind(above, texts, failure.said.message, logged=logged, warned=near and within)
         if at is None:
             return None
         number, text, since, _ = behind[at]

@@ -35,6 +35,7 @@ _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
     "go-panic", "zig-panic", "coredumpctl-signal",
 }  # fmt: skip
+_EFFECT = "node-stdio"
 _HEAD_OF_JVM = 12
 """Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
 _HEAD_OF_GO = 6
@@ -100,6 +101,8 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
         said, last = _terminate(rows, at, known)
         return _End("terminate", said, last)
     known_ids = briefs()
+    if _EFFECT in found:
+        return None
     told = [(known_ids[name], match) for name, match in found.items() if known_ids[name].ending]
     # Watchdogs quote each other: the message that begins first says the most.
     told.sort(key=lambda row: (row[0].ending != "watchdog", -len(row[1]["what"])))

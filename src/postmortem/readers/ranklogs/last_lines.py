@@ -305,7 +305,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = calmly = over = given_up = row = False
+    counts = calmly = over = given_up = row = past = False
     others = 0
     work: list[int] = []  # since when it was done
     forms = Counter(map(without_numbers, texts))
@@ -313,6 +313,7 @@ def _nearest(
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
         at = len(lines) - 1 - behind
+        past = past or carried_past(names)
         if line.since and not closes(names):
             work.append(line.since)
         if complete(wrong(names)) and not carries_on(names):
@@ -333,6 +334,7 @@ def _nearest(
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
             told = (near and not calmly) or pasted
+            told = told and not (past and any(done(above, last=False) for above in ids[:at]))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue

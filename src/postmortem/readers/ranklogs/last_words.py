@@ -71,7 +71,7 @@ _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
 WARNED = "last-few-warned"  # of a library that has no higher level
-_OF_CALL, CANCELLED = "last-stop-operation", "last-cancelled"
+_OF_CALL, CANCELLED, _STOPPED = "last-stop-operation", "last-cancelled", "last-stop-killed"
 _PRINTED = ("last-loss", "last-norm")
 MOVES = ("last-work", *_PRINTED)
 _ENDED = "last-alone-ended"
@@ -92,7 +92,7 @@ def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
     if MEANT in ids and not _has(ids, _TESTS):
         return ()
-    spared = calm(ids) or carries_on(ids) or FALLBACK in ids
+    spared = calm(ids) or carries_on(ids) or FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()
     none = (*none, _RAISED) if calm(ids) and _PASSED in ids else none
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
@@ -344,22 +344,25 @@ def ends(ids: Ids) -> bool:
 
 def stopped(ids: Ids) -> bool:
     """Return whether a line says that somebody tells a program to end."""
-    return any(name.startswith(STOP) and (name != _OF_CALL or not calm(ids)) for name in ids)
+    by_level = (_OF_CALL, _STOPPED)
+    return any(name.startswith(STOP) and not (name in by_level and calm(ids)) for name in ids)
 
 
 def calm_behind(
-    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool
+    before: Sequence[str], behind: Sequence[str], said: str, *, logged: bool, warned: bool = False
 ) -> int | None:
     """Return which line behind a traceback is calm, where a logger's error stands before it.
 
-    What a program says while it closes does not count: the error may be why it does. Where it was
-    at that before the error, this may be an effect. Who prints what an exception `said` and its
-    traceback below, `logged` or not, may raise it once more: work alone tells that he did not.
+    Or a warning that names an error, where that was `warned` of within a program. What is said
+    while it closes does not count: the error may be why. Where it was at that before the error,
+    this may be an effect. Who prints what an exception `said` and its traceback below, `logged` or
+    not, may raise it once more: work alone tells that he did not.
     """
     ids = read_like([*before, *behind])
     above, below = ids[: len(before)], ids[len(before) :]
     quoted = above and len(said) >= _LONG and before[-1].rstrip().endswith(said)
-    levelled = above and logged and has_level(above[-1])
+    level = above[-1] if above else ()
+    levelled = (logged and has_level(level)) or (warned and warns(level) and _has(level, AT_END))
     closing = closing_above(above, len(above) - 1)
     for at, row in enumerate(below):
         if quoted and survived(row):

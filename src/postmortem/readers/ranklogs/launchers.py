@@ -53,6 +53,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "hydra-code": ("mpiexec", ended_in_shell),
     "mpirun-code": ("mpirun", ended_in_shell),
     "slurm-job-code": ("Slurm", ended_in_shell),
+    "lsf-job-code": ("LSF", ended_in_shell),
     "shell-ended": ("shell", ended),
     "shell-ended-alone": ("shell", ended),
     "shell-ended-abroad": ("shell", ended),
@@ -81,6 +82,7 @@ _BEGUN = {
     "hydra-code": "hydra-process",
     "mpirun-code": "mpirun-process",
     "slurm-job-code": "slurm-job-state",
+    "lsf-job-code": "lsf-job",
 }
 """Those that end what a line above has begun, which says of whom."""
 _ENDING = {"horovod-ends-others", "composer-crashed"}

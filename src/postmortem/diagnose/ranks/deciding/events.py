@@ -10,7 +10,13 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.batch_jobs import last_run
-from postmortem.diagnose.ranks.causes import JobsFailed, ProcessEnded, SaidLast, ThreadDied
+from postmortem.diagnose.ranks.causes import (
+    JobsFailed,
+    ProcessEnded,
+    SaidLast,
+    ThreadDied,
+    UnnamedProcessEnded,
+)
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
@@ -125,6 +131,10 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
     Who watches a program tells its code beside what that wrote: the two are one.
     """
     ended, blame = unnamed_end(case), said_last(case)
+    end = ended.cause.end if ended and isinstance(ended.cause, UnnamedProcessEnded) else None
+    if end is not None and end.launcher == "LSF":  # whose report stands below what a job wrote
+        above = (one.word.where for one in case.logs.watched)
+        ended = None if end.where in above else ended
     if ended is not None and blame is not None and isinstance(ended.cause, ProcessEnded):
         end, said = ended.cause.end, blame.cause
         if isinstance(said, SaidLast) and end.code and (end.launcher == RUN or _says_more(said)):

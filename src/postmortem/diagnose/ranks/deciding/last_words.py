@@ -251,7 +251,12 @@ def left_open(case: Case) -> Attribution | None:
     """Return the last error that nothing tells to have been survived: no work, and no good end."""
     over = any(one.done or one.ended for one in case.logs.last_lines)
     ways_out = ("ignored", "thread") if over else ("ignored",)
-    found = [f for f in case.logs.failures if f.kind not in ways_out and f.work is None]
+    far = thresholds.CAUGHT_LINES_OF_FAILED
+    found = [
+        f
+        for f in case.logs.failures
+        if f.kind not in ways_out and f.work is None and not (f.logged and f.lines_after > far)
+    ]
     if not found or ended_well(case.logs):
         return None
     last = max(found, key=lambda f: f.line)
