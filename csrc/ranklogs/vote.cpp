@@ -138,6 +138,7 @@ struct Ballot {
   Count task, node, tee, number, service, journal;
   Frames frames;
   std::size_t time = 0;
+  std::size_t full_tasks = 0;  // without blanks before them
   std::size_t lines = 0;
 
   void count(std::string_view text) {
@@ -146,7 +147,10 @@ struct Ballot {
     std::size_t size = 0;
     if (time_at(text)) ++time;
     frames.count(text);
-    if (task_at(text, task_number)) task.add(task_number);
+    if (task_at(text, task_number)) {
+      task.add(task_number);
+      full_tasks += text.front() != ' ';
+    }
     if (const std::string_view name = node_at(text, size);
         !name.empty() && !is_log_word(name) && !is_field(name, text)) {
       node.add(std::string(name));
@@ -199,7 +203,9 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   }
   if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
   const Count& task = ballot.task;
-  if (!grammar.task && ((share(task.lines, 50) && task.repeats() && task.dense()) ||
+  // The largest task has no blank before it: numbers that all have some, each once, are a list.
+  const bool listed = !ballot.full_tasks && task.writers.size() * 2 > task.lines;
+  if (!grammar.task && ((share(task.lines, 50) && task.repeats() && task.dense() && !listed) ||
                         (share(task.lines, 10) && looks_like_tasks(task)))) {
     return grammar.task = true;
   }
