@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
+    if str(args.core) == "-" and sys.stdin is None:
+        raise EvidenceError("standard input", "is closed")
     open_standard_streams()
     options = SlimOptions(
         executable=args.python, sysroot=args.sysroot, temp_dir=args.temp_dir, pid=args.pid
