@@ -202,12 +202,14 @@ std::string_view node_at(std::string_view text, std::size_t& size) noexcept {
   return name;
 }
 
-// "trainer-0  | "; the name, or nothing.
+// "trainer-0  | ", "node2|"; the name, or nothing. Without a blank it is one that ends in a number.
 std::string_view service_at(std::string_view text, std::size_t& size) noexcept {
   const std::string_view name = name_at(text);
   std::size_t at = name.size();
   while (at < text.size() && text[at] == ' ') ++at;
-  if (name.empty() || at == name.size() || at >= text.size() || text[at] != '|') return {};
+  const bool numbered = !name.empty() && is_letter(name.front()) && is_digit(name.back());
+  const bool fits = at > name.size() ? !name.empty() : numbered;
+  if (!fits || at >= text.size() || text[at] != '|') return {};
   size = at + 1 + (text.substr(at + 1).starts_with(' ') ? 1 : 0);
   return name;
 }

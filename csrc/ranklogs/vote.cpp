@@ -129,6 +129,11 @@ bool is_field(std::string_view name, std::string_view text) noexcept {
   return name.front() >= 'A' && name.front() <= 'Z' && text.substr(name.size()).starts_with(":  ");
 }
 
+// "2: [conv1, conv2 ...]": what Horovod says that a rank lacks, and no line of a task.
+bool is_list(std::string_view text) noexcept {
+  return text.starts_with('[') && text.find(']') + 1 == text.size();
+}
+
 // What srun and slurmstepd write between the lines of tasks, and never with a task's number.
 bool is_of_slurm(std::string_view text) noexcept {
   return text.starts_with("srun: ") || text.starts_with("slurmstepd: ");
@@ -147,7 +152,7 @@ struct Ballot {
     std::size_t size = 0;
     if (time_at(text)) ++time;
     frames.count(text);
-    if (task_at(text, task_number)) {
+    if (const std::size_t at = task_at(text, task_number); at && !is_list(text.substr(at))) {
       task.add(task_number);
       full_tasks += text.front() != ' ';
     }

@@ -118,6 +118,7 @@ void Processes::executed(Task& task, const Event& event) {
   const bool at = event.call != kUnknownCall && call_at(event.call).name == "execveat";
   Process& process = record_of(task);
   process.exit_call.reset();
+  process.last_words = {};  // another program's, as a shell's that becomes the one it starts
   process.environment = read_rank_variables(argument_at(all, at ? 3 : 2), process.environment);
   process.argv = {};
   std::string_view list = argument_at(all, at ? 2 : 1);

@@ -22,6 +22,13 @@ struct Shares {
   bool memory = false;
 };
 
+// Who sent a signal to a process, or to a group of them.
+struct Killer {
+  std::string signal;
+  std::uint32_t sender = 0;
+  bool group = false;
+};
+
 class Processes {
  public:
   // That are told of. Beyond them, records of those that ended well make room for new ones, and of
@@ -113,7 +120,7 @@ class Processes {
   std::deque<Process> records_;       // many, which a vector would copy to grow
   std::vector<std::uint32_t> spent_;  // of processes that ended well
   std::uint64_t forgotten_ = 0;
-  std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
+  std::unordered_map<std::uint32_t, Killer> killers_;  // by victim, or by the head of a group
 };
 
 }  // namespace pm::strace

@@ -8,6 +8,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::size_t kMostKillers = 100'000;
+constexpr int kMostGenerations = 64;
 constexpr std::size_t kLongestFault = 200;
 
 // Signals that have one number on every architecture (signal(7)), as -X raw writes them.
@@ -41,27 +42,38 @@ void Processes::sent_signal(Task& task, const Event& event) {
   const bool to_thread = name == "tgkill";
   const std::string_view signal = signal_name(argument_at(all, to_thread ? 2 : 1));
   std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
+  const bool group = name == "kill" && victim <= 0 && victim != -1;
   if (name == "pidfd_send_signal") {
     const std::int32_t one = task.table->at(victim);
     victim = one == kNone ? 0 : descriptions_.at(one).target_pid;
   } else if (victim > 0) {
     victim = log_pid(task, static_cast<std::uint32_t>(victim));
-  } else if (victim == 0 && name == "kill") {
-    victim = task.leader;  // its process group, which it is in itself
+  } else if (group) {  // by who is at its head; of the sender's own group, by the sender
+    victim = victim == 0 ? task.leader : log_pid(task, static_cast<std::uint32_t>(-victim));
   }
   if (victim <= 0 || signal.empty()) return;
   const auto known = killers_.find(static_cast<std::uint32_t>(victim));
   if (event.result.failed()) {
-    if (known != killers_.end() && known->second.second == task.leader) killers_.erase(known);
+    if (known != killers_.end() && known->second.sender == task.leader) killers_.erase(known);
     return;
   }
   if (killers_.size() > kMostKillers) return;
-  killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
+  killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader, group};
 }
 
+// Who starts a process has it in its group, until that makes one of its own.
 std::uint32_t Processes::killer_of(const Task& task, std::string_view signal) const {
-  const auto killer = killers_.find(task.leader);
-  return killer != killers_.end() && killer->second.first == signal ? killer->second.second : 0;
+  std::uint32_t pid = task.leader;
+  for (int generation = 0; generation < kMostGenerations && pid != 0; ++generation) {
+    const auto killer = killers_.find(pid);
+    if (killer != killers_.end() && killer->second.signal == signal &&
+        (generation == 0 || killer->second.group)) {
+      return killer->second.sender;
+    }
+    const Task* const one = find(pid);
+    pid = one ? record_of(*one).parent : 0;
+  }
+  return 0;
 }
 
 void Tracker::signalled(Task& task, const Event& event, Place place) {

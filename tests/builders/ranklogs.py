@@ -31,6 +31,7 @@ FORMS: dict[str, Prefix] = {
     "srun and tee and torch": lambda r, per: f"{r // per}: [node{r // per}:{r % per}]:[rank{r}]: ",
     "times and torch": lambda r, _: f"2026-11-21T02:03:{r:02d}.767Z [rank{r}]: ",
     "docker compose": lambda r, per: f"trainer-{r // per}  | [rank{r}]: ",
+    "a name and a bar": lambda r, per: f"node{r // per}|[rank{r}]: ",
     "srun and tee, coloured": lambda r, per: (
         f"\x1b[36m{r // per}: \x1b[0m[node{r // per}:{r % per}]:"
     ),

@@ -23,7 +23,13 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         kind="scan",
         inputs=facts.sources,
         verdict=headline(
-            facts.tensors, outcome.diagnoses, found, damaged=facts.damaged, unread=facts.unread
+            facts.tensors,
+            outcome.diagnoses,
+            found,
+            damaged=facts.damaged,
+            unread=facts.unread,
+            skipped=bool(facts.problems),
+            numbers=facts.nan_numbers,
         ),
         failed=facts.damaged or any(one.role is Role.ROOT for one in outcome.diagnoses),
         diagnoses=outcome.diagnoses,
@@ -38,6 +44,6 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
 
 
 def _settled(facts: CheckpointFacts) -> Outcome | None:
-    """Healthy where every tensor was read and none is bad."""
-    bad = facts.tensors.bad or facts.damaged or facts.problems
+    """Healthy where every tensor was read and none is bad, nor a loss beside them."""
+    bad = facts.tensors.bad or facts.damaged or facts.problems or facts.nan_numbers
     return Outcome.HEALTHY if facts.tensors.items and not bad else None

@@ -93,8 +93,8 @@ class LastLines:
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None
     """Its word that something came to its end, with neither an error nor work behind it."""
-    worked: bool = False
-    """They tell of work."""
+    worked: int = 0
+    """Which of them tells of work last; 0 where none does."""
     stopped: LastLine | None = None
     """It was told to end, by a person or a scheduler; neither work nor an error stands between."""
     not_a_number: LastLine | None = None
@@ -103,6 +103,8 @@ class LastLines:
     """What that is called: ``"eval_loss"``."""
     value: str = ""
     """What it is: ``"NaN"``, ``"infinite"``, or ``"left out"``: each step overflows."""
+    step: str = ""
+    """Which step that line is of: ``"step 4050"``, ``"epoch 8"``."""
     time: float | None = None
     """The last one in its file, as its clock shows it; known where a kernel log tells of a boot."""
     earlier: bool = False

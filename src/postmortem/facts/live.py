@@ -7,6 +7,10 @@ from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record
 from postmortem.text import Pointer
 
+_P_PID = 1
+_LAST_PID = 2**31 - 1
+"""Above are negative numbers: a group of processes, or any."""
+
 
 @record
 class Descriptor:
@@ -51,6 +55,15 @@ class SystemCall:
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     fds: tuple[int, ...] = ()
+
+    @property
+    def child(self) -> int | None:
+        """The process whose end it waits for; None where it waits for any, or for none."""
+        kind, pid = (*self.arguments, 0, 0)[:2]
+        if self.name == "wait4":
+            kind, pid = _P_PID, kind
+        one = self.name in ("wait4", "waitid") and kind == _P_PID
+        return pid if one and 0 < pid <= _LAST_PID else None
 
 
 @record

@@ -311,6 +311,8 @@ class RankLogs:
     """Of runs before others in their file, the error that each ended with, the newest first."""
     earlier_pids: tuple[int, ...] = ()
     """Processes that the lines of such runs name, and no line of the last ones."""
+    run: str = ""
+    """What whoever starts runs one after the other calls the one that failed."""
     odd_version: OddVersion | None = None
     unread: tuple[str, ...] = ()
     """Logs of the job, as their names tell, that may not be read."""

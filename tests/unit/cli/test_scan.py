@@ -131,6 +131,7 @@ def test_numbers_that_are_nan_are_told_apart_from_tensors(tmp_path: Path, prose:
     assert ": loss, history.1.loss, scaled (" in " ".join(done.stdout.split())
     document = json.loads(run(path, "--json").stdout)
     validate(document)
+    assert document["outcome"] == "unknown"
     assert [number["name"] for number in document["nan_numbers"]] == [
         "loss",
         "history.1.loss",

@@ -133,3 +133,24 @@ def test_a_loss_in_a_table_that_is_none_to_the_end(
     assert [e.not_a_number.line for e in ends if e.not_a_number] == ([line] if line else [])
     report = analyse([str(tmp_path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == (["never_a_number"] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("form", "step"),
+    [
+        ("step={0} loss={1} tok/s=381", "step 7"),
+        ("Epoch 3, step {0}: loss {1}", "step 7"),
+        ("Epoch {0}/20 - loss: {1}", "epoch 7"),
+        (" iteration      {0}/  100000 | lm loss: {1} | grad norm: 0.4 |", "iteration 7"),
+        ("{{'loss': {1}, 'lr': 1e-05, 'epoch': 0.{0}}}", "epoch 0.7"),
+        ("12:0{0}:33 loss {1} after 7 ms", ""),
+    ],
+)
+def test_from_which_step_on_a_number_is_none(form: str, step: str, tmp_path: Path) -> None:
+    values = ("0.5", "nan", "nan")
+    text = "".join(f"{form.format(n, value)}\n" for n, value in enumerate(values, 6))
+    (tmp_path / "train.log").write_text(text)
+    (found,) = read_rank_logs(find_rank_logs([str(tmp_path)])).logs.last_lines
+    assert (found.quantity.rpartition(" ")[2], found.step) == ("loss", step)
+    title = analyse([str(tmp_path)], RankLogOptions()).diagnoses[0].title
+    assert f"{step} (line 2)" in title if step else " line 2 " in title

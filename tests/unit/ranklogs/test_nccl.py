@@ -74,6 +74,7 @@ FORMS = [
     "NET/IB : Got completion from peer {}<33092> with error 12, opcode 0, len 0, vendor err 129",
     "NET/IB: Got completion from peer {}<33092> with status=12 opcode=0 len=0 vendor err 129",
     "NET/IB : Got completion from peer {}<33092> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=0",
+    "NET/IB: mlx5_2:1 Got completion from peer {}<33092> with status=IBV_WC_RETRY_EXC_ERR(12)",
     "socketStartConnect: Connect to {}<41813> failed : Connection refused",
     "Net : Call to recv from {}<41813> failed : Connection timed out",
 ]
@@ -89,6 +90,32 @@ def test_one_peer_that_many_hosts_name(form: str, tmp_path: Path) -> None:
     assert report.diagnoses[0].id == "one_bad_peer"
     assert "10.0.0.3 (gpu03)" in report.verdict
     assert report.failed
+
+
+_REMOTE = (
+    "[rank5]: torch.distributed.DistBackendError: NCCL error in: /x/ProcessGroupNCCL.cpp:2395, "
+    "remote process exited or there was a network error, NCCL version 2.26.2"
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "first"),
+    [
+        (["10.0.0.3"], "one_bad_peer"),
+        (["10.0.0.3", "10.0.0.4"], "only_victims"),
+        ([], "only_victims"),
+    ],
+)
+def test_the_only_peer_that_is_named_where_all_else_only_lost_one(
+    named: list[str], first: str, tmp_path: Path
+) -> None:
+    echo = [line(4, "[Proxy Progress] fatal error 6", "WARN")]
+    rows = [line(4, FORMS[3].format(address), "WARN") for address in named]
+    report, _ = report_of(tmp_path, [*rows, *echo, _REMOTE])
+    assert report.diagnoses[0].id == first
+    assert report.diagnoses[0].confidence == "possible"
+    candidates: Any = report.body["candidates"]
+    assert all(one["rank"] in (5, None) for one in candidates)
 
 
 def test_consequences_name_nobody(tmp_path: Path) -> None:

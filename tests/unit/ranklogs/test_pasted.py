@@ -196,7 +196,7 @@ def test_nan_is_told_from_its_first_line_however_far_above(tmp_path: Path) -> No
     bad = "".join(f"step {n}: loss: nan\n" for n in range(400))
     report = report_of(tmp_path, "loss: nan\n" + _STEPS + bad)
     assert [one.id for one in report.diagnoses] == ["never_a_number"]
-    assert "line 14 " in report.diagnoses[0].title
+    assert "line 14)" in report.diagnoses[0].title
 
 
 def test_what_the_message_advises_comes_first(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from builders.jams import Layout, jammed
 from builders.prose import Prose
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.present.card import filled
 from postmortem.report.model import Report
 
 _STACK = """Current thread 0x00007f843b1bcb80 (most recent call first):
@@ -243,6 +244,28 @@ def test_the_steps_have_the_process_that_the_dump_names(tmp_path: Path) -> None:
         head = f"Process 410{rank}: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
         stack = f'Thread 410{rank} (idle): "MainThread"\n{call}    main (train.py:90)\n'
         (tmp_path / f"rank{rank}.txt").write_text(head + stack)
-    (found,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    (found,) = filled(analyse([str(tmp_path)], RankLogOptions())).diagnoses
     assert found.id == "rank_stuck"
     assert any("postmortem hang 4102 " in step for step in found.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("mains", "failed"), [((0x740, 0x1740, 0x2740), True), ((0x740,) * 3, False)]
+)
+def test_processes_that_have_no_name_differ_in_their_threads(
+    tmp_path: Path, mains: tuple[int, ...], failed: bool
+) -> None:
+    wait = '  File "/usr/lib/python3.11/threading.py", line 331 in wait\n'
+    c10d = '  File "/opt/torch/distributed/distributed_c10d.py", line 2810 in all_reduce\n'
+    dumps = [
+        f"Timeout (0:05:00)!\nThread 0x{main - 0x80:016x} (most recent call first):\n{wait}"
+        f"Thread 0x{main:016x} (most recent call first):\n"
+        + (c10d if at != 1 else '  File "/srv/data.py", line 7 in read_shard\n')
+        + '  File "/srv/train.py", line 40 in <module>\n'
+        for at, main in enumerate(mains)
+    ]
+    (tmp_path / "dump.txt").write_text("".join(dumps))
+    report = analyse([str(tmp_path / "dump.txt")], RankLogOptions())
+    assert report.failed is failed
+    found = report.body["first_failure"]
+    assert (found["label"] if found else None) == (f"thread {0x1740:#x}" if failed else None)

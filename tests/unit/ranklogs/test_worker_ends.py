@@ -1,10 +1,15 @@
-"""A supervisor that loses its workers to the end of its log, and one that goes on."""
+"""Workers that end: who tells of it, and what they said themselves."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.facts.exits import LogExit
+from postmortem.readers.ranklogs.read import read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
 
 _LOST = (
     "distributed.nanny.memory - WARNING - Worker tcp://n1:4{0} (pid={0}) exceeded 95% memory"
@@ -35,3 +40,156 @@ def test_workers_that_are_lost_to_the_end(
     (tmp_path / "nanny.log").write_text(text + behind)
     report = analyse([str(tmp_path / "nanny.log")], RankLogOptions())
     assert report.failed is failed
+
+
+_ACTOR = "(Shard pid=91, ip=10.0.4.7) "
+_MASTER = "(Master pid=81) "
+_LOST_ACTOR = (
+    _MASTER + "Traceback (most recent call last):\n"
+    f'{_MASTER}  File "/job/main.py", line 12, in run\n{_MASTER}    fit()\n'
+    f"{_MASTER}ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
+    "task.\n"
+)
+
+
+def test_an_actor_whose_last_line_reads_like_an_error_is_not_silent(tmp_path: Path) -> None:
+    said = f"{_ACTOR}CUDA error (/x/a.h:18): an illegal memory access was encountered\n"
+    report = report_of(tmp_path, said + _LOST_ACTOR)
+    first = raised_first(report)
+    assert first is not None
+    assert first[1].startswith("CUDA error (/x/a.h:18)")
+    assert "compute-sanitizer" in " ".join(report.diagnoses[0].next_steps)
+    silent = report_of(tmp_path, f"{_ACTOR}loading shard 3\n" + _LOST_ACTOR)
+    assert raised_first(silent) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered", [3]),
+        ("CUDA error: unspecified launch failure", [3]),
+        ("[Rank 3] Some collectives were aborted: NCCL error: remote process exited", None),
+    ],
+)
+def test_whose_watchdog_ends_by_an_error_of_its_gpu(
+    said: str, ranks: list[int] | None, tmp_path: Path
+) -> None:
+    head = "[rank{0}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:{0}] [Rank {0}] "
+    text = (
+        f"{head.format(3)}Process group watchdog thread terminated with exception: {said}\n"
+        f"{head.format(1)}Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, "
+        "OpType=ALLREDUCE, NumelIn=2, NumelOut=2, Timeout(ms)=600000) ran for 600041 milliseconds "
+        "before timing out.\n"
+    )
+    body: Any = report_of(tmp_path, text).body
+    assert (body["first_failure"] or {"ranks": None})["ranks"] == ranks
+
+
+@pytest.mark.parametrize(
+    ("why", "stopped"), [(" DUE TO TIME LIMIT", True), (" DUE TO PREEMPTION", True), ("", False)]
+)
+def test_tasks_that_are_killed_right_above_the_word_that_a_limit_ends_the_step(
+    why: str, stopped: bool, tmp_path: Path
+) -> None:
+    text = (
+        "srun: error: node3: tasks 4-7: Killed\nslurmstepd: error: *** STEP 71.0 ON node1 "
+        f"CANCELLED AT 2026-11-21T02:03:32{why} ***\n"
+    )
+    body: Any = report_of(tmp_path, text).body
+    assert (body["first_failure"] is None) is stopped
+    far = text.replace("slurm", "still here\n" * 9 + "slurm", 1)
+    body = report_of(tmp_path, far).body
+    assert body["first_failure"]["ranks"] == [4, 5, 6, 7]
+
+
+def analyse_exits(folder: Path, text: str) -> tuple[LogExit, ...]:
+    (folder / "job.log").write_text(text)
+    return read_rank_logs(find_rank_logs([str(folder / "job.log")])).logs.exits
+
+
+_MONITOR = (
+    "[rank{0}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:1685] [PG ID 0 PG GUID 0 Rank {0}] "
+    "Heartbeat monitor timed out! Process will be terminated after dumping debug info.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        (_MONITOR.format(2), [2]),
+        (_MONITOR.format(2) + _MONITOR.format(0), None),
+        (
+            "terminate called after throwing an instance of 'std::runtime_error'\n"
+            "  what():  [Rank 6] Caught collective operation timeout: WorkNCCL(SeqNum=34, "
+            "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1805631 milliseconds before timing "
+            "out.\nFatal Python error: Aborted\n",
+            None,
+        ),
+    ],
+    ids=["one that stood still", "two", "one that waited, as torch 1.11 says it"],
+)
+def test_a_monitor_that_ends_a_process(text: str, ranks: list[int] | None, tmp_path: Path) -> None:
+    report = report_of(tmp_path, text)
+    body: Any = report.body
+    assert (body["first_failure"] or {"ranks": None})["ranks"] == ranks
+    assert report.diagnoses[0].confidence != "certain"
+
+
+def test_the_local_rank_that_deepspeed_says_ended(tmp_path: Path) -> None:
+    said = "[ERROR] [launch.py:325:sigkill_handler] ['python3', 'train.py', {}] exits with return "
+    text = said.format("'--local_rank=2', '--x'") + "code = -9\n"
+    (end,) = analyse_exits(tmp_path, text)
+    assert (end.local_rank, end.signal) == (2, "SIGKILL")
+    (end,) = analyse_exits(tmp_path, said.format("'--x'") + "code = -9\n")
+    assert (end.local_rank, end.signal) == (None, "SIGKILL")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. "
+        "15/16 clients joined.",
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, "
+        "for key: k:1 (world_size=16, num_workers_joined=15, timeout=0:30:00)",
+    ],
+)
+def test_that_a_rank_never_came_is_told_without_a_traceback_too(said: str, tmp_path: Path) -> None:
+    for head in ("", "[rank0]: "):
+        report = report_of(tmp_path, f"{head}{said}\n")
+        assert report.diagnoses[0].id == "rank_never_joined"
+        assert report.body["first_failure"] is None  # type: ignore[attr-defined]
+
+
+def test_a_run_that_only_says_that_others_failed_is_no_cause(tmp_path: Path) -> None:
+    raylet = (
+        "(raylet, ip=10.2.0.9) node_manager.cc:3251: 1 Workers (tasks / actors) killed due to "
+        "memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 8f, IP: "
+        "10.2.0.9) over the last time period.\n"
+    )
+    frame = '  File "/job/run.py", line 40, in <module>\n    result = trainer.fit()\n'
+    raised = (
+        f"Traceback (most recent call last):\n{frame}ray.train.base_trainer.TrainingFailedError: "
+        "The Ray Train run failed. Please inspect the previous error messages for a cause.\n"
+    )
+    assert report_of(tmp_path, raylet + raised).diagnoses[0].id != "rank_raised"
+    other = raised.replace("Please inspect the previous error messages for a cause", "No data")
+    assert report_of(tmp_path, other).diagnoses[0].id == "rank_raised"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "*** Error in `python': double free or corruption (!prev): 0x000055d0c3a1b2c0 ***\n"
+            "Aborted (core dumped)\n",
+            "double free or corruption",
+        ),
+        (
+            "slurmstepd: error: execve(): /work/run.sh: Permission denied\n"
+            "srun: error: n7: tasks 0-7: Exited with exit code 13\n",
+            "execve(): /work/run.sh: Permission denied",
+        ),
+    ],
+)
+def test_what_stands_above_an_end_is_told_with_it(text: str, said: str, tmp_path: Path) -> None:
+    assert said in report_of(tmp_path, text).verdict

@@ -168,6 +168,37 @@ def test_who_sent_another_signal_before_did_not_send_the_last(
     assert (task.ending.signal, task.ending.sender_pid or None) == ("SIGKILL", sender)
 
 
+@pytest.mark.parametrize(
+    ("call", "sender"),
+    [
+        ("1 kill(0, SIGKILL <unfinished ...>\n", 1),
+        ("1 kill(-2, SIGKILL) = 0\n", 1),
+        ("1 kill(-9, SIGKILL) = 0\n", None),
+        ("1 kill(-2, SIGKILL) = -1 ESRCH (No such process)\n", None),
+        ("1 kill(2, SIGKILL) = 0\n", None),
+        ("1 kill(-2, SIGTERM) = 0\n", None),
+    ],
+)
+def test_who_kills_a_group_kills_what_its_members_started(
+    call: str, sender: int | None, tmp_path: Path
+) -> None:
+    log = f"1 {EXEC}1 {CLONE}2\n2 {EXEC}2 {CLONE}3\n3 {EXEC}{call}3 +++ killed by SIGKILL +++\n"
+    task = next(one for one in calls(tmp_path, log).tasks if one.pid == 3)
+    assert task.ending is not None
+    assert (task.ending.sender_pid or None) == sender
+    found = {one.id: one for one in report(tmp_path, log=log).diagnoses}
+    if sender is not None:
+        assert found["killed_by_process"].confidence == "likely"
+
+
+def test_words_before_an_exec_are_of_the_program_before(tmp_path: Path) -> None:
+    said = '1 write(2, "sh: line 4: cd: x: No such file\\n", 32) = 32\n'
+    end = "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n"
+    for log, words in ((f"1 {EXEC}{said}1 {EXEC}{end}", 0), (f"1 {EXEC}{said}{end}", 1)):
+        (task,) = calls(tmp_path, log).tasks
+        assert len(task.last_words) == words
+
+
 def test_the_last_failure_of_another_process_is_said_to_be_its(
     tmp_path: Path, golden: Golden
 ) -> None:

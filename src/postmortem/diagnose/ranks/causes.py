@@ -301,6 +301,7 @@ class NeverANumber:
     said: str
     line: int
     earlier: bool
+    step: str = ""
 
 
 @record

@@ -65,9 +65,9 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
         case causes.SilentAlone() as cause:
             words["at"] = cause.at
         case causes.NeverANumber() as cause:
-            words["quantity"], words["line"] = clip(cause.quantity, 40), str(cause.line)
-            words["value"] = cause.value
-            words["since"] = "or before line" if cause.earlier else "line"
+            words["quantity"], words["value"] = clip(cause.quantity, 40), cause.value
+            line = f"{cause.step} (line {cause.line})" if cause.step else f"line {cause.line}"
+            words["since"] = f"or before {line}" if cause.earlier else line
         case causes.HostFailed() as cause:
             words["failed_host"] = clip(cause.host, 60)
             words["host"] = shell_word(words["failed_host"])

@@ -103,4 +103,9 @@ def signal_calls(logs: Logs, victim: int, signal: str, sender: int) -> list[Matc
     calls = logs.asked("kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo")
     mine = [c for c in calls if (c.task.thread_of or c.pid) == sender and signal in c.arguments]
     to_it = [c for c in mine if argument(c, 0).removeprefix("-") == str(victim)]
-    return to_it or [c for c in mine if argument(c, 0) == "0" or argument(c, 0).startswith("-")]
+    return to_it or [c for c in mine if sent_to_group(c)]
+
+
+def sent_to_group(call: Match) -> bool:
+    """Return whether a signal was sent to a group of processes, not to one."""
+    return argument(call, 0) == "0" or argument(call, 0).startswith("-")

@@ -1,5 +1,6 @@
 """What a look at live processes puts on its card: the line of whom the others wait for."""
 
+from postmortem.diagnose.hang.holding import WAITS
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.facts.live import LiveJob
 from postmortem.facts.threads import Thread, is_own, own_frames
@@ -13,7 +14,7 @@ def hang_highlights(job: LiveJob, blame: Attribution) -> Highlights:
     """Return where the process stands that holds up the others, or the only one, or all."""
     ranks = job.ranks()
     if not blame.first and blame.candidates and len(job.stacks) > 1:
-        told = sorted(job.stacks, key=lambda one: one.members[0].rank or 0)
+        told = sorted(job.stacks, key=lambda one: (one.doing in WAITS, one.members[0].rank or 0))
         return Highlights(places=tuple(p for one in told[:_MOST_APART] for p in _place(one.thread)))
     process = job.process(blame.first[0].label) if blame.first else None
     if process is None and ranks and (len(ranks) == 1 or len(job.stacks) == 1):

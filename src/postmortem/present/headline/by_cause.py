@@ -32,6 +32,7 @@ MEANINGS = {
     "gpu-driver-missing": "NVIDIA's driver is missing",
     "cpp-bad-alloc": "memory that it asked for could not be had",
     "dl-killed": "DataLoader worker {pid} was ended by a signal ({signal})",
+    "dl-bus-error": "DataLoader worker {pid} was ended by SIGBUS: usually /dev/shm is full",
     "loss-nonfinite": "the loss is NaN or Inf",
 }
 """Ids of known messages to what they mean, in words that need no manual; names are groups."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.tensors.series import Series
-from postmortem.facts.tensors import Tensors
+from postmortem.facts.tensors import NanNumber, Tensors
 from postmortem.report.model import Diagnosis
 from postmortem.text import counted
 
@@ -15,8 +15,13 @@ def headline(
     *,
     damaged: bool,
     unread: int,
+    skipped: bool,
+    numbers: Sequence[NanNumber],
 ) -> str:
-    """Return which tensors are bad, and from which checkpoint on."""
+    """Return which tensors are bad, and from which checkpoint on.
+
+    `skipped`: there are tensors of a form that is not scanned. `numbers` stand beside the tensors.
+    """
     if tensors.bad:
         what = (
             diagnoses[0].title
@@ -25,17 +30,25 @@ def headline(
         )
         return what if found is None else f"{what}; {_of_series(found)}"
     if not tensors.items:
-        return (
-            "the checkpoint is damaged: no tensor could be read"
-            if damaged
-            else "there is no tensor to scan"
-        )
+        if damaged:
+            return "the checkpoint is damaged: no tensor could be read"
+        none = "no tensor could be scanned" if skipped else "there is no tensor to scan"
+        return none + _but(numbers)
     count = counted(len(tensors.items), "tensor")
     if damaged:
         what = f"{counted(unread, 'file')} not read" if unread else "the checkpoint is damaged"
         return f"{what}; no NaN and no Inf in the {count} that could be read"
     clean = f"no NaN and no Inf in {count}"
-    return clean if found is None else f"{clean} of {len(found.files)} checkpoints"
+    of = "" if found is None else f" of {len(found.files)} checkpoints"
+    return clean + of + _but(numbers)
+
+
+def _but(numbers: Sequence[NanNumber]) -> str:
+    """A training that went wrong may have saved its NaN loss beside weights that are finite."""
+    names = list(dict.fromkeys(number.name or "without a name" for number in numbers))
+    if len(names) > 1:
+        return f", but {names[0]} and {counted(len(names) - 1, 'more number')} are NaN"
+    return f", but the number {names[0]} is NaN" if names else ""
 
 
 def _of_series(found: Series) -> str:

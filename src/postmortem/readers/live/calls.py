@@ -89,7 +89,8 @@ def explained(
             fds=(number,),
         )
     if name in ("poll", "ppoll", "select", "pselect6") or name.startswith("epoll_"):
-        numbers = _polled(name, arguments, pid)
+        # Its memory is read after its registers: by then the array may be another one.
+        numbers = tuple(fd for fd in _polled(name, arguments, pid) if fd in descriptors)
         return replace(call, words=_wait_words(name, arguments, numbers, of), fds=numbers)
     if name in _PATH_AT:
         path = _string(pid, arguments[_PATH_AT[name]])
@@ -98,7 +99,7 @@ def explained(
         clock = arguments[0] if name == "clock_nanosleep" and arguments[1] & 1 else None
         return replace(call, words=_sleep_words(pid, arguments[_SLEEPS[name]], clock))
     if name in ("wait4", "waitid"):
-        return replace(call, words=_child_words(name, arguments, named))
+        return replace(call, words=_child_words(call.child, named))
     if name.startswith("futex"):
         return replace(call, words=f"waits for a lock or a condition (futex {arguments[0]:#x})")
     return _plain(call)
@@ -165,10 +166,8 @@ def _sleep_words(pid: int, address: int, clock: int | None) -> str:
     return f"sleeps, {max(0.0, left):.0f} s to go"
 
 
-def _child_words(name: str, arguments: tuple[int, ...], named: Names) -> str:
-    child = _signed(arguments[0] if name == "wait4" else arguments[1])
-    known = child > 0 and (name == "wait4" or arguments[0] == 1)  # P_PID
-    return f"waits for {named(child)} to end" if known else "waits for any child to end"
+def _child_words(child: int | None, named: Names) -> str:
+    return f"waits for {named(child)} to end" if child else "waits for any child to end"
 
 
 def _string(pid: int, address: int) -> str | None:

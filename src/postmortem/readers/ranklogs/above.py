@@ -33,6 +33,7 @@ from postmortem.readers.ranklogs.last_words import (
 from postmortem.readers.ranklogs.lines import Shape, looks_like_log, shape_of
 from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
+from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
 from postmortem.underway import Refused
 
@@ -52,7 +53,7 @@ _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
-_RIGHT_ABOVE = 2
+_RIGHT_ABOVE, _FEWEST_WORDS = 2, 4
 """Lines between the two, where any word for what went wrong is enough."""
 _GAP = 12
 """Lines between errors that go together."""
@@ -66,6 +67,10 @@ _NOT_WHY = ("code", "count")
 """Forms of last words that only say that something failed, or how much: see `LastLines.form`."""
 _BEGINS, _AFTER = "last-command", "last-after"
 _OF_TOOL = "last-error-word-build"
+_TESTED = Pattern(r"^(?:=+ )?[1-9]\d* (?:failed|errors?)\b.* in [\d.]+s")
+_SECTION = Pattern(r"^(?:-{3,} Captured \w+ \w+ -{3,}|([_=])\1{2,} \S.* \1{3,})$")
+"""A headline of pytest's."""
+_MOST_CAPTURED, _VERY_LAST = 400, 3
 _PROMPT = Pattern(r"^(?:[\w.-]+@[\w.-]+:[^$#]{1,80}[$#]|\$) [\w./]")
 """Of a shell, with the command: GitLab's runner, which prints one before each, or a terminal."""
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -73,7 +78,7 @@ _CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO -
 """What Docker, Airflow and pip write before the lines of a command."""
 _NAME_ALONE = Pattern(r"^\([^()]{1,80} pid=\d+[^()]{0,80}\)\s*$")
 """What Ray writes before an empty line of a worker."""
-_QUOTED = Pattern(r"^(?:@@|[\s+\-<>|#\"\x27]|\d+ *\|)")
+_QUOTED = Pattern(r"^(?:@@|[\s+<>|#\"\x27]|-(?!-- FAIL: )|\d+ *\|)")
 """A part of a diff, of source, of a stack."""
 
 
@@ -167,11 +172,26 @@ def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure,
         return logs.failures
     word = LastLine(first.said.words, first.file, first.begin_line)
     above = error_above(word, begins.get(first.file, 1), ToldLines(()))
-    if above is None:
+    if above is not None:
+        why = f"{above.said[0].text.strip()} ({first.said.message})"
+    elif said := _said_above(word):
+        why = f"{first.said.message}; just above: {said}"
+    else:
         return logs.failures
-    why = f"{above.said[0].text.strip()} ({first.said.message})"
     told = replace(first, said=replace(first.said, message=why))
     return tuple(told if f is first else f for f in logs.failures)
+
+
+def _said_above(word: LastLine) -> str:
+    """Return the sentence right above a word, in whatever words, if it tells of no work."""
+    above = map(_plain, _lines_before(word.file, word.line, _MOST_LINES))
+    texts = [text for text in above if text]
+    for text, ids in zip(reversed(texts), reversed(read_like(texts)), strict=True):
+        if not (carries_on(ids) or _OWN in ids):
+            bad = any(name.startswith(AT_END) for name in ids)  # "diverged at step 7"
+            none = calm(ids) or (survived(ids) and not bad)
+            return "" if none or len(text.split()) < _FEWEST_WORDS else text.strip()
+    return ""
 
 
 def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
@@ -255,6 +275,22 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
     lines = kept.split(b"\n")
     lines = lines[: len(lines) - 1 - (above - wanted)]
     return lines[-most:] if above >= wanted and most > 0 else []
+
+
+def without_captured(failures: Sequence[LogFailure], labels: Sequence[Label]) -> list[LogFailure]:
+    """Return the failures without those that a program under test of pytest wrote.
+
+    pytest shows that below the test that failed, and ends with how many there were.
+    """
+    tails = ((one.file.path, one.raw["tail"][-_VERY_LAST:]) for one in labels)
+    tested = {path for path, rows in tails if any(_TESTED.match(row[1]) for row in rows)}
+    return [f for f in failures if f.file not in tested or not _is_captured(f)]
+
+
+def _is_captured(failure: LogFailure) -> bool:
+    above = map(unstamped, texts_before(failure.file, failure.begin_line, _MOST_CAPTURED))
+    sections = [text for text in above if _SECTION.match(text)]
+    return bool(sections) and " Captured " in sections[-1]
 
 
 def texts_before(path: str, line: int, most: int) -> list[str]:

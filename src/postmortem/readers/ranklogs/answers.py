@@ -9,6 +9,7 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
+    MEANT,
     Ids,
     calm,
     closes,
@@ -38,6 +39,12 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     catches what it printed may say at last that all is done: Rust reports a panic when it begins,
     a runner of tests counts what was well.
     """
+    near = [
+        row for row in tail if 0 < row[0] - failure.line <= _NEAR and failure.kind != "exception"
+    ]
+    for row, ids in zip(near, read_like(row[1] for row in near), strict=True):
+        if MEANT in ids:
+            return LastLine(row[1], failure.file, row[0])
     panic = failure.match("rust-panic") is not None
     if panic or (failure.kind == "exception" and failure.caught_in):
         at_last = tail[len(before_done(tail)) :]

@@ -91,7 +91,8 @@ class FileAttempts:
         # Without prefixes the agent's lines and those of the ranks have one label.
         written = (word for word in labels[agent]["last_words"] if word)
         words = [word for word in written if "slurm-line" not in self._known.of(word)]
-        return bool(after) and bool(words) and not self._is_agent(words[-1])
+        done = any("torchrun-finished" in self._known.of(word) for word in words)
+        return bool(after) and bool(words) and (done or not self._is_agent(words[-1]))
 
     def _gave_up_behind(self, line: int) -> bool:
         """Return whether a launcher raises behind a line: it starts nothing again.

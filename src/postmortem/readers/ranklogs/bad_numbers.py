@@ -32,6 +32,11 @@ NOT_FINITE = (*_NAN, "inf", "-inf", _LEFT_OUT)
 _OF_BEST = re.compile("(?i)best|min")
 _NEAR_END = 256 << 10
 """Bytes at the end of a log in which its last numbers stand, whatever it printed behind them."""
+_STEP = re.compile(
+    r"(?i)(?<![a-z])(?P<what>step|iter(?:ation)?|it|batch|update|epoch)(?![a-z])"
+    r"['\"]?\s*[:=#\[(]?\s*(?P<count>\d{1,12}(?:\.\d{1,12})?)(?![\d:.,]*\d)"
+)
+_EPOCH = "epoch"
 _OF_LOSS = re.compile(f"(?i)loss|{MEASURES}".encode())
 _LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 
@@ -84,6 +89,18 @@ def nan_above(found: LastLines, path: str) -> LastLines:
     bad = replace(found, not_a_number=line, quantity=name, value=value, earlier=True)
     since = nan_since(bad, path)
     return found if since.earlier else since
+
+
+def with_step(found: LastLines) -> LastLines:
+    """Return it with the step of the line from which on the numbers are none, as that calls it.
+
+    Of an epoch where no step is told.
+    """
+    if found.not_a_number is None:
+        return found
+    told = [(m["what"].lower(), m["count"]) for m in _STEP.finditer(found.not_a_number.text)]
+    told.sort(key=lambda one: one[0] == _EPOCH)
+    return replace(found, step=" ".join(told[0])) if told else found
 
 
 def _first_bad(stream: BinaryIO, quantity: str, bad: Sequence[str]) -> tuple[int, str] | None:

@@ -5,7 +5,14 @@ from typing import TypeAlias
 
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_stack import dumped
-from postmortem.readers.ranklogs.last_words import Ids, calm, is_cut_head, is_frame, watched
+from postmortem.readers.ranklogs.last_words import (
+    Ids,
+    calm,
+    is_cut_head,
+    is_frame,
+    survived,
+    watched,
+)
 from postmortem.readers.ranklogs.lines import looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
@@ -42,7 +49,7 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
-            other = looks_like_log(more) or watched(names)
+            other = looks_like_log(more) or watched(names) or survived(names)
             broken = full and _RAISED.search(text) and not other
             if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
                 break

@@ -16,13 +16,14 @@ from postmortem.readers.ranklogs.above import (
     watched_programs,
     with_above,
     with_reasons,
+    without_captured,
 )
 from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since
+from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
-from postmortem.readers.ranklogs.error_files import read_error_file
+from postmortem.readers.ranklogs.error_files import quoted_failure, read_error_file
 from postmortem.readers.ranklogs.exits import exits_of, without_ranks_of_agents
 from postmortem.readers.ranklogs.filter import (
     is_agent,
@@ -35,7 +36,7 @@ from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
-from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind
+from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.log_names import LogFile, sections
@@ -127,7 +128,8 @@ class FactBuilder:
         writers = self._writers.writers
         named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
         processes = set(map(self._writers.index, named))
-        failures = with_known_words(failures)
+        few = self._labels if len(self._labels) <= _FEW_WRITERS else []
+        failures = with_known_words(without_captured(failures, few))
         last = tuple(self._last_lines(failures))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
@@ -195,7 +197,7 @@ class FactBuilder:
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
                     found = nan_above(found, file)
-                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
+                yield with_earlier(with_step(found), earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -360,7 +362,12 @@ class FactBuilder:
             return None
         label = self._labels[position]
         tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
-        above = [text for line, text, *_ in tail if line < failure.begin_line][-1 - CLOSING :]
+        rows = [row for row in tail if row[0] < failure.begin_line][-1 - CLOSING :]
+        above = [row[1] for row in rows]
+        if rows and not failure.uncaught and rows[-1][0] + 2 >= failure.begin_line:
+            number, text, since, _ = rows[-1]
+            if passed_over(text):
+                return LastLine(text, failure.file, number, since)
         behind = [row for row in tail if row[0] > failure.line]
         writers = len(self._read[self._file_of[position]].raw["labels"])
         near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
@@ -404,13 +411,6 @@ class FactBuilder:
         for position, launchers in self._launchers.items():
             path = self._labels[position].file.path
             for rank, line, lines in launchers.quoted:
-                if rank in have:
-                    continue
-                have.add(rank)
-                demuxer = Demuxer()
-                demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
-                for traceback in demuxer.finish()[-1:]:
-                    made = traceback.failure(self._writers.of_rank(rank, path), path)
-                    yield replace(
-                        made, kind="exception", parts=(), begin_line=line, source="summary"
-                    )
+                if rank not in have:
+                    have.add(rank)
+                    yield from quoted_failure(path, line, lines, self._writers.of_rank(rank, path))

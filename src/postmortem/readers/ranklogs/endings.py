@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from postmortem._native import RawRegion
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
+_CAUSED = Pattern(r"^Caused by: (?P<exception>[\w.$]+)(?:: )?(?P<what>.*)$")
 _ABORTED_AT = "Aborted at"
 _PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
 """Before each line that a process of Open MPI writes when it dies."""
@@ -102,17 +104,34 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
     # Watchdogs quote each other: the message that begins first says the most.
     told.sort(key=lambda row: (row[0].ending != "watchdog", -len(row[1]["what"])))
     if told and told[0][0].ending == "watchdog":
-        return _told(*told[0], at, "")
+        return _told(*told[0], rows, at, "")
     other = _of_several_lines(rows, at, known)
     if other is not None:
         return other
     below = rows[at + 1][2].strip() if rows[at][2].endswith(":") and at + 1 < len(rows) else ""
-    return _told(*told[0], at, below) if told else None
+    return _told(*told[0], rows, at, below) if told else None
 
 
-def _told(message: Brief, match: Match, at: int, below: str) -> _End:
+def _cause_below(rows: Rows, at: int) -> re.Match[str] | None:
+    """Return what Java names last below an exception: that is what all above came from."""
+    found = None
+    for _, _, text in rows[at + 1 : at + _MOST_FRAMES]:
+        caused = _CAUSED.match(text)
+        if caused is None and not text[:1].isspace():
+            break
+        found = caused or found
+    return found
+
+
+def _told(message: Brief, match: Match, rows: Rows, at: int, below: str) -> _End:
     """Return an end that one line tells of, or announces, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
+    cause = _cause_below(rows, at) if message.id == "java-uncaught" else None
+    if cause is not None:
+        wrapper = ExceptionText(name, match["what"]).words
+        what = f"{cause['what']} (in {wrapper})" if cause["what"] else f"in {wrapper}"
+        said = ExceptionText(cause["exception"], what)
+        return _End(message.ending or "fatal", said, at, is_last=True)
     if match["number"]:
         name = signal_name(int(match["number"]))
     last = at + (not match["what"] and bool(below))

@@ -1,12 +1,14 @@
-"""error.json, which torchelastic's @record writes for a rank that failed."""
+"""What torchelastic's @record writes for a rank that failed, and its summary quotes of one."""
 
 import json
+from collections.abc import Iterable, Iterator
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.regular import open_regular
+from postmortem.records import replace
 
 _LARGEST_ERROR_JSON = 4 << 20
 
@@ -53,3 +55,12 @@ def _said(message: str) -> ExceptionText:
     if line.exception is None:
         return ExceptionText("Exception", message)
     return ExceptionText(line.exception, line.message)
+
+
+def quoted_failure(path: str, line: int, lines: Iterable[str], writer: int) -> Iterator[LogFailure]:
+    """Yield the traceback that torchelastic's summary quotes from a line on."""
+    demuxer = Demuxer()
+    demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
+    for traceback in demuxer.finish()[-1:]:
+        made = traceback.failure(writer, path)
+        yield replace(made, kind="exception", parts=(), begin_line=line, source="summary")

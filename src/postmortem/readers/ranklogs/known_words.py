@@ -8,7 +8,10 @@ from postmortem.knowledge.messages import briefs
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 
-_PEERS = ("last-error-peer", "last-error-closed", "last-error-died", "last-error-crashed")
+_PEERS = (
+    "last-error-peer", "last-error-closed", "last-error-died", "last-error-crashed",
+    "last-error-word-peer",
+)  # fmt: skip
 _ROUTE = "last-error-route"
 _OF_PEERS = ("closed", "waited")  # parts of messages, as exceptions with them are told
 

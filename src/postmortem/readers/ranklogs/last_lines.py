@@ -17,6 +17,15 @@ from postmortem.readers.ranklogs.bad_numbers import NOT_FINITE, NUMBERS, last_ba
 from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import OF_STEP
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
+from postmortem.readers.ranklogs.effects import (
+    KEYS,
+    WORKER,
+    in_column,
+    lost_again,
+    told_to_end,
+    without_ended,
+    without_repeated,
+)
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
 from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
@@ -36,6 +45,7 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     ends,
     form_of,
+    got_over,
     has_level,
     heads,
     ids_of,
@@ -46,9 +56,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_text,
     place_of,
     says_more,
-    says_why,
     stands_still,
-    stopped,
     strong,
     sure,
     survived,
@@ -56,13 +64,11 @@ from postmortem.readers.ranklogs.last_words import (
     told_by,
     warns,
     watched,
-    without_repeated,
     works,
     wrong,
 )
 from postmortem.readers.ranklogs.lines import worked_since
 from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
-from postmortem.readers.ranklogs.worker_ends import WORKER, lost_again
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -76,8 +82,6 @@ _STAMP = Pattern(
 """Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
 whatever it is: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
-_KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
-"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
@@ -128,7 +132,7 @@ def _read(
     numbers: bool,
 ) -> LastLines:
     names = ids_of(found)
-    calls = _KEYS.search(rows[-1][1]) or any(
+    calls = KEYS.search(rows[-1][1]) or any(
         framed(row[1]) or is_code(row[1]) for row in rows[-_FEWEST:]
     )
     if not calls and not any(map(_tells, found)):
@@ -140,7 +144,7 @@ def _read(
             LastLine(text, file, number, worked_since(text, since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
-            worked=any(map(works, names)),
+            worked=_worked(rows, names),
             printed=printed(bare, found) if numbers else (),
         )
     whole = all_rows[0][0] <= _FEWEST
@@ -149,7 +153,7 @@ def _read(
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
-    ids = lost_again(without_repeated(texts, names))
+    ids = without_ended(lost_again(without_repeated(texts, names)))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -191,13 +195,13 @@ def _read(
         nearest_by=told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
-        stopped=_stopped(lines, texts, ids) if kind is None else None,
+        stopped=told_to_end(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
         value=bad[2],
         earlier=bad[3] and not whole,
         printed=printed(lines, found) if numbers else (),
-        worked=any(works(names) for names in ids),
+        worked=_worked(rows, ids),
         kind=kind,
         stopped_in=stopped_in(lines, ids) if kind == "stack" else None,
     )
@@ -211,6 +215,10 @@ def _tells(row: tuple[Match, ...]) -> bool:
         else match.id.startswith(_TELLING)
         for match in row
     )
+
+
+def _worked(rows: Rows, ids: list[Ids]) -> int:
+    return max((row[0] for row, names in zip(rows, ids, strict=True) if works(names)), default=0)
 
 
 def unstamped(text: str) -> str:
@@ -269,12 +277,12 @@ def _above(lines: list[LastLine], ids: list[Ids], errors: tuple[LastLine, ...]) 
 
 def _broken(text: str, names: Ids) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
-    return text[:1].islower() and " " in text and not (works(names) or calm(names))
+    return text[:1].islower() and " " in text and not (survived(names) or calm(names))
 
 
 def _goes_on(text: str, names: Ids) -> bool:
     indented = text[:1].isspace() and not (calm(names) or works(names))
-    typed = bool(_PROMPT.search(text) or _KEYS.search(text))
+    typed = bool(_PROMPT.search(text) or KEYS.search(text))
     return indented or carries_on(names) or typed or dumped(text) or is_code(text)
 
 
@@ -325,7 +333,9 @@ def _nearest(
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
-        elif survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST):
+        elif got_over(names) or (
+            survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST)
+        ):
             break
         calmly, row = calmly or calm(names), bool(wrong(names))
         over = over or done(names, last=behind < _FEWEST)
@@ -352,14 +362,14 @@ def _told_alone(
     for at in range(len(lines) - 1, -1, -1):
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or not is_habit(texts, at))
-        if told and not is_text(line.text) and not below_calm(texts, ids, at):
+        if told and not (is_text(line.text) or in_column(texts, at) or below_calm(texts, ids, at)):
             headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
             if not (headed and _goes_on(line.text, names)):
                 return line
             rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
-        if not few and (goes_on or behind > _MOST_BEHIND):
+        if got_over(names) or (not few and (goes_on or behind > _MOST_BEHIND)):
             return None
     return rest
 
@@ -384,22 +394,3 @@ def _done(ids: list[Ids]) -> int | None:
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
     return None
-
-
-def _stopped(lines: list[LastLine], texts: list[str], ids: list[Ids]) -> LastLine | None:
-    """Return the line that tells a program to end, where nothing failed before but by habit."""
-    told: LastLine | None = None
-    keys = over = False
-    for at in range(len(lines) - 1, -1, -1):
-        line, names = lines[at], ids[at]
-        typed = not over and _KEYS.search(line.text) is not None
-        if typed or stopped(names):
-            told, keys = line, typed
-        elif told is not None and (ends(names) or (keys and done(names, last=True))):
-            return None
-        elif survived(names):
-            break
-        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
-            return None
-        over = over or ends(names)
-    return told

@@ -17,10 +17,9 @@ _once = lru_cache(maxsize=4096)
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
-_WORD = "last-error-word"
-_COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
-_ERRORS = ("last-error-", "last-alone-", "last-few")
+WORD = "last-error-word"
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
+_NO_NUMBERS = (_FIELD, "last-error-refused")
 _FATAL, _STATUS = "last-error-fatal", "last-error-status"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
@@ -42,7 +41,7 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
-_NONE, _GOES_ON = "last-none", "last-none-minded"
+_NONE, _GOES_ON, _PASSED = "last-none", "last-none-minded", "last-none-passed"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
@@ -64,7 +63,7 @@ _NUMBER = "last-calm-number"
 _END = "last-end"
 _DONE = "last-done"
 _ONE_WORD = "last-calm-end"
-_START, _FALLBACK = "last-start", "last-start-fallback"
+_START, FALLBACK, MEANT = "last-start", "last-start-fallback", "last-start-meant"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2
@@ -73,11 +72,11 @@ _FRAMES = ("last-frame", "last-foreign-stack")
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
-_OF_CALL, _CANCELLED = "last-stop-operation", "last-cancelled"
+_OF_CALL, CANCELLED = "last-stop-operation", "last-cancelled"
 _PRINTED = ("last-loss", "last-norm")
-_MOVES = ("last-work", *_PRINTED)
+MOVES = ("last-work", *_PRINTED)
 _ENDED = "last-alone-ended"
-_WORK = (*_MOVES, _END)
+_WORK = (*MOVES, _END)
 
 
 def read_like(texts: Iterable[str]) -> list[Ids]:
@@ -92,8 +91,11 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    spared = calm(ids) or carries_on(ids) or _FALLBACK in ids
+    if MEANT in ids and not _has(ids, _TESTS):
+        return ()
+    spared = calm(ids) or carries_on(ids) or FALLBACK in ids
     none = (*_WEAK, *_MINDED) if spared else ()
+    none = (*none, _RAISED) if calm(ids) and _PASSED in ids else none
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 
@@ -126,6 +128,12 @@ def sure(ids: Ids) -> bool:
 def carried_past(ids: Ids) -> bool:
     """Return whether a line that names an error says how its program goes on."""
     return _GOES_ON in ids
+
+
+def passed_over(text: str) -> bool:
+    """Return whether a line that is no error by its level says that its program goes on."""
+    ids = read_like([text])[0]
+    return calm(ids) and _PASSED in ids
 
 
 @_once
@@ -171,42 +179,11 @@ def heads(numbers: Sequence[int], ids: Sequence[Ids]) -> bool:
     return alone and not _has(ids[0], _NONE) and has_level(ids[0]) and watched(ids[0])
 
 
-def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
-    """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
-
-    That is one which it made twice, in the same words but for the last, and others wrote between.
-    Behind the word that all is done, when things are put away, a tool's own word is one, and who
-    is told to end did no wrong.
-    """
-    first: dict[str, int] = {}
-    outlived: set[str] = set()
-    said = [without_numbers(text).rpartition(" ")[0] for text in texts]
-    others, over = 0, False
-    late: list[bool] = []
-    for words, names in zip(said, ids, strict=True):
-        late.append(over and (stopped(names) or _CANCELLED in names))
-        over = (over or done(names, last=False)) and not _has(names, _MOVES)
-        if _has(names, _COMPLAINTS) or (over and _WORD in names):
-            if first.setdefault(words, others) < others:
-                outlived.add(words)
-        else:
-            others += over or calm(names) or works(names)
-    rows = zip(late, texts, said, ids, strict=True)
-    return [
-        tuple(
-            name
-            for name in names
-            if not (name.startswith(_ERRORS) and (stops or words in outlived or is_code(text)))
-        )
-        for stops, text, words, names in rows
-    ]
-
-
 @_once
 def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
-    moves = _PRINTED if _ENDED in ids else _MOVES  # "aborted at step 300"
-    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _FALLBACK))
+    moves = _PRINTED if _ENDED in ids else MOVES  # "aborted at step 300"
+    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _START))
     return not denied and _has(ids, words)
 
 
@@ -231,7 +208,7 @@ def has_level(ids: Ids) -> bool:
 @_once
 def calm(ids: Ids) -> bool:
     """Return whether a line's level says that it is no error."""
-    no_number = _FIELD in ids  # a level that a field tells: what stands behind it is no quantity
+    no_number = _has(ids, _NO_NUMBERS)  # what stands behind those is no quantity
     return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in ids)
 
 
@@ -336,6 +313,12 @@ def works(ids: Ids) -> bool:
 def survived(ids: Ids) -> bool:
     """Return whether a line says that its program went on, at its work or with its start."""
     return _has(ids, (*_WORK, _START))
+
+
+@_once
+def got_over(ids: Ids) -> bool:
+    """Return whether a line says that what stands above was meant, or gone round."""
+    return FALLBACK in ids or MEANT in ids
 
 
 @_once

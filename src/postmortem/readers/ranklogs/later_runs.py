@@ -15,10 +15,12 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
+    IN_FEW,
     ends,
     read_like,
     stopped,
     strong,
+    told_alone,
     works,
     wrong,
 )
@@ -91,6 +93,13 @@ _SUMMARIES, _RULE = ("torchelastic-rootcause", "run-epilogue"), b"=" * 20
 """What torchrun's summary of a failed job ends with, or a batch system's of any."""
 
 
+_TYPED = re.compile(
+    rb"^(?:\^C)*(?P<typed>(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:[^$#\n]{1,80}[$#]|\$) [\w./]",
+    re.MULTILINE,
+)
+"""A prompt of a shell, and a command."""
+_STOPS = re.compile(rb"\^C|KeyboardInterrupt")
+_SRUN, _STEP = b"\nsrun: error: ", re.compile(rb"\bStepId=(\d+)")
 _OUTPUT = b"\nThe output (if any) follows:"
 """Of LSF, behind its word on how a job ended: what that job wrote, before it did."""
 
@@ -172,6 +181,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
     begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
+    begin = max(begin, _behind_interrupted(data))
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
     behind = max(behind_program(data, signs), uncompiled(data, signs))
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
@@ -260,9 +270,17 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     if not below or strong(read_like([again])[0]) or 2 * len(below) < len(places):
         return 0
     side_by_side = not signs().isdisjoint((WRITERS, _PEERS))
-    if side_by_side and _OVER not in signs_of(lines_above(data, below[-1]))[-1]:
+    if side_by_side and not _launcher_over(data, below[-1]):
         return 0
     return below[-1] if later(data, below[-1], unknown=True) else 0
+
+
+def _launcher_over(data: bytes, place: int) -> bool:
+    """Return whether the launcher said right above that it ends, and says no more of that step."""
+    if _OVER not in signs_of(lines_above(data, place))[-1]:
+        return False
+    above, behind = (set(_STEP.findall(part)) for part in (data[:place], data[place:]))
+    return above.isdisjoint(behind) and (bool(behind) or _SRUN not in data[place:])
 
 
 def _rank_again(data: bytes, places: Sequence[int]) -> int:
@@ -313,7 +331,22 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
         if _QUOTED.search(data, max(0, place - NEAR), place):
             continue
         since = data.rfind(_OUTPUT, 0, place) + 1
-        if place and (name == _NEXT or ended_above(data[since:], place - since, strong)):
+        above, end = data[since:], place - since
+        over = name == _NEXT or ended_right_above(above, end)
+        if place and (over or ended_above(above, end, strong)):
+            return place
+    return 0
+
+
+def _behind_interrupted(data: bytes) -> int:
+    """Return where a person typed a command that failed, right behind one that he interrupted."""
+    typed = _TYPED.finditer(data, max(0, len(data) - CLOCK)) if _STOPS.search(data) else ()
+    for found in reversed([*typed]):
+        place: int = found.start("typed")
+        interrupted = any(map(stopped, read_like(lines_above(data, found.start()))))
+        ids = read_like(text_of(data[place : place + NEAR]).splitlines()[1:])
+        failed = any(wrong(row) or told_alone(row, IN_FEW) for row in ids)
+        if failed and (interrupted or place > found.start()):
             return place
     return 0
 

@@ -1,6 +1,7 @@
 """What launchers say of how processes ended: of ranks, of programs, of jobs."""
 
 import calendar
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -9,6 +10,7 @@ from postmortem.facts.host_names import NoHosts, expand
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
+from postmortem.readers.ranklogs.last_words import FALLBACK, MEANT
 from postmortem.readers.ranklogs.pod_states import PodStates
 from postmortem.readers.ranklogs.statuses import Status, ended, ended_in_shell, exit_of
 from postmortem.readers.siginfo import signal_name
@@ -90,6 +92,8 @@ _OF_COMMANDS = (
     "'--local-rank=",
 )
 """Only a launcher has such frames, or gives a command such an argument."""
+_NEAR, _MOST_AGAIN = 3, 3
+"""Lines from an end to the word that it was meant; how often one may run again."""
 _MOST_NAMED = 256
 """Processes and jobs without ranks that are told of: no job has more."""
 _BEGINS = " FAILED"
@@ -121,11 +125,13 @@ class Launchers:
         self._noticed: str | None = None
         self._pods = PodStates(file)
         self._named: set[str] = set()
+        self._again: Counter[str] = Counter()
         self._ending = self._launches = False
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
-        for number, _, text in rows:
+        rows = [*rows]
+        for at, (number, _, text) in enumerate(rows):
             found = self._known.of(text)
             root = "torchelastic-rootcause" in found
             begins = text.rstrip().endswith(_BEGINS) and "::" not in text  # else pytest's
@@ -135,6 +141,10 @@ class Launchers:
                 self._summary(number, text)
             else:
                 self._line(number, text)
+                if self._told_by_shell(number) and any(
+                    self._minded(row[2]) for row in rows[at : at + _NEAR]
+                ):
+                    self.exits.pop()
         if self._in_summary and self._root and "exitcode" not in self._fields:
             self._entry(number)  # the log ends within it: who failed first stands there
         self._in_summary = False
@@ -195,7 +205,24 @@ class Launchers:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
+        if runs := found.get("supervisord-running"):
+            self._runs_again(runs["process"])
         self.words += self._words(number, text, found)
+
+    def _minded(self, text: str) -> bool:
+        """Return whether a line says that a bad end right above was meant, or is got over."""
+        return not self._known.of(text).keys().isdisjoint((FALLBACK, MEANT))
+
+    def _told_by_shell(self, number: int) -> bool:
+        last = self.exits[-1] if self.exits else None
+        return last is not None and last.line == number and last.launcher == "shell"
+
+    def _runs_again(self, process: str) -> None:
+        """Take back how a process ended that runs again; not where that comes again and again."""
+        self._named.discard(process)
+        self._again[process] += 1
+        if self._again[process] <= _MOST_AGAIN:
+            self.exits = [end for end in self.exits if end.process != process]
 
     def _words(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
         word = LogExit(self._file, number, text=text)

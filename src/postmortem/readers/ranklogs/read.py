@@ -29,6 +29,7 @@ from postmortem.readers.ranklogs.collected import entries_of, is_list
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.log_names import LogFile
+from postmortem.readers.ranklogs.named_runs import failed_run
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
 from postmortem.readers.ranklogs.pauses import with_pauses
@@ -115,6 +116,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     losses = tuple(losses_of_ranks(logs))
     odd = odd_version(own)
     logs = replace(with_pauses(logs), odd_version=odd, losses=losses, unread=found.unread)
+    logs = replace(logs, run=failed_run(logs))
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(

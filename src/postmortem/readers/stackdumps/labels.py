@@ -54,7 +54,7 @@ def rank_stacks(
         host = dump.host or _host(path)
         words = f"rank {rank}" if rank is not None else PurePath(path).stem
         if rank is None and processes[path] > 1:
-            words = f"pid {dump.pid}"
+            words = f"pid {dump.pid}" if dump.pid else f"thread {thread.tid:#x}"
         found.append(
             RankStack(
                 label=f"{host} {words}" if host and dump.rank is None else words,
@@ -90,7 +90,10 @@ def _own(dumps: list[StackDump], is_of_one: bool) -> list[StackDump]:
     those = [dump for dump in dumps if not _serves(dump)] or dumps
     pids = {dump.pid for dump in those}
     if is_of_one or None in pids:
-        return those[:1]
+        # Who names no process shows its threads: those of two processes differ.
+        mains = {dump.main_thread.tid: dump for dump in those if dump.main_thread is not None}
+        several = not is_of_one and pids == {None} and len(mains) > 1
+        return [*mains.values()] if several else those[:1]
     # Of one process dumped again and again all are kept: whoever moves is not stuck.
     return [dump for dump in those if dump.parent not in pids]
 

@@ -34,6 +34,7 @@ from postmortem.facts.live import LiveJob, LiveProcess, Motion
 from postmortem.facts.stackdumps import Doing
 from postmortem.facts.threads import Thread, is_own
 from postmortem.patterns import Pattern
+from postmortem.records import replace
 
 _WORKER_LOOP = Pattern(
     r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
@@ -77,7 +78,7 @@ def process_waits(job: LiveJob) -> Findings:
     if locked and not motion.is_busy:
         yield _of_workers(one, locked, f"{one.label} {shortly}")
         return
-    at_work = tuple(_at_work(job, one))
+    at_work = (*_awaited(job, one, thread), *_at_work(job, one))
     if at_work and not motion.is_busy:
         yield _kept_by(one, at_work, f"{one.label} {shortly}")
         return
@@ -119,17 +120,44 @@ def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, T
 
 
 def _at_work(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
-    """Yield the processes that work for one and are in the user's code, not waiting for a task.
-
-    Outside of their loop stand the frames that they have from the process that forked them.
-    """
+    """Yield the processes that work for one and are in the user's code, not waiting for a task."""
     for worker in job.workers(one.pid):
         thread = worker.main_thread
-        frames = thread.frames if thread is not None else ()
-        loop = next((i for i, f in enumerate(frames) if _WORKER_LOOP.search(f.file or "")), 0)
-        task = (frame for frame in frames[:loop] if frame.kind == "python")
-        if thread is not None and any(is_own(frame.file) for frame in task):
-            yield worker, thread
+        if thread is None or not any(_WORKER_LOOP.search(f.file or "") for f in thread.frames):
+            continue
+        if (task := _of_itself(thread)).frames:
+            yield worker, task
+
+
+def _of_itself(thread: Thread) -> Thread:
+    """Return a thread with the frames of its own task, none where no code of the user is in it.
+
+    Outside of its loop stand the frames that it has from the process that forked it.
+    """
+    frames = thread.frames
+    starts = (
+        i
+        for i, frame in enumerate(frames)
+        if frame.function.endswith("_bootstrap") or _WORKER_LOOP.search(frame.file or "")
+    )
+    inner = frames[: next(starts, len(frames))]
+    own = any(frame.kind == "python" and is_own(frame.file) for frame in inner)
+    return replace(thread, frames=inner if own else ())
+
+
+def _awaited(
+    job: LiveJob, one: LiveProcess, thread: Thread
+) -> Iterator[tuple[LiveProcess, Thread]]:
+    """Yield the last of those that wait each for the end of the next, where that was read."""
+    children = {worker.pid: worker for worker in job.workers(one.pid)}
+    last: tuple[LiveProcess, Thread] | None = None
+    while (task := one.task(thread.tid)) is not None and task.call is not None:
+        child = children.pop(task.call.child or 0, None)
+        if child is None or child.main_thread is None:
+            break
+        one, thread = last = child, child.main_thread
+    if last is not None:
+        yield last[0], _of_itself(last[1])
 
 
 def _kept_by(
@@ -137,18 +165,26 @@ def _kept_by(
 ) -> Finding:
     worker, thread = at_work[0]
     more = f" (and {len(at_work) - 1} more)" if len(at_work) > 1 else ""
-    here = place_words(thread, most=1)
+    place, here = place_words(thread), place_words(thread, most=1)
+    does = waits_words(worker, thread)
     return Finding(
-        title=clip(f"{worker.label}{more} keeps {one.label} waiting, at {here}", 100),
-        cause=f"{parent}; {worker.label}, which works for it, {waits_words(worker, thread)} in "
-        f"{place_words(thread)}",
+        title=f"{worker.label}{more} keeps {one.label} waiting: it {does}"
+        + (f", at {here}" if here else ""),
+        title_letters=200,
+        cause=f"{parent}; {worker.label}, which works for it, {does}"
+        + (f" in {place}" if place else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(
             f"look whether it moves: postmortem hang {worker.pid} --gap 60",
-            f"read the code at {here}: can it end for every item?",
+            f"read the code at {here}: can it end for every item?"
+            if here
+            else f"follow what pid {worker.pid} waits for: who holds it, or has its other end?",
         ),
         evidence=tuple(
-            Evidence(f"pid {w.pid}, thread {at.tid}", f"{place_words(at)}: {wait_words(w, at)}")
+            Evidence(
+                f"pid {w.pid}, thread {at.tid}",
+                ": ".join(filter(None, (place_words(at), wait_words(w, at)))),
+            )
             for w, at in at_work[:4]
         ),
         about=Subject(pid=worker.pid, rank=one.rank),

@@ -32,7 +32,7 @@ def process_ended(blame: Attribution) -> Findings:
     end, memory = blame.cause.end, blame.cause.memory
     steps: tuple[str, ...] = (
         "look for a core file of that process: postmortem core DIR",
-        "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
+        "of a Python program, PYTHONFAULTHANDLER=1 writes its stack before it dies",
     )
     means = "What it wrote last may be why." if end.above else "It wrote no error of its own."
     if end.signal is None:  # no core, and no stack of faulthandler

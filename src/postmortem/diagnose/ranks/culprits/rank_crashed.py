@@ -113,9 +113,10 @@ def rank_crashed(blame: Attribution) -> Findings:
         cause = f"{'Its' if len(blame.first) == 1 else 'Their'} own last words say so{host}."
     if signal is None and party.failure is not None and party.failure.match(*CODE_ENDS):
         steps = ["read the stack below its word: the innermost place in your own code"]
-        if party.failure.match("rust-panic") and not party.failure.native:
-            steps = ["RUST_BACKTRACE=1 has it write its stack next time"]
         cause = f"Its run-time ended it with an exit code, which leaves no core{host}."
+    elif signal is None and party.failure is not None and party.failure.match("rust-panic"):
+        steps = ["RUST_BACKTRACE=1 makes it print the stack of the panic", *steps]
+        cause = f"A panic of Rust ended it: with a core only if it was built to abort{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."

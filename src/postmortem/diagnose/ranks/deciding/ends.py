@@ -20,7 +20,12 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.diagnose.ranks.deciding.rank_state import KILLERS, RankState, without_echoes
+from postmortem.diagnose.ranks.deciding.rank_state import (
+    KILLERS,
+    RankState,
+    is_stuck,
+    without_echoes,
+)
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.exits import RUN, LogExit, Stop
@@ -48,6 +53,7 @@ def first_to_crash(case: Case, found: list[RankState], said: Sequence[LogFailure
         parties = (found[0].party(_crash_words(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
     sure = sure and len(found) == len(every) and not all(map(_aborted_unsaid, parties))
+    sure = sure and not any(is_stuck(f) for s in found for f in s.own)
     told = ((memory.where, clip(memory.said, 300)),) if isinstance(memory, SaidMemory) else ()
     return Attribution(Crashed(memory), parties, sure=sure, evidence=(*cited(parties), *told))
 
@@ -253,7 +259,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         )
     scheduled = any(word.launcher in _SCHEDULERS for word in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
-    if cause.why is None and _ended_before(case, evidence[0][0]):
+    if cause.why is None and _ended_before(case, evidence[0][0], unsaid=not told):
         return None
     memory = case.logs.said_memory
     if scheduled and cause.why is None and memory is not None:
@@ -280,10 +286,19 @@ def _outlived(case: Case, word: LogExit) -> bool:
     return late or (over and any(0 < word.line - end.line <= _RIGHT_ABOVE for end in ends))
 
 
-def _ended_before(case: Case, stop: str) -> bool:
-    """Return whether who watched tells of a bad end of a process above the line of a stop."""
+def _ended_before(case: Case, stop: str, *, unsaid: bool) -> bool:
+    """Return whether a bad end of a process is told of above the line of a stop.
+
+    By who watched, or, where it is `unsaid` who stopped all, by last words that count.
+    """
     file, _, line = stop.rpartition(":")
-    return any(end.file == file and end.line < int(line) for end in _nameless(case))
+    ends = [(end.file, end.line) for end in _nameless(case)]
+    for one in case.logs.last_lines if unsaid else ():
+        if one.stopped is not None:
+            continue
+        said = one.errors[:1] or ((one.nearest,) if one.nearest_counts else ())
+        ends += [(end.file, end.line) for end in said if end is not None]
+    return any(where == file and at < int(line) for where, at in ends)
 
 
 def _interrupted_elsewhere(

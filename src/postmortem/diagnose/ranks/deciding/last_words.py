@@ -10,6 +10,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
 from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.exits import RUN
@@ -70,7 +71,8 @@ def said_last(case: Case) -> Attribution | None:
     if bad:
         first = bad[0].not_a_number
         assert first is not None
-        never = NeverANumber(bad[0].quantity, bad[0].value, first.text, first.line, bad[0].earlier)
+        one = bad[0]
+        never = NeverANumber(one.quantity, one.value, first.text, first.line, one.earlier, one.step)
         return Attribution(never, evidence=tuple(_numbers(bad[:_MOST])))
     other = [one for one in ends if one.kind is not None]
     if other and len(other) == len(ends):
@@ -112,14 +114,19 @@ def _silent_before(case: Case, ends: Sequence[LastLines], later: LastLine) -> At
 
 def spoke_itself(case: Case) -> Attribution | None:
     """Return the rank whose log ends with an error, where all others only wait for a peer."""
-    silent = {s.rank for s in case.ranks if s.silent and not s.ended_by_launcher} - watched(case)
+    waits = watched(case)
+    silent = {
+        (s.writer.label, s.writer.host)  # an actor has no rank
+        for s in case.ranks
+        if s.silent and not s.ended_by_launcher and s.rank not in waits
+    }
     said = [
         (one, party)
         for one in case.logs.last_lines
         if one.errors and not one.about_peer
-        if (party := _party(case, one)).rank in silent
+        if ((party := _party(case, one)).label, party.host) in silent
     ]
-    if len(said) != 1 or not any(s.about_peers or s.startup for s in case.all):
+    if len(said) != 1 or not any(s.about_peers or s.startup for s in case.all) or said_bare(case):
         return None
     one, party = said[0]
     cause = SaidLast(one.errors[0].text, one.plain, form=one.form, known=one.known)

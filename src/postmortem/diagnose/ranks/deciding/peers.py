@@ -106,12 +106,12 @@ def named_by_others(case: Case) -> Attribution | None:
         if late:
             said.append((int(late["rank"]), remark.where, clip(remark.text, 300)))
         stalled = remark.match("horovod-missing")
-        if stalled:
+        if stalled and not _worked_on(case, remark):
             names = stalled["ranks"].split(",")
             said += [(int(name), remark.where, clip(remark.text, 300)) for name in names]
     by = NamedBy.BARRIER
     if not said:
-        said = [*_not_ready(case), *_named_below(case, "jax-barrier-late")]
+        said = [*_not_ready(case), *_named_below(case, "jax-barrier-late", "horovod-missing-below")]
     if not said:
         said = list(_named_below(case, "jax-tasks-silent"))
         by = NamedBy.HEARTBEAT
@@ -129,29 +129,35 @@ def _not_ready(case: Case) -> Iterator[tuple[int, str, str]]:
     """Yield the ranks below the last one that old Horovod does not list as ready, and where."""
     for remark in case.logs.remarks:
         ready = remark.match("horovod-ready")
-        if ready:
+        if ready and not _worked_on(case, remark):
             came = {int(name) for name in ready["ranks"].split(",")}
             for rank in {*range(max(came))} - came:
                 yield rank, remark.where, clip(remark.text, 300)
 
 
-def _named_below(case: Case, head: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the tasks that JAX's coordinator names on the lines below a `head`, and where.
+def _named_below(case: Case, *heads: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the tasks that JAX's coordinator, or Horovod, names on the lines below, and where.
 
     Also those that it says by themselves to be silent, where that is asked.
     """
-    alone = ["jax-task-silent"] if head == "jax-tasks-silent" else []
+    alone = ["jax-task-silent"] if "jax-tasks-silent" in heads else []
     below: dict[str, int] = {}
     for remark in case.logs.remarks:
-        named = [*alone, "jax-task-absent"] if below.get(remark.file) == remark.line else alone
+        named = [*alone, *_BELOW] if below.get(remark.file) == remark.line else alone
         found = remark.match(*named) if named else None
         if found:
-            yield int(found["rank"]), remark.where, clip(remark.text, 300)
-        heads = remark.match(head)
-        if found or (heads and heads["barrier"] != _START):
+            yield int(found["rank"].partition(":")[0]), remark.where, clip(remark.text, 300)
+        head = remark.match(*heads)
+        if found or (head and head["barrier"] != _START and not _worked_on(case, remark)):
             below[remark.file] = remark.line + 1
 
 
+def _worked_on(case: Case, remark: Remark) -> bool:
+    """Return whether somebody tells of work behind a line: what was waited for has come."""
+    return any(o.worked > remark.line for o in case.logs.last_lines if o.last.file == remark.file)
+
+
+_BELOW = ("jax-task-absent", "horovod-row")
 _START = "PjRT_Client_Connect"
 """JAX's barrier at the start of a job: who does not come to it has never joined."""
 
@@ -220,6 +226,8 @@ def silent_ones(case: Case) -> Attribution | None:
     spoke = [r for r, s in case.known.items() if not s.silent or s.interrupted]
     if not waiting or not case.without(spoke)[0]:
         return None
+    if len(case.known) == 1 and case.logs.world_size is None:
+        return None  # of the others nothing is here: not that they said nothing
     waits = watched(case).difference(spoke)
     count, silent = case.without([*spoke, *waits])
     if not count:

@@ -24,6 +24,8 @@ _OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
 """What no launcher sends."""
 _SILENT_SIGNALS = _OWN_SIGNALS | {*_KILLS, "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGXFSZ"}
 """What ends a program by itself: SIGPIPE is of who reads what it writes."""
+_TOLD_BEFORE = 4
+"""Lines of srun on the tasks that Slurm killed, above the word of another host on why."""
 _QUOTED = 6
 """Lines below a launcher's word in which it begins to quote an error."""
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
@@ -68,7 +70,7 @@ class RankState:
     @property
     def died(self) -> bool:
         """A signal ended it that it does not explain itself, or it said why it aborts."""
-        if any(f.kind in ("fatal", "terminate") for f in self.own):
+        if any(f.kind in ("fatal", "terminate") or _of_its_gpu(f) or is_stuck(f) for f in self.own):
             return True
         end = self.exit
         if end is not None and end.evicted:
@@ -136,7 +138,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    found = _with_last_words(_with_processes(found))
+    found = _alone_stuck(_with_last_words(_with_processes(found)))
     return tuple(_ended_after_others(found, logs.remarks))
 
 
@@ -174,6 +176,24 @@ def _with_last_words(found: list[RankState]) -> list[RankState]:
     return [replace(s, about_peers=tuple(said)) if s is aborted[0] else s for s in found]
 
 
+def _alone_stuck(found: list[RankState]) -> list[RankState]:
+    """Return the standings, the watchdog that stood still as its rank's own where no other waits.
+
+    A call to the GPU kept it, or the GIL; had a peer not come, others would miss that one too.
+    """
+    waiting = [s for s in found if s.about_peers]
+    if len(waiting) != 1 or not all(map(is_stuck, waiting[0].about_peers)):
+        return found
+    own = replace(waiting[0], own=(*waiting[0].own, *waiting[0].about_peers), about_peers=())
+    return [own if s is waiting[0] else s for s in found]
+
+
+def is_stuck(failure: LogFailure) -> bool:
+    """Return whether it says that the watchdog of the process itself stood still."""
+    stuck = failure.said.match("pgnccl-heartbeat-timeout", "pgnccl-watchdog-stuck")
+    return failure.kind == "watchdog" and stuck is not None
+
+
 def _is_abort(end: LogExit | None) -> bool:
     return end is not None and end.signal == "SIGABRT"
 
@@ -188,7 +208,10 @@ def _ended_after_others(found: list[RankState], remarks: Sequence[Remark]) -> It
     ending: dict[str, int] = {}
     for remark in remarks:
         if remark.match("slurm-ending") is not None:
-            ending.setdefault(remark.file, remark.line)
+            why = remark.match("stopped-due-to")
+            of_limit = why is not None and (why["time"] or why["preempted"])
+            before = _TOLD_BEFORE if of_limit else 0
+            ending.setdefault(remark.file, remark.line - before)
     aborted = any(f.match(*MPI_ENDS) for s in found for f in s.own)
     first: dict[str, int] = {}
     for one in found:
@@ -275,6 +298,11 @@ def _standing(
         survived=any(f.kind != "ignored" and _place(f) not in places for f in mine),
         ended_by_launcher=by_launcher,
     )
+
+
+def _of_its_gpu(failure: LogFailure) -> bool:
+    """Return whether a watchdog ended the process that found an error of the process's own GPU."""
+    return failure.kind == "watchdog" and failure.said.match("error-of-cuda") is not None
 
 
 def _names_itself(writer: Writer, failure: LogFailure) -> bool:

@@ -9,7 +9,7 @@ from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, Unnamed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.ends import unnamed_end
 from postmortem.diagnose.ranks.wordings import startup_fault
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.facts.signature import Match
 
 _ORDER = list(StartupFault)
@@ -22,16 +22,19 @@ _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout"
 def could_not_start(case: Case) -> Attribution | None:
     """Return what the job lacked at its start, and the rank that never came if it is known."""
     failures = [f for s in case.all for f in s.startup]
-    still = _still_tries(case)
-    if not failures and not still and not any(r.match(_NO_START) for r in case.logs.remarks):
+    still, bare = _still_tries(case), said_bare(case)
+    no_start = bare or any(r.match(_NO_START) for r in case.logs.remarks)
+    if not failures and not still and not no_start:
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_matches(f))) is not None]
     waits = [m for r in case.logs.remarks if still and (m := r.match("store-waits"))]
     told = [*(m for f in failures for m in _matches(f) if m.id in _COUNTS), *waits[-1:]]
+    told += [m for r in bare for m in r.matches if m.id in _COUNTS]
     counts = [(int(m["joined"]), int(m["wanted"])) for m in told]
     if any(came > world for came, world in counts):  # of two jobs, or of a start anew
         faults = [(_TOO_MANY.get(fault, fault), f) for fault, f in faults]
-    named = _remarked(case, (*_OF_LINES, "store-waits") if still else _OF_LINES)
+    named = _remarked(case.logs.remarks, (*_OF_LINES, "store-waits") if still else _OF_LINES)
+    named = named or _remarked(bare, _BARE)
     if not faults and named is None:
         return None
     if any(s.about_peers for s in case.ranks) and not faults:
@@ -69,6 +72,12 @@ def could_not_start(case: Case) -> Attribution | None:
     return Attribution(cause, evidence=tuple(evidence[:6]))
 
 
+def said_bare(case: Case) -> list[Remark]:
+    """Return the last lines that say, without a traceback, that somebody never came."""
+    last = {line.where for one in case.logs.last_lines for line in one.errors}
+    return [r for r in case.logs.remarks if r.where in last and r.match(*_BARE) is not None]
+
+
 def _still_tries(case: Case) -> bool:
     """Whether the last that all wrote is what is tried, or waited for, on and on."""
     told = {r.where for r in case.logs.remarks if r.match(*_TRIES) is not None}
@@ -99,9 +108,9 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
 
 
 def _remarked(
-    case: Case, ids: tuple[str, ...]
+    remarks: Iterable[Remark], ids: tuple[str, ...]
 ) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
-    for remark in case.logs.remarks:
+    for remark in remarks:
         fault = startup_fault(match for match in remark.matches if match.id in ids)
         if fault is not None:
             return fault, (remark.where, clip(remark.text, 300)), remark.matches
@@ -115,6 +124,7 @@ _OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface", _NO_START)
 
 
 _COUNTS = ("store-clients-joined", "store-counted")
+_BARE = ("store-clients-joined", "error-missing")
 
 
 def _absent(known: set[int], counts: list[tuple[int, int]]) -> tuple[Suspect, ...]:

@@ -15,6 +15,7 @@ from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import cite, possible_steps, ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.report.model import Subject
 
 
 @rule(
@@ -48,6 +49,7 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         cause=f"the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
-        next_steps=tuple(step.replace("PID", f"{pid or 'PID'}") for step in steps),
+        next_steps=steps,
+        about=Subject(pid=pid) if pid else None,
         evidence=cite(blame),
     )

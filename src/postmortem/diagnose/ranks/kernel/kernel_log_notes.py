@@ -27,6 +27,10 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.text import more
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
+_CARDS = (KernelKind.PCIE, KernelKind.FABRIC)
+"""Whose failure ends the work of their host. A drive without a medium gives errors too."""
+_LINK = "dmesg-link-down"
+"""A link goes down at a boot, too."""
 _ORDER = (
     KernelKind.MACHINE,
     KernelKind.GPU,
@@ -56,6 +60,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
         key=lambda tie: (
             tie.event.pid is None or tie.event.pid not in seen,
             _FOLLOWS.get(tie.event.fault, 0),
+            tie.event.signature == _LINK,
             _ORDER.index(tie.event.kind),
         )
     )
@@ -65,7 +70,8 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     # A process that a shell or another launcher saw end, and that has no rank.
     ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
     ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
-    root = ends and (alone or (ended and not blame.first))
+    broken = event.kind in _CARDS and event.fault is Fault.HARDWARE and event.signature != _LINK
+    root = (broken and alone) or (ends and (alone or (ended and not blame.first)))
     host = f"on {event.host}: " if event.host else ""
     others = more(len(left) - 1, " ({} more)")
     crash = event.kind is KernelKind.CRASH

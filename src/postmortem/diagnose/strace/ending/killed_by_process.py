@@ -23,6 +23,7 @@ from postmortem.diagnose.strace.signals import (
     passes_on,
     process_of,
     sender_words,
+    sent_to_group,
     signal_calls,
 )
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
@@ -67,12 +68,14 @@ def killed_by_process(logs: Logs) -> Findings:
         others = more(len(victims) - 1, " (and {} more)")
         by = "itself" if sender.pid == task.pid else sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
+        # Of SIGKILL no siginfo tells the sender, and who is in a group is not in every log.
+        sure = calls and (ending.signal != "SIGKILL" or not sent_to_group(calls[0]))
         yield Finding(
             title=f"{who(task.pid)} was killed by {ending.signal} from {by}{others}",
             cause=f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
             f"{ending.signal} to {who(task.pid)} "
             f"({clip(task.program or 'program not recorded', 60)}){why}",
-            confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
+            confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             next_steps=(
                 f"look at what {who(sender.pid)} did before: postmortem strace LOG --find "
                 f"'syscall=wait4,kill pid={sender.pid}' -v",

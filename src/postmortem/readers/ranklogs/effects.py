@@ -1,0 +1,142 @@
+"""What of last lines is an error by those around it: habits and effects are none.
+
+A supervisor lives on that loses its workers again and again, and their work never ends.
+"""
+
+from collections.abc import Sequence
+
+from postmortem.facts.last_lines import LastLine
+from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.last_words import (
+    AT_END,
+    CANCELLED,
+    MOVES,
+    STOP,
+    WORD,
+    Ids,
+    calm,
+    complete,
+    done,
+    ends,
+    is_code,
+    is_habit,
+    says_why,
+    stopped,
+    survived,
+    told_alone,
+    works,
+    wrong,
+)
+from postmortem.text import without_numbers
+
+WORKER = "last-lost-worker"
+"""How ids begin of what a supervisor says of its worker's end."""
+_ERRORS = {"last-lost-worker": "last-error-died", "last-lost-worker-limit": "last-error-memory"}
+KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
+"""What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
+_AGAIN = 3
+_COUNTED = Pattern(r"^\S+: ?\d+$")
+_COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
+_ALL = ("last-error-", "last-alone-", "last-few")
+_ENDS_OTHERS, _MORE = "last-others-ended", "last-more"
+_EFFECTS = (
+    STOP, _ENDS_OTHERS, "last-error-signal", "last-error-code", "last-error-died", "last-error-cut",
+    "last-error-watch-closing", "last-alone-ended", "last-alone-code",
+)  # fmt: skip
+"""How ids begin of what is said of those that were ended."""
+_NEAR = 3
+
+
+def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
+    """Return the ids of lines, no error in code, nor in a complaint of a tool that was outlived.
+
+    That is one which it made twice, in the same words but for the last, and others wrote between.
+    Behind the word that all is done, when things are put away, a tool's own word is one, and who
+    is told to end did no wrong.
+    """
+    first: dict[str, int] = {}
+    outlived: set[str] = set()
+    said = [without_numbers(text).rpartition(" ")[0] for text in texts]
+    others, over = 0, False
+    late: list[bool] = []
+    for words, names in zip(said, ids, strict=True):
+        late.append(over and (stopped(names) or CANCELLED in names))
+        over = (over or done(names, last=False)) and not any(
+            name.startswith(MOVES) for name in names
+        )
+        if any(n.startswith(_COMPLAINTS) for n in names) or (over and WORD in names):
+            if first.setdefault(words, others) < others:
+                outlived.add(words)
+        else:
+            others += over or calm(names) or works(names)
+    rows = zip(late, texts, said, ids, strict=True)
+    return [
+        tuple(
+            name
+            for name in names
+            if not (name.startswith(_ALL) and (stops or words in outlived or is_code(text)))
+        )
+        for stops, text, words, names in rows
+    ]
+
+
+def in_column(texts: Sequence[str], at: int) -> bool:
+    """Return whether a line is a name and a number, and one beside it too: a table counts."""
+    beside = (*texts[max(0, at - 1) : at], *texts[at + 1 : at + 2])
+    return _COUNTED.match(texts[at]) is not None and any(map(_COUNTED.match, beside))
+
+
+def without_ended(ids: Sequence[Ids]) -> list[Ids]:
+    """Return the ids of lines: how others end, because of one that failed, goes on with that."""
+    begin = next((at for at in range(len(ids)) if _ends_others(ids, at)), len(ids))
+    return [
+        (_MORE,) if at >= begin and any(name.startswith(_EFFECTS) for name in row) else row
+        for at, row in enumerate(ids)
+    ]
+
+
+def _ends_others(ids: Sequence[Ids], at: int) -> bool:
+    """Return whether a line says that others are ended, and one near above that one had failed."""
+    if _ENDS_OTHERS not in ids[at]:
+        return False
+    above = ids[max(0, at - _NEAR) : at]
+    failed = (complete(wrong(row)) or told_alone(row, AT_END) for row in above if not stopped(row))
+    return any(failed)
+
+
+def lost_again(ids: Sequence[Ids]) -> list[Ids]:
+    """Return the ids of lines, the end of a worker an error where workers were lost to the end.
+
+    That is several times in the same words, and neither work nor its end stands between or behind.
+    """
+    since = next((at for at in range(len(ids), 0, -1) if _goes_on(ids[at - 1])), 0)
+    said = [name for names in ids[since:] for name in names if name in _ERRORS]
+    if not any(said.count(name) >= _AGAIN for name in _ERRORS):
+        return [*ids]
+    late = ((*(_ERRORS[name] for name in row if name in _ERRORS), *row) for row in ids[since:])
+    return [*ids[:since], *late]
+
+
+def _goes_on(names: Ids) -> bool:
+    return survived(names) or done(names, last=False)
+
+
+def told_to_end(
+    lines: Sequence[LastLine], texts: Sequence[str], ids: Sequence[Ids]
+) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before but by habit."""
+    told: LastLine | None = None
+    keys = over = False
+    for at in range(len(lines) - 1, -1, -1):
+        line, names = lines[at], ids[at]
+        typed = not over and KEYS.search(line.text) is not None
+        if typed or stopped(names):
+            told, keys = line, typed
+        elif told is not None and (ends(names) or (keys and done(names, last=True))):
+            return None
+        elif survived(names):
+            break
+        elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
+            return None
+        over = over or ends(names)
+    return told
