@@ -105,6 +105,9 @@ void Heap::learn_type_names(std::uint64_t modules) {
   for (const auto& [key, name] : kNames) {
     if (const std::uint64_t type = lookup(types, key)) learned.emplace(type, name);
   }
+  const std::uint64_t locks = pointer(lookup(modules, "_thread"), layout_.object_head);
+  if (const auto type = lookup(locks, "LockType")) learned.emplace(type, "_thread.lock");
+  if (const auto type = lookup(locks, "RLock")) learned.emplace(type, "_thread.RLock");
   learned_ = std::move(learned);
   types_.clear();
 }

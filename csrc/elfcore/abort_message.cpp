@@ -48,7 +48,7 @@ std::optional<std::string> message_in_page(const Memory& memory, std::uint64_t p
 }
 
 // The same without symbols, for cores of other machines: `__abort_msg` is the one pointer in libc's
-// variables to such a page, which the library maps for nothing else.
+// variables (of a static program, in its own) to such a page, which libc maps for nothing else.
 std::optional<std::string> message_of_unknown_build(const Memory& memory, const Module& libc) {
   const Core& core = memory.core();
   for (const FileMapping& mapping : libc.mappings) {
@@ -81,10 +81,10 @@ std::optional<std::string> read_abort_message(const Memory& memory) {
     if (!pointer || *pointer == 0) continue;
     if (auto text = message_at(memory, *pointer)) return text;
   }
-  const auto signal = memory.core().signal();
-  if (!signal || signal->number != kAbort) return std::nullopt;
+  const ThreadState* const thread = memory.core().crashed_thread();
+  if (!thread || thread->signal != kAbort) return std::nullopt;
   for (const Module& module : memory.modules().all()) {
-    if (module.image || !is_glibc_file(module)) continue;
+    if (module.image || !(is_glibc_file(module) || &module == executable)) continue;
     if (auto text = message_of_unknown_build(memory, module)) return text;
   }
   return std::nullopt;

@@ -29,6 +29,7 @@ constexpr std::size_t kMaxThreads = 4096;
 constexpr std::size_t kMaxExceptions = 64;
 constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kTerminateBytes = 64 << 10;
+constexpr std::uint64_t kAbortBytes = 1024;  // of a stack, in which abort() has its frame
 
 struct Header {
   std::uint64_t address = 0;  // of the __cxa_exception on the thread's list
@@ -120,8 +121,9 @@ Bytes stack_bytes(const Core& core, const ThreadState& thread, std::size_t limit
   return clip(core.dumped_at(sp), 0, limit);
 }
 
-// Unwind headers that registers or the stack point to, innermost first. A landing pad keeps the
-// pointer in a register while destructors run.
+// Exceptions whose unwind header, or whose object (all that is left of one in libc++abi's frames),
+// registers or the stack point to, innermost first. A landing pad keeps the pointer in a register
+// while destructors run.
 std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) {
   std::vector<Header> found;
   std::set<std::uint64_t> seen, objects;
@@ -130,8 +132,10 @@ std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) 
     if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) return;
     const Segment* const segment = core.segment_at(word);
     if (!segment || !(segment->flags & kWrite)) return;
-    const auto header = read_header(memory, word - kUnwind);
-    if (header && objects.insert(header->object).second) found.push_back(*header);
+    for (const std::uint64_t part : {kUnwind, kObject}) {
+      const auto header = read_header(memory, word - part);
+      if (header && objects.insert(header->object).second) found.push_back(*header);
+    }
   };
   for (std::size_t i = 0; i < thread.registers.count(); ++i) look(thread.registers.values[i]);
   const Bytes stack = stack_bytes(core, thread, kStackBytes);
@@ -191,11 +195,41 @@ Ranges terminate_functions(const Memory& memory) {
   return ranges;
 }
 
+bool is_runtime(const Module& module) {
+  return module.name().starts_with("libstdc++.so") || module.name().starts_with("libc++");
+}
+
+// Whether slots of a stack lead into a run-time library.
+bool leads_into_runtime(const Memory& memory, std::uint64_t slot, std::uint64_t second,
+                        std::uint64_t third) {
+  for (const std::uint64_t at : {slot, slot + second, slot + third}) {
+    const std::uint64_t address = memory.word(at).value_or(0);
+    const Segment* const segment = memory.core().segment_at(address);
+    const Module* const module = memory.modules().at(address);
+    if (!module || !is_runtime(*module) || !segment || !(segment->flags & kExecute)) return false;
+  }
+  return true;
+}
+
+// The same of a program's own handler of std::terminate(), where a throw stands right outside.
+bool has_own_handler(const Memory& memory, std::uint64_t sp) {
+  for (std::uint64_t slot = sp; slot < sp + kAbortBytes; slot += 8) {
+    if (leads_into_runtime(memory, slot, 16, 32)) return true;
+  }
+  return false;
+}
+
 bool is_terminating(const Memory& memory, const ThreadState& thread) {
   const Ranges ranges = terminate_functions(memory);
   constexpr std::int32_t kAbort = 6;
-  // No symbols to tell by: an abort with a caught exception is std::terminate() nearly always.
-  if (ranges.empty()) return thread.signal == kAbort;
+  if (ranges.empty()) {  // no symbols to tell by
+    const auto& all = memory.modules().all();
+    const bool is_linked = std::any_of(all.begin(), all.end(), is_runtime);
+    const std::uint64_t sp = thread.registers.sp() & ~std::uint64_t{7};
+    // Elsewhere an abort with an exception at hand is std::terminate() nearly always.
+    return thread.signal == kAbort && (!is_linked || memory.core().machine() != Machine::x86_64 ||
+                                       find_terminate(memory, sp) || has_own_handler(memory, sp));
+  }
   const Bytes stack = stack_bytes(memory.core(), thread, kTerminateBytes);
   for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
     // A call of a function that does not return may be the last instruction of its caller.
@@ -319,6 +353,14 @@ class Search {
 };
 
 }  // namespace
+
+std::optional<std::uint64_t> find_terminate(const Memory& memory, std::uint64_t sp) {
+  sp &= ~std::uint64_t{7};
+  for (std::uint64_t slot = sp; slot < sp + kAbortBytes; slot += 8) {
+    if (leads_into_runtime(memory, slot, 48, 64)) return slot;
+  }
+  return std::nullopt;
+}
 
 std::vector<CppException> find_cpp_exceptions(const Memory& memory, Problems& problems) {
   return Search(memory, problems).run();

@@ -21,6 +21,12 @@ struct CppException {
   std::vector<std::string> base_types;  // nearest first
 };
 
+// Where on a stack the code that calls abort() for std::terminate() comes back to, in a run-time
+// library that is not here. Its handler, __terminate() and std::terminate() itself leave three
+// return addresses into the library at these distances (libstdc++ of GCC 10 to 16, libc++abi of
+// LLVM 19), on x86-64. What an earlier call has left can look the same.
+std::optional<std::uint64_t> find_terminate(const Memory& memory, std::uint64_t sp);
+
 // Exceptions of all threads, those of the crashed one first, in each the innermost first.
 std::vector<CppException> find_cpp_exceptions(const Memory& memory, Problems& problems);
 

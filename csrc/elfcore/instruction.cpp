@@ -75,6 +75,31 @@ bool came_by_return(const Memory& memory, const Registers& registers) {
          !is_code(memory.core(), *above);
 }
 
+// Where a return whose code is not in the core was to go: the processor refuses an address that
+// cannot be before it goes there. The stack pointer is at text, and what else holds no address are
+// registers that were taken from right below it.
+std::optional<std::uint64_t> refused_return(const Memory& memory, const Registers& registers,
+                                            const std::optional<SignalInfo>& signal) {
+  constexpr std::int32_t kSegv = 11, kFromKernel = 0x80;
+  if (!signal || signal->number != kSegv || signal->code != kFromKernel) return std::nullopt;
+  if (registers.machine != Machine::x86_64) return std::nullopt;
+  constexpr std::uint64_t kSaved = 6;  // rbx, rbp, r12 to r15
+  for (const std::uint64_t value : std::span(registers.values).first(registers.count())) {
+    bool is_taken = !is_impossible(value);
+    for (std::uint64_t i = 1; i <= kSaved && !is_taken; ++i) {
+      is_taken = memory.word(registers.sp() - 8 * i) == value;
+    }
+    if (!is_taken) return std::nullopt;
+  }
+  const auto word = memory.word(registers.sp());
+  if (!word || !is_impossible(*word)) return std::nullopt;
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    const std::uint64_t letter = *word >> shift & 0xff;
+    if (letter < ' ' || letter > '~') return std::nullopt;
+  }
+  return word;
+}
+
 std::optional<std::int64_t> divisor(const Memory& memory, const Decoded& decoded) {
   if (decoded.division == 0) return std::nullopt;
   std::uint64_t value = decoded.divisor.value_or(0);
@@ -109,6 +134,13 @@ Instruction read_instruction(const Memory& memory, const Registers& registers,
         result.transfer = "return";
         result.target = result.pc;
       }
+      return result;
+    }
+  }
+  if (result.code.empty()) {
+    result.target = refused_return(memory, registers, signal);
+    if (result.target) {
+      result.transfer = "return";
       return result;
     }
   }

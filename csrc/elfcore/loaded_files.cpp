@@ -16,8 +16,10 @@ namespace {
 constexpr std::size_t kMaxObjects = 4096;
 constexpr std::uint64_t kMaxHeaders = 256;  // ld.so and the kernel expect about a dozen
 constexpr std::size_t kMaxPath = 4096;
-constexpr unsigned kMaxSegments = 8;  // of one object, below its dynamic section
-constexpr std::uint64_t kMaxGap = std::uint64_t{4} << 20;  // old linkers leave 2 MiB
+constexpr unsigned kMaxSegments = 8;                    // of one object, below its dynamic section
+constexpr std::size_t kMaxData = std::size_t{1} << 20;  // of the program, up to its dynamic section
+constexpr std::uint64_t kMaxDynamic = 64 * sizeof(Elf64_Dyn);  // some 30 rows
+constexpr std::uint64_t kMaxGap = std::uint64_t{4} << 20;      // old linkers leave 2 MiB
 
 using Headers = std::vector<Elf64_Phdr>;
 
@@ -56,8 +58,9 @@ class Loaded {
 
   std::vector<LoadedFile> find() {
     if (read_executable()) {
+      const std::uint64_t debug = find_debug();
       add(program_);
-      read_link_map();
+      read_link_map(debug);
     }
     add_code_below_data();
     std::stable_sort(result_.begin(), result_.end(),
@@ -163,10 +166,15 @@ class Loaded {
     return program_.anchor != 0;
   }
 
-  // struct r_debug and struct link_map, link.h.
-  void read_link_map() {
+  std::uint64_t word(std::uint64_t address) const {
+    return load<std::uint64_t>(core_.dumped_at(address), 0).value_or(0);
+  }
+
+  // The loader's struct r_debug (link.h), which it notes in the program's dynamic section.
+  std::uint64_t find_debug() {
+    if (program_.rows.empty()) return search_debug();
     const Elf64_Phdr* const dynamic = elfcore::find(program_.rows, PT_DYNAMIC);
-    if (!dynamic) return;
+    if (!dynamic) return 0;
     std::uint64_t debug = 0;
     Cursor cursor(clip(core_.dumped_at(program_.bias + dynamic->p_vaddr), 0, dynamic->p_memsz));
     while (cursor.left() >= sizeof(Elf64_Dyn)) {
@@ -174,9 +182,36 @@ class Loaded {
       if (row.d_tag == DT_NULL) break;
       if (row.d_tag == DT_DEBUG) debug = row.d_un.d_ptr;
     }
-    const auto word = [&](std::uint64_t address) {
-      return load<std::uint64_t>(core_.dumped_at(address), 0).value_or(0);
-    };
+    return debug;
+  }
+
+  // Neither the core nor this machine has the program's headers (qemu dumps no clean page): the
+  // dynamic section lies in the data above its entry, and the list that it leads to begins with it.
+  std::uint64_t search_debug() {
+    std::size_t left = kMaxData;
+    const Segment* segment = core_.segment_at(program_.anchor);
+    for (unsigned i = 0; segment && i < kMaxSegments; ++i) {
+      const Bytes data = clip(core_.dumped_at(segment->start), 0, left);
+      left -= data.size();
+      for (std::size_t at = 0; at + sizeof(Elf64_Dyn) <= data.size(); at += 8) {
+        if (*load<std::uint64_t>(data, at) != DT_DEBUG) continue;
+        const std::uint64_t debug = *load<std::uint64_t>(data, at + 8);
+        const std::uint64_t first = word(debug + 8), dynamic = word(first + 16);
+        const std::uint64_t own = segment->start + at;
+        if (first == 0 || dynamic > own || own - dynamic > kMaxDynamic) continue;
+        program_.anchor = dynamic;
+        program_.bias = word(first);
+        return debug;
+      }
+      const std::uint64_t end = segment->end();
+      segment = core_.segment_above(segment->start);
+      if (segment && segment->start - end > kMaxGap) segment = nullptr;
+    }
+    return 0;
+  }
+
+  // struct link_map, link.h.
+  void read_link_map(std::uint64_t debug) {
     const std::uint64_t vdso = core_.auxv(AT_SYSINFO_EHDR).value_or(0);
     const Segment* const foreign = vdso != 0 ? core_.segment_at(vdso) : nullptr;
     std::uint64_t at = debug != 0 ? word(debug + 8) : 0;
@@ -237,7 +272,14 @@ class Loaded {
     }
   }
 
-  // Without program headers, the segments around the anchor down to the one with code.
+  bool is_taken(const Segment& segment) const {
+    return std::any_of(result_.begin(), result_.end(), [&](const LoadedFile& row) {
+      return segment.start < row.end && row.start < segment.end();
+    });
+  }
+
+  // Without program headers, the segments around the anchor: down to the one with code, or to the
+  // headers below it, and the data right above what the loader has made read-only.
   void add_run(const Object& object) {
     const Segment* segment = core_.segment_at(object.anchor);
     if (!segment) {
@@ -245,20 +287,23 @@ class Loaded {
       return;
     }
     std::vector<const Segment*> run;
+    const Segment* const data = core_.segment_above(segment->start);
+    const bool is_split = !(segment->flags & (kWrite | kExecute)) && data &&
+                          data->start == segment->end() && (data->flags & kWrite);
+    if (is_split && !is_taken(*data)) run.push_back(data);
+    bool has_code = false;
     for (unsigned i = 0; segment && i < kMaxSegments; ++i) {
-      const bool taken = std::any_of(result_.begin(), result_.end(), [&](const LoadedFile& row) {
-        return segment->start < row.end && row.start < segment->end();
-      });
-      if (taken) break;
+      if (is_taken(*segment)) break;
       run.push_back(segment);
-      if (segment->flags & kExecute) break;
+      has_code |= (segment->flags & kExecute) != 0;
       const std::uint64_t start = segment->start;
       segment = core_.segment_below(start);
+      if (has_code && !(segment && segment->end() == start && segment->start == object.bias)) break;
       if (segment && start - segment->end() > kMaxGap) segment = nullptr;
     }
-    if (run.empty() || !(run.back()->flags & kExecute)) return;
-    const std::uint64_t origin =
-        object.bias != 0 && object.bias <= run.back()->start ? object.bias : run.back()->start;
+    if (!has_code) return;
+    const std::uint64_t lowest = run.back()->start;
+    const std::uint64_t origin = object.bias != 0 && object.bias <= lowest ? object.bias : lowest;
     for (auto row = run.rbegin(); row != run.rend(); ++row) {
       result_.push_back({(*row)->start, (*row)->end(), (*row)->start - origin, object.path});
     }

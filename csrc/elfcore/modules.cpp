@@ -78,6 +78,26 @@ bool same_first_page(const Core& core, const Module& module, const Image& image)
                     on_disk.begin());
 }
 
+// Whether a file's code is as large as what was mapped of it, and at that place in the file. A core
+// without headers (coredump_filter 0x1) has no build ID to compare; other builds differ in this.
+bool same_code(const Core& core, const Module& module, const Image& image, std::uint64_t bias) {
+  const std::uint64_t page = core.page_size(), mask = ~(page - 1);
+  for (const Elf64_Phdr& row : image.program_headers()) {
+    if (row.p_type != PT_LOAD || !(row.p_flags & PF_X)) continue;
+    const std::uint64_t start = bias + (row.p_vaddr & mask);
+    const std::uint64_t end = (bias + row.p_vaddr + row.p_filesz + page - 1) & mask;
+    const auto is_end = [end](const FileMapping& mapping) { return mapping.end == end; };
+    if (std::none_of(module.mappings.begin(), module.mappings.end(), is_end)) return false;
+    for (const FileMapping& mapping : module.mappings) {
+      const bool is_within = mapping.start < end && start < mapping.end;
+      if (is_within && mapping.start - start != mapping.offset - (row.p_offset & mask)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 // What was mapped as text is ELF even if its first page was not dumped.
 bool has_code(const Core& core, const Module& module) {
   return std::any_of(module.mappings.begin(), module.mappings.end(),
@@ -295,8 +315,11 @@ void Modules::compare(Module& module, const Core& core, const std::string& disk_
     module.status = ModuleStatus::unverified;
   }
   const auto bias = find_bias(module, image->program_headers(), core.page_size());
+  const bool is_told = core.dumped_at(module.start).empty() && module.mappings.size() > 1 &&
+                       !module.mappings.front().inferred;
   if (module.status == ModuleStatus::unverified && bias &&
-      !same_dynamic_section(core, module, *image, *bias)) {
+      (!same_dynamic_section(core, module, *image, *bias) ||
+       (is_told && !same_code(core, module, *image, *bias)))) {
     module.status = ModuleStatus::mismatch;
   }
   if (module.status == ModuleStatus::mismatch) return;

@@ -181,12 +181,33 @@ std::optional<std::string> shared_string(const Memory& memory, std::uint64_t obj
   return text && text->size() == *length ? text : std::nullopt;
 }
 
+// std::string of libstdc++ knows its length, and where it is short, it points into itself. Long
+// ones of libc++ have their capacity first, whose lowest bit tells them from short ones.
+std::optional<std::string> plain_string(const Memory& memory, std::uint64_t object) {
+  constexpr std::uint64_t kRoom = 16;
+  const auto pointer = memory.word(object), length = memory.word(object + 8);
+  const auto capacity = memory.word(object + 16);
+  if (!pointer || !length || !capacity || *length == 0) return std::nullopt;
+  if ((*pointer & 1) && *length < *pointer) {
+    auto text = text_at(memory, *capacity);
+    return text && text->size() == *length ? text : std::nullopt;
+  }
+  const bool is_short = *pointer == object + 16;
+  if (is_short ? *length >= kRoom : *length > *capacity || *capacity < kRoom) return std::nullopt;
+  auto text = text_at(memory, *pointer);
+  return text && text->size() == *length ? text : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> read_what(const Memory& memory, const TypeReader& types,
                                      std::uint64_t type, std::uint64_t object,
                                      const std::vector<BaseClass>& classes) {
-  if (classes.empty()) return shared_string(memory, object);
+  if (classes.empty()) {
+    auto text = shared_string(memory, object);
+    if (!text) text = plain_string(memory, object);
+    return text ? text : plain_string(memory, object + 8);  // behind the table of functions
+  }
   const std::string& own = classes.front().name;
   if (own.size() == 1) return fundamental(memory, own[0], object);
   if (own == "PKc" || own == "Pc" || own == "Ss" ||

@@ -29,12 +29,15 @@ std::size_t time_at(std::string_view text) noexcept {
   const auto one = [&](char c) { return at < text.size() && text[at] == c && ++at; };
   const bool bracket = one('[');
   const std::size_t start = at;
+  bool dated = true;
   if (digits(4) && (one('-') || one('/')) && digits(2) && (one('-') || one('/')) && digits(2)) {
     if (!one('T') && !one(' ') && !one('_')) return 0;
   } else {
     at = start;
+    dated = false;
   }
-  if (!digits(2) || !one(':') || !digits(2) || !one(':') || !digits(2)) return 0;
+  if (!digits(2) || !one(':') || !digits(2)) return 0;
+  if (one(':') ? !digits(2) : !dated) return 0;  // "2026-11-21 02:03 "
   if ((one('.') || one(','))) {
     while (at < text.size() && is_digit(text[at])) ++at;
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "elfcore/cpp_exception.h"
 #include "unwind/symbol_tables.h"
 #include "unwind/unwinder.h"
 
@@ -233,6 +234,22 @@ std::optional<Context> Unwinder::step_by_scan(const Context& context, std::uint6
     return calls_into(call, context.pc - 1) || goes_on(caller) ||
            (!call.target && (is_called(caller) || code_.is_signal_frame(caller.sp())));
   });
+}
+
+// abort() in a C library that is not here: nothing leads over its frame. Who calls it most often is
+// std::terminate().
+std::optional<Context> Unwinder::step_to_terminate(const Context& context) const {
+  constexpr std::int32_t kAbort = 6;
+  const elfcore::ThreadState* const thread = memory_.core().crashed_thread();
+  if (context.machine != Machine::x86_64 || !thread || thread->signal != kAbort) {
+    return std::nullopt;
+  }
+  const auto slot = elfcore::find_terminate(memory_, context.sp());
+  if (!slot) return std::nullopt;
+  Context caller = context;
+  caller.pc = *memory_.word(*slot);
+  caller.set_sp(*slot + 8);
+  return caller;
 }
 
 // A caller that the frame pointer chain skips, because the function that runs has no frame of its

@@ -216,6 +216,9 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
     }
   }
   if (auto caller = step_by_scan(context, from)) return Step::to(*caller, Trust::scan);
+  if (exact && !rules) {
+    if (auto caller = step_to_terminate(context)) return Step::to(*caller, Trust::scan);
+  }
   // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the
   // thread start of musl, and of glibc before 2.26.
   if (!rules && !exact && context.fp() == 0) return Step::end();

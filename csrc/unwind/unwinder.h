@@ -87,6 +87,7 @@ class Unwinder {
   std::optional<Context> step_by_frame_pointer(const Context& context,
                                                std::optional<CallSite>& call) const;
   std::optional<Context> step_by_frame_records(const Context& context) const;
+  std::optional<Context> step_to_terminate(const Context& context) const;
   std::optional<Context> step_by_link_register(const Context& context);
   std::optional<Context> step_by_scan(const Context& context, std::uint64_t from);
   std::optional<Context> skipped_caller(const Context& context, const CallSite& outer);

@@ -59,6 +59,8 @@ def made() -> Iterator[list[Report]]:
 
     def report(one: Report, maker: str) -> None:
         if maker.startswith(("postmortem.analyses.", "postmortem.present.")):
+            if found and found[-1].kind == "rules":
+                found.pop()  # the outcome that this report tells
             found.append(one)
 
     def outcome(one: Outcome, _maker: str) -> None:

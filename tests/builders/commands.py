@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from postmortem.cli.main import main
+from postmortem.facts.inventory import Reading, Result
+from postmortem.readers.own_reports import own_report
+from postmortem.readers.side_by_side import _complaint
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SECRET = "s3cr3t-Zx81-kq97-veryprivate"
@@ -45,6 +48,14 @@ def run_here(*words: object) -> subprocess.CompletedProcess[str]:
     for stream in (out, err):
         stream.seek(0)
     return subprocess.CompletedProcess(command, code, out.read(), err.read())
+
+
+def read_here(reading: Reading) -> Result:
+    """Read one kind of evidence as its child does, which `triage` starts."""
+    done = run_here(*reading.words, "--json")
+    if done.returncode in (0, 1):
+        return Result(reading, own_report(done.stdout.encode(), reading.paths[0]), None)
+    return Result(reading, None, _complaint(done.stderr.encode()))
 
 
 def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -359,7 +359,12 @@ class ElfBuilder:
 
 
 def last_words(
-    text: bytes, *, size: int = PAGE, path: bytes = b"/gone/libc.so.6", hole: bool = False
+    text: bytes,
+    *,
+    size: int = PAGE,
+    path: bytes = b"/gone/libc.so.6",
+    hole: bool = False,
+    info: bool = True,
 ) -> CoreBuilder:
     """Return a core by SIGABRT whose C library is of an unknown build: one of its variables points
     to a page of its own that begins with the page's size and the words.
@@ -371,7 +376,8 @@ def last_words(
     variables = bytes(64) + struct.pack("<Q", page) + bytes(PAGE - 72)
     core = CoreBuilder().thread(1000, 6, pc=libc + 64, sp=page + 0x200000).process()
     data = libc + (3 * PAGE if hole else PAGE)
-    core.siginfo(6, -6, pid=1000)
+    if info:  # qemu writes none
+        core.siginfo(6, -6, pid=1000)
     between = [(libc + PAGE, data, 2 * PAGE, path)] if hole else []
     core.files([(libc, libc + PAGE, 0, path), *between, (data, data + PAGE, PAGE, path)])
     core.segment(libc, elf_header(type=ET_DYN).ljust(PAGE, b"\0"), PF_R | PF_X)

@@ -30,6 +30,7 @@ FORMS: dict[str, Prefix] = {
     "pdsh": lambda r, per: f"node{r // per}: [rank{r}]: ",
     "srun and tee and torch": lambda r, per: f"{r // per}: [node{r // per}:{r % per}]:[rank{r}]: ",
     "times and torch": lambda r, _: f"2026-11-21T02:03:{r:02d}.767Z [rank{r}]: ",
+    "minutes and torch": lambda r, _: f"2026-11-21 02:{r:02d} [rank{r}]: ",
     "docker compose": lambda r, per: f"trainer-{r // per}  | [rank{r}]: ",
     "a name and a bar": lambda r, per: f"node{r // per}|[rank{r}]: ",
     "srun and tee, coloured": lambda r, per: (

@@ -12,9 +12,15 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUN = [sys.executable, "-m", "postmortem", "run"]
 # No garbage is looked for while PyTorch is imported, nor later in what that leaves: a third less.
+# And an optimizer imports the compiler, which takes as long again, to say what is not compiled.
 MODEL = """
-import math, sys
+import math, sys, types
 import gc; gc.disable(); import torch; gc.freeze(); gc.enable()
+sys.modules["torch._dynamo"] = torch._dynamo = types.ModuleType("torch._dynamo")
+torch._dynamo.disable = lambda function, *_, **__: function
+torch._dynamo.graph_break = lambda: None
+torch._dynamo.OptimizedModule = type("OptimizedModule", (), {})
+torch._dynamo.eval_frame = torch._dynamo
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -55,6 +61,7 @@ for batch in loader:
     optimizer.step()
 """
 TRANSFORMERS = """
+del sys.modules["torch._dynamo"], torch._dynamo  # it asks for more of it
 from transformers import Trainer, TrainingArguments
 arguments = TrainingArguments(
     output_dir="out", per_device_train_batch_size=4, max_steps=4, save_strategy="no",

@@ -61,8 +61,9 @@ _SHORTEST_GAP = 60
 _TELLS = Pattern(
     r"\b[A-Z]+_(?:ERROR|STATUS|ERR)_[A-Z_]{3,}|\b[A-Z]+_(?:EXHAUSTED|EXCEEDED|PRECONDITION|DENIED)\b"
     r"|\bexit(?:ed with)? (?:status|code)|\breturn code\b|\bdied with\b|\bCANCELLED\b"
+    r"|\b\w+ \w+: _Z\w"
 )
-"""What a text comes to: a status by its name, how a command ended."""
+"""What a text comes to: a status by its name, how a command ended, what a library lacks."""
 _WHY_LAST = (" … ", "stderr: ")
 """Behind these the end of a text says why: more was left out there, or a command wrote it."""
 _LOGGED = Pattern(
@@ -96,6 +97,7 @@ def clip(text: str, limit: int) -> str:
     room = limit - head - 3
     begin = len(text) - room if why_last else min(tells.start(), len(text) - room)
     tail = text[begin:] if text[begin - 1] == " " else text[begin:].partition(" ")[2]
+    tail = tail or text[tells.start() :]  # one long word, as a symbol is
     if len(tail) > room:
         tail = tail[: room - 1].rstrip() + "…"
     return f"{text[:head].rstrip()} … {tail.lstrip()}"

@@ -136,7 +136,7 @@ def _top_level(text: str) -> list[str]:
         elif token.isspace():
             if text.startswith(("const::", "const &::", "const&::"), position):
                 skip_to = position = text.index("::", position)  # `f() const::{lambda()#1}`
-            elif _keeps_blank(pieces):
+            elif any(piece.startswith("operator") for piece in pieces[-2:]):
                 pieces.append(" ")
             else:
                 pieces.clear()
@@ -172,11 +172,6 @@ def _ends_name(text: str, position: int) -> bool:
 
 def _anonymous(text: str, start: int) -> bool:
     return text.startswith("(anonymous namespace)", start)
-
-
-def _keeps_blank(pieces: list[str]) -> bool:
-    # `operator new`, `operator bool`: the blank belongs to the name, all others end a return type
-    return any(piece.startswith("operator") for piece in pieces[-2:])
 
 
 def _with_usual_names(joined: str) -> str:

@@ -69,7 +69,7 @@ def report(
         lines += [
             dump(_last(flight, found, frames), found.batch),
             "",
-            f"first bad: {_said(found, flight)}",
+            f"first bad: {found.sentence(flight.recorder.world_size)}",
         ]
         lines.append(f"  {found.confidence}")
         lines += [f"  {hint}" for hint in found.hints]
@@ -91,10 +91,6 @@ def _heading(flight: Flight) -> list[str]:
     kept = len(flight.frames)
     lines.append(f"{flight.records:,} tensors were recorded, the last {kept:,} frames are here")
     return lines
-
-
-def _said(found: FirstBad, flight: Flight) -> str:
-    return found.sentence(flight.recorder.world_size)
 
 
 def _last(flight: Flight, found: FirstBad | None, frames: int) -> list[Frame]:

@@ -29,7 +29,7 @@ def mapped_file(
     name = path.removesuffix(_DELETED)
     deleted = deleted or name != path
     # Mount points are plain text from the kernel: this does not touch the file system
-    filesystem_type = _filesystem_type(name)
+    filesystem_type = filesystem_type_in(_mountinfo(), name)
     status = None if deleted else answer_within(timeout, lambda: os.stat(name))  # noqa: PTH116
     if status is None and not deleted and not _answers(name, timeout):
         return MappedFile(path, offset, exists=False, filesystem_type=filesystem_type)
@@ -77,10 +77,6 @@ def _nearest_folder(name: str) -> Path:
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     return folder
-
-
-def _filesystem_type(name: str) -> str | None:
-    return filesystem_type_in(_mountinfo(), name)
 
 
 def filesystem_type_in(mountinfo: str, name: str) -> str | None:

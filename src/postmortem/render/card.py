@@ -98,17 +98,24 @@ def lines(page: Page, card: Card) -> list[Line]:
 
 def _filled(page: Page, card: Card, room: _Room, laid: list[Line]) -> list[Line]:
     """Return the card with the lines that are left given to what was cut."""
-    for why, step, row in _LEFT:
-        fuller = replace(
-            room,
-            why_lines=room.why_lines + why,
-            step_lines=room.step_lines + step,
-            row_lines=room.row_lines + row,
-        )
+    most = map(max, zip(*_LEFT, strict=True))
+    if len(laid) == MOST_LINES or len([*_lines(page, card, _more(room, *most))]) == len(laid):
+        return laid
+    for more in _LEFT:
+        fuller = _more(room, *more)
         lines = list(_lines(page, card, fuller))
         if len(laid) < len(lines) <= MOST_LINES:
             room, laid = fuller, lines
     return laid
+
+
+def _more(room: _Room, why: int, step: int, row: int) -> _Room:
+    return replace(
+        room,
+        why_lines=room.why_lines + why,
+        step_lines=room.step_lines + step,
+        row_lines=room.row_lines + row,
+    )
 
 
 def _lines(page: Page, card: Card, room: _Room) -> Iterator[Line]:

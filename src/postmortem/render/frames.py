@@ -13,7 +13,7 @@ from postmortem.report.blocks import Backtrace, BacktraceLine, Tone
 def backtrace_lines(page: Page, block: Backtrace) -> list[Line]:
     """Lay out a stack with its heading."""
     rows = [_Row.of(page, line) for line in block.lines]
-    places = _two_places(rows)
+    places = any(row.module and row.location for row in rows)
     columns = _columns(page, rows, places)
     lines = heading(page, block.title, block.subtitle)
     for row in rows:
@@ -68,10 +68,6 @@ class _Row:
 _HEAD = 6
 _SHORTEST_FUNCTION = 16
 _SHORTEST_NOTE = 20
-
-
-def _two_places(rows: Iterable[_Row]) -> bool:
-    return any(row.module and row.location for row in rows)
 
 
 def _columns(page: Page, rows: Sequence[_Row], two: bool) -> list[int] | None:

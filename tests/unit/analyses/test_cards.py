@@ -8,6 +8,7 @@ import pytest
 from builders.cards import faults, made
 from builders.checkpoints import floats, safetensors
 from postmortem.analyses import ranklogs, scan
+from postmortem.diagnose.rule import Outcome
 from postmortem.present.card import card_of
 from postmortem.present.doctor.report import doctor_blocks
 from postmortem.records import replace
@@ -47,8 +48,9 @@ def test_every_report_of_an_analysis_is_seen(tmp_path: Path) -> None:
     log.write_text("Traceback (most recent call last):\nValueError: batch 7 is empty\n")
     with made() as reports:
         report = ranklogs.analyse([str(log)], ranklogs.RankLogOptions())
-    assert report.verdict in {one.verdict for one in reports}
-    assert "rules" in {one.kind for one in reports}
+        Outcome((CAUSE,), (), ())
+    assert [one.kind for one in reports] == ["logs", "rules"]  # with the outcome that it tells
+    assert [one.verdict for one in reports] == [report.verdict, CAUSE.title]
 
 
 def test_bad_tensors_are_counted_once(tmp_path: Path) -> None:

@@ -1,26 +1,34 @@
 """``postmortem doctor`` on whatever machine the tests run on."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from builders.commands import run_here
 from builders.prose import Prose
 from builders.schema import validate
 
 pytest.importorskip("postmortem._native")
 
 
-def doctor(*words: str, soft_limit: str = "unlimited") -> subprocess.CompletedProcess[str]:
-    shell = f'ulimit -S -c {soft_limit}; exec "$0" -m postmortem doctor "$@"'
-    command = ["sh", "-c", shell, sys.executable, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+HARD = resource.getrlimit(resource.RLIMIT_CORE)[1]
+
+
+def doctor(*words: str, soft_limit: int) -> subprocess.CompletedProcess[str]:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (soft_limit, HARD))
+    try:
+        return run_here("doctor", *words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def test_every_finding_that_is_not_in_order_comes_with_its_fix() -> None:
-    done = doctor("--json", soft_limit="0")
+    done = doctor("--json", soft_limit=0)
     assert done.stderr == ""
     report = json.loads(done.stdout)
     validate(report)
@@ -35,20 +43,14 @@ def test_every_finding_that_is_not_in_order_comes_with_its_fix() -> None:
 
 
 def test_a_limit_that_is_no_limit_is_in_order() -> None:
-    done = doctor("--json", soft_limit="$(ulimit -H -c)")
+    done = doctor("--json", soft_limit=HARD)
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     limit = checks["core limit"]
     assert limit["status"] == "ok" or "hard 0 bytes" in limit["found"]
 
 
-def shell(script: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell that calls doctor, and goes on after it."""
-    command = ["bash", "-c", script.replace("DOCTOR", f"{sys.executable} -m postmortem doctor")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_it_ends_with_1_where_a_crash_leaves_nothing() -> None:
-    done = shell("ulimit -S -c 0; DOCTOR -q")
+    done = doctor("-q", soft_limit=0)
     assert done.returncode == 1
     assert "core limit" in done.stdout
 
@@ -58,8 +60,8 @@ def test_fix_mends_the_shell_that_called(
     pattern: str, after: str, tmp_path: Path, prose: Prose
 ) -> None:
     """In namespaces, where core_pattern is a file of the test's."""
-    hard = shell("ulimit -H -c").stdout.strip()
-    if hard == "0":
+    hard = "unlimited" if HARD == resource.RLIM_INFINITY else str(HARD // 1024)
+    if HARD == 0:
         pytest.skip("the hard limit for cores is 0")
     place = tmp_path / "pattern"
     place.write_text(f"{pattern}\n")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import run_here
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.cli.main import main
@@ -122,17 +123,18 @@ def test_packed_logs_and_standard_input(tmp_path: Path, capsys: pytest.CaptureFi
     ],
 )
 def test_what_is_piped_in_is_read_as_a_file_is(
-    text: str, told: str, packed: bool, tmp_path: Path
+    text: str, told: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = gzip.compress(text.encode()) if packed else text.encode()
     (tmp_path / "it").write_bytes(data)
-    command = [sys.executable, "-m", "postmortem", "logs", "--json"]
-    piped = subprocess.run([*command, "-"], input=data, capture_output=True, check=False)
-    of_file = subprocess.run([*command, "it"], capture_output=True, check=False, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "postmortem", "logs", "--json", "-"]
+    piped = subprocess.run(command, input=data, capture_output=True, check=False)
+    of_file = run_here("logs", "--json", "it")
     assert piped.returncode == of_file.returncode
     diagnoses = json.loads(piped.stdout)["diagnoses"]
     assert [one["id"] for one in diagnoses] == [told]
-    assert diagnoses == json.loads(of_file.stdout.replace(b'"it', b'"-'))["diagnoses"]
+    assert diagnoses == json.loads(of_file.stdout.replace('"it', '"-'))["diagnoses"]
 
 
 def test_cut_packed_logs_are_read_as_far_as_they_go(

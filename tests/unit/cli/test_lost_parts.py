@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from builders.checkpoints import floats, safetensors
+from builders.commands import run_here
 from postmortem.cli.main import main
 
 LOG = "epoch 0 loss 1.2\nTraining finished successfully\n"
@@ -29,9 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(*words: str, code: int = 0) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "postmortem", *words], capture_output=True, text=True, timeout=120
-    )
+    done = run_here(*words)
     assert (done.returncode, done.stderr) == (code, "")
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -85,7 +84,18 @@ def test_a_page_needs_a_file_of_its_own(words: list[str], folder: Path) -> None:
 
 
 def test_standard_output_by_its_path(folder: Path) -> None:
-    assert answer("logs", "good.log", "--json", "-o", "/dev/stdout")["verdict"]
+    command = [
+        sys.executable,
+        "-m",
+        "postmortem",
+        "logs",
+        "good.log",
+        "--json",
+        "-o",
+        "/dev/stdout",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout)["verdict"]
 
 
 def test_quiet_does_not_hide_what_was_not_read(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import postmortem
+from builders.commands import run_here
 from builders.prose import Prose
 
 TESTS = Path(__file__).parents[2]
@@ -119,7 +120,7 @@ def test_a_command_that_cannot_be_imported_is_an_error() -> None:
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_version(option: str) -> None:
-    done = call(POSTMORTEM, option)
+    done = run_here(option)
     assert (done.returncode, done.stderr) == (0, "")
     told = done.stdout.splitlines()
     assert told[0] == f"postmortem {postmortem.__version__}"
@@ -140,7 +141,7 @@ def test_version(option: str) -> None:
     ],
 )
 def test_usage_errors(words: list[str], prose: Prose) -> None:
-    done = call(POSTMORTEM, *words)
+    done = run_here(*words)
     assert (done.returncode, done.stdout) == (2, "")
     prose(done.stderr.splitlines()[0])
 
@@ -157,7 +158,7 @@ def test_what_cannot_be_analysed(what: str, prose: Prose) -> None:
 def test_a_path_without_a_command_is_triage(tmp_path: Path) -> None:
     empty = tmp_path / "core.4711"
     empty.touch()
-    done = call(POSTMORTEM, str(empty))
+    done = run_here(empty)
     assert done.returncode == 3
     assert done.stderr.startswith(f"postmortem: {empty}: is empty\n")
 
@@ -345,5 +346,4 @@ def test_an_empty_path_is_no_folder(
 ) -> None:
     """A variable that is unset must not have the newest core of this folder explained."""
     monkeypatch.chdir(tmp_path)
-    done = subprocess.run([sys.executable, "-m", "postmortem", *words], check=False)
-    assert done.returncode == 2
+    assert run_here(*words).returncode == 2

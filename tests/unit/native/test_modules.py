@@ -1,6 +1,7 @@
 """Modules: whether the file on disk is the one that was mapped."""
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_status(read, tmp_path, mapped, on_disk, status):
     assert (row["start"], row["end"], row["path"]) == (BASE, BASE + 0x1000, str(path))
     if mapped and elf.build_id_note(ID) in mapped:
         assert row["build_id"] == ID.hex()
+
+
+@pytest.mark.parametrize(("pages", "status"), [(1, "unverified"), (2, "mismatch")])
+def test_without_a_build_id_the_size_of_the_code_tells(read, tmp_path, pages, status):
+    """coredump_filter 0x1 leaves headers out: the library here may be that of another release."""
+    path = tmp_path / "libx.so"
+    path.write_bytes(library())
+    name, size = os.fsencode(path), pages * elf.PAGE
+    core = elf.CoreBuilder().thread(1, 11)
+    core.files([(BASE, BASE + size, 0, name), (BASE + size, BASE + 2 * size, size, name)])
+    core.segment(BASE, b"", elf.PF_R | elf.PF_X, memsz=size)
+    core.segment(BASE + size, b"", elf.PF_R | elf.PF_W, memsz=size)
+    assert only(read(core))["status"] == status
 
 
 def test_deleted_file_keeps_its_build_id(read, tmp_path):
@@ -137,6 +151,30 @@ def test_executable_that_is_none(read, tmp_path, problems, content):
     report = read(core_of(own, library()).auxv({elf.AT_PHDR: BASE + 64}), executable=str(given))
     assert str(given) in problems(report)
     assert only(report)["status"] == "ok"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_loaders_list_is_found_without_the_programs_headers(read, first):
+    """qemu dumps no clean page and notes no files: the program's data leads to the list."""
+    program, lib, heap = 0x5500000000, 0x5500100000, 0x5500200000
+    debug, own, other, names = heap, heap + 64, heap + 128, heap + 256
+    dynamic = struct.pack("<4Q", 1, 0, 21, debug) if first else bytes(32)
+    rows = struct.pack("<5Q", program, names, program + 0x2000, other, 0).ljust(64, b"\0")
+    rows += struct.pack("<5Q", lib, names + 1, lib + 0x2000, 0, own).ljust(128, b"\0")
+    core = elf.CoreBuilder(machine=183).process(name=b"prog").thread(1, 11, pc=lib + 8)
+    core.auxv({elf.AT_PHDR: program + 64, elf.AT_ENTRY: program + 512, 5: 9, 6: 4096})
+    for base, data in ((program, dynamic), (lib, b"")):
+        core.segment(base, b"", elf.PF_R | elf.PF_X, memsz=0x1000)
+        core.segment(base + 0x1000, b"", 0, memsz=0x1000)
+        core.segment(base + 0x2000, data.ljust(0x1000, b"\0"))
+        core.segment(base + 0x3000, bytes(0x1000), elf.PF_R | elf.PF_W)
+    words = struct.pack("<2Q", 1, own).ljust(64, b"\0") + rows + b"\0/gone/libx.so\0"
+    core.segment(heap, words, elf.PF_R | elf.PF_W)
+    found = {row["path"]: (row["start"], row["end"]) for row in read(core)["modules"]}
+    if first:
+        assert found == {"prog": (program, program + 0x4000), "/gone/libx.so": (lib, lib + 0x4000)}
+    else:
+        assert found == {"prog": (program, program + 0x1000)}
 
 
 def test_path_that_is_no_utf8_can_be_opened_again(read, tmp_path):

@@ -94,6 +94,14 @@ def test_a_core_without_any_note_is_none_of_a_process(tmp_path, prose):
     [
         (elf.last_words(b"free(): invalid pointer\n"), "free(): invalid pointer"),
         (elf.last_words(b"free(): invalid pointer\n", hole=True), "free(): invalid pointer"),
+        (elf.last_words(b"free(): invalid pointer\n", info=False), "free(): invalid pointer"),
+        # a static program has the variable among its own
+        (
+            elf.last_words(b"free(): invalid pointer\n", path=b"/gone/prog").auxv(
+                {elf.AT_PHDR: 0x7F0000000040}
+            ),
+            "free(): invalid pointer",
+        ),
         (elf.last_words(b"free(): invalid pointer"), None),  # glibc ends its lines
         (elf.last_words(b"free(): \x01 pointer\n"), None),
         (elf.last_words(b"free(): invalid pointer\n", size=4000), None),  # no whole pages
@@ -102,6 +110,26 @@ def test_a_core_without_any_note_is_none_of_a_process(tmp_path, prose):
 )
 def test_last_words_of_a_c_library_of_unknown_build(read, core, said):
     assert read(core.build(), stacks=False)["abort_message"] == said
+
+
+@pytest.mark.parametrize(
+    ("rbp", "above", "target"),
+    [
+        (0x6F79206F6C6C6568, b"ere at a", int.from_bytes(b"ere at a", "little")),
+        (0x7FFF0000, b"ere at a", int.from_bytes(b"ere at a", "little")),
+        (0x6F79206F6C6C6569, b"ere at a", None),  # a pointer that came from elsewhere
+        (0x7FFF0000, bytes(8), None),
+    ],
+)
+def test_a_return_to_text_whose_code_is_not_in_the_core(read, rbp, above, target):
+    """The registers that a function gives back were taken from right below the return address."""
+    rsp, rbp_index, pc = 0x7FFF0010, 4, 0x401000
+    core = elf.CoreBuilder().thread(1000, 11, {rbp_index: rbp}, pc=pc, sp=rsp).siginfo(11, 0x80)
+    core.segment(pc, b"", elf.PF_R | elf.PF_X, memsz=0x1000)
+    core.segment(rsp - 16, b"12345678hello yo" + above, elf.PF_R | elf.PF_W)
+    instruction = read(core)["instruction"]
+    assert instruction["target"] == target
+    assert instruction["transfer"] == ("return" if target else None)
 
 
 @pytest.mark.parametrize(("link", "transfer"), [(0x6620746F6E207365, "return"), (0x400010, None)])

@@ -26,7 +26,7 @@ def test_each_pair_has_its_turn_once(count: int) -> None:
         for other in rounds.partners(number, count, turn)
     ]
     assert len(seen) == len(set(seen)) == count * (count - 1)
-    assert set(seen) == set(every(count))
+    assert all(number != other and 0 <= other < count for number, other in seen)
 
 
 @given(st.integers(2, 300), st.data())

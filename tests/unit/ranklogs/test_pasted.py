@@ -175,6 +175,14 @@ def test_a_job_recovered_only_if_nothing_was_raised_behind_the_agents_word(tmp_p
     assert report_of(tmp_path, _AGENT.format(code=-11) + _LAUNCHER).failed
 
 
+def test_a_traceback_that_is_cut_right_behind_the_agents_word_is_its_own(tmp_path: Path) -> None:
+    cut = '  File "/usr/lib/python3/runpy.py", line 193, in _run_module_as_main\n    exec(code)\n'
+    report = report_of(tmp_path, f"{_STEPS}{_AGENT.format(code=-6)}{_CUT.split(chr(10))[0]}\n{cut}")
+    first = report.body["first_failure"]
+    assert isinstance(first, dict)
+    assert (first["label"], len(report.body["attempts"])) == ("local rank 3", 1), report.verdict
+
+
 def test_the_tasks_that_never_came_are_named(tmp_path: Path) -> None:
     first = report_of(tmp_path, _JAX).body["first_failure"]
     assert isinstance(first, dict)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.ranklogs import raised_first, report_of
+from postmortem.facts.confidence import Confidence
 from postmortem.report.model import Outcome, Report
 
 _WAITS = (
@@ -304,3 +305,94 @@ def test_objects_whose_last_one_is_cut_off_are_read(tmp_path: Path) -> None:
     ]
     quoted = report_of(tmp_path, "it says:\n" + first + "and then\nnothing more\n")
     assert "ERROR: node" not in quoted.verdict
+
+
+_OF_NCCL = (
+    "n1:15:92 [1] NCCL INFO misc/socket.cc:546 -> 6\n"
+    "n1:15:92 [1] proxy.cc:884 NCCL WARN Proxy Call to rank 1 failed (Connect)\n"
+    "n1:15:92 [1] NCCL INFO init.cc:1089 -> 6\n"
+    "n1:15:15 [1] NCCL INFO comm 0x1b83 rank 1 nranks 4 cudaDev 1 busId 7000 - Abort COMPLETE\n"
+)
+_CELL = (
+    "the library is not as it should be\n"
+    "[/usr/lib/lumen/llm.py](https://localhost:8080/#) in open(self, name)\n"
+    "   1160 \n-> 1161             return fn(name)\n   1162 \n   1604 except LookupError as e:\n"
+    "File <frozen importlib._bootstrap>:1050, in _gcd_import(name, package, level)\n"
+)
+_TORN = (
+    '  File "/job/map.py", line 245, in forward\n    return f(x)  # type: ignore[misc]\n'
+    'return f(x)  # type: ignore[misc]  File "/job/map.py", line 245, in forward\n'
+    '  File "/job/map.py", line 245, in forward\n    return _Scatter.app\n'
+)
+_BOXED = (
+    "╭───────────── Traceback (most recent call last) ─────────────╮\n"
+    "│ /job/train.py:15 in <module>                                │\n"
+    "│ ❱ 15 │   train()                                            │\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "said"),
+    [
+        (
+            f"n1:15:92 [1] NCCL WARN Net : Connection closed by peer n4<5>\n{_OF_NCCL}",
+            "one_bad_peer",
+            "n4",
+        ),
+        (f"n1:15:92 [1] shm.cc:9 NCCL WARN no room at 7f\n{_OF_NCCL}", "last_words", "no room"),
+        ("n1:2:3 [0] NCCL WARN Bootstrap Root : mismatch of ranks\n", "last_words", "mismatch"),
+        (_CELL, "only_victims", "_gcd_import"),
+        (_TORN, "only_victims", "245"),
+        (_TORN[:81] * 2 + '  File "/usr/lib/python3/lum\n', "only_victims", "python3/lum"),
+        (
+            "[W socket.cpp:4] The socket has failed to bind to [::]:29500 (errno: 98 - Address "
+            "already in use).\n[E socket.cpp:5] The socket has failed to listen on any address.\n",
+            "last_words",
+            "29500",
+        ),
+        (_BOXED, "only_victims", "❱ 15"),
+        (
+            f"d.cu:9: g: block: [3,0,0], thread: [9,0] Assertion `a < n` failed.\n[rank0]: {_CUT}",
+            "last_words",
+            "a < n",
+        ),
+        (
+            "RuntimeError: no lumen (see why):\n"
+            "/opt/lib/liblum.so: undefined symbol: _ZN3lumEv\nWho saw it?\n",
+            "last_words",
+            "_ZN3lumEv",
+        ),
+    ],
+)
+def test_what_is_told_of_a_cut_piece(tmp_path: Path, text: str, rule: str, said: str) -> None:
+    report = report_of(tmp_path, text)
+    assert report.failed
+    assert report.diagnoses[0].id.startswith(rule), report.verdict
+    assert said in report.verdict or said in str(report.diagnoses[0].evidence)
+
+
+def test_a_line_that_was_left_free_ends_what_a_console_broke(tmp_path: Path) -> None:
+    said = "RuntimeError: the loader of shards has found no mark at the end of 3"
+    asked = [
+        "What is it?" in report_of(tmp_path, f"{said}\n{gap}What is it?\n").verdict
+        for gap in ("", "\n")
+    ]
+    assert asked == [True, False]
+
+
+@pytest.mark.parametrize("cut", ["```json\n{}", "{}```\n"])
+def test_a_fence_of_which_the_other_one_is_cut_off_is_no_line(tmp_path: Path, cut: str) -> None:
+    rows = [("info", f"step {n}") for n in range(5)] + [("error", "no room"), ("error", "no disk")]
+    text = "".join(
+        f'{{"time": "2026-01-02T03:04:0{n}Z", "level": "{level}", "message": "{said}"}}\n'
+        for n, (level, said) in enumerate(rows)
+    )
+    verdict = report_of(tmp_path, cut.format(text)).verdict
+    assert verdict == report_of(tmp_path, text).verdict
+
+
+def test_a_handler_that_does_not_name_its_signal_is_not_certain(tmp_path: Path) -> None:
+    cut, whole = "[1,7]<stderr>:*** Aborted at", " 1767323045 (unix time) ***\n"
+    named = "[1,7]<stderr>:PC: @ 0x0\n[1,7]<stderr>:*** SIGSEGV (@0x0) received by PID 71 ***\n"
+    sure = [report_of(tmp_path, cut + end).diagnoses[0].confidence for end in ("\n", whole + named)]
+    assert sure == [Confidence.LIKELY, Confidence.CERTAIN]

@@ -32,7 +32,7 @@ class FaultKind(StrEnum):
     NON_CANONICAL = "non-canonical address"
     NO_PERMISSION = "no permission"
     GENERAL_PROTECTION = "general protection fault"
-    """x86 refused the instruction and the operand does not tell why."""
+    """x86 refused the instruction and its operand does not tell why, or no address is known."""
     STACK_OVERFLOW = "stack overflow"
     FILE_TRUNCATED = "file shorter than its mapping"
     FILE_GONE = "mapped file gone"
@@ -136,7 +136,8 @@ def classify(
     if _is_notice(signal) or signal.code in _OF_DEBUGGERS:
         return FaultKind.UNKNOWN
     if signal.name == "SIGSEGV":
-        return _segmentation_fault(signal, fault, threads, process.machine)
+        kind = _segmentation_fault(signal, fault, threads, process.machine)
+        return FaultKind.ABORT if _is_end_of_abort(kind, crashed, process) else kind
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
     simple = {
@@ -249,8 +250,9 @@ def _segmentation_fault(
         return _general_protection(fault)
     if fault is not None and _is_bad_call(signal, fault):
         return FaultKind.BAD_CALL
-    if signal.address is None:
-        return FaultKind.UNKNOWN
+    if signal.address is None:  # nor a decoded operand: qemu's cores have no siginfo
+        known = fault is not None and not is_sending(threads.crashed)
+        return FaultKind.GENERAL_PROTECTION if known else FaultKind.UNKNOWN
     if is_null_based(signal.address):
         return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
     if signal.code == "SEGV_MAPERR" and signal.address < 1 << 32 and pointer_value(fault) == 0:
@@ -260,6 +262,22 @@ def _segmentation_fault(
     if not is_canonical(signal.address, machine):
         return FaultKind.NON_CANONICAL
     return FaultKind.UNMAPPED
+
+
+def _is_end_of_abort(kind: FaultKind, crashed: Thread | None, process: Process) -> bool:
+    """Return whether abort() came to its last resort, hlt: its signal has not ended the process.
+
+    The first process of a container has no default actions for what it sends itself
+    (pid_namespaces(7)).
+    """
+    refused = (FaultKind.PRIVILEGED_INSTRUCTION, FaultKind.GENERAL_PROTECTION)
+    if kind not in refused or crashed is None or not crashed.frames:
+        return False
+    inner = crashed.frames[0]
+    if inner.function != "??":
+        return bare(inner.function) == "abort"
+    possible = all(map(is_canonical, (crashed.registers or {}).values()))
+    return process.pid == 1 and possible and "/libc" in (inner.module or "")
 
 
 def _on_no_stack(fault: Fault | None) -> bool:
@@ -369,11 +387,13 @@ def _jumped_to_data(pc: Address) -> bool:
     return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")
 
 
-_SENDING = (62, 129, 200, 234, 297)
-"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64, whose threads keep the number
-of the call that they are in as `orig_rax`."""
+_SENDING = {"orig_rax": (62, 129, 200, 234, 297), "x8": (129, 138, 130, 131, 240)}
+"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64 and aarch64, by the register in
+which threads keep the number of the call that they are in."""
 
 
 def is_sending(thread: Thread | None) -> bool:
     """Return whether a thread was in kill() or its like; False too where registers do not tell."""
-    return thread is not None and thread.register("orig_rax") in _SENDING
+    return thread is not None and any(
+        thread.register(name) in calls for name, calls in _SENDING.items()
+    )

@@ -64,6 +64,11 @@ def _segmentation_fault(
         return _stack_overflow(signal, fault, threads)
     if kind is FaultKind.BAD_CALL:
         return _bad_call(signal, fault)
+    if kind is FaultKind.GENERAL_PROTECTION and signal.code is None:
+        return (
+            "memory fault at an address that is not known: the core holds no siginfo, and the "
+            "instruction is not in it (or another process sent the signal)"
+        )
     if kind is FaultKind.GENERAL_PROTECTION:
         return (
             "general protection fault, without an address: the processor refused the instruction "

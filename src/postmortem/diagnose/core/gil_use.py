@@ -43,8 +43,11 @@ def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | No
     """
     crashed = threads.crashed
     api = _api(threads)
-    if crashed is None or api is None:
+    if crashed is None:
         return None
+    if api is None:
+        nameless = kind is FaultKind.NULL_DEREFERENCE and _is_nameless_api(threads)
+        return 0 if nameless and threads.gil and not crashed.holds_gil else None
     passed = [bare(frame.function) for frame in crashed.frames[: api + 1]]
     is_known = is_interpreter_known(threads)
     if is_known and any(map(_NEEDS_NO_GIL.search, passed)):
@@ -55,6 +58,18 @@ def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | No
     if kind is FaultKind.NULL_DEREFERENCE and api <= _NEAR and is_given_none:
         return api
     return None if crashed.holds_gil or not threads.gil or not is_known else api
+
+
+def _is_nameless_api(threads: Threads) -> bool:
+    """Return whether a thread with lines of Python failed in CPython's code, which is not here."""
+    crashed = threads.crashed
+    inner = next(iter(crashed.frames), None) if crashed is not None else None
+    return (
+        crashed is not None
+        and inner is not None
+        and (inner.function == "??" and owner(inner) is Owner.CPYTHON)
+        and any(frame.kind == "python" for frame in crashed.frames)
+    )
 
 
 def _api(threads: Threads) -> int | None:

@@ -9,6 +9,8 @@ from postmortem.facts.threads import Threads
 
 _PUSHED = 64
 """Bytes that one instruction may push."""
+_PUSHED_FAR = 512
+"""How far below the stack pointer stp of aarch64 writes before it moves it."""
 STACK_REACH = 16 * 1024 * 1024
 """How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
 _LARGEST_FRAME = 1 << 31
@@ -22,6 +24,8 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
         # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
         # force_sigsegv): handlers without an alternate stack turn an overflow into this.
         if is_sp_lost(fault) and "stack" in (sp.above_kind or ""):
+            return True
+        if _is_used_up(sp):
             return True
         return any(_is_below_stack(at) or _is_guard(at) for at in (sp, _pushed_to(fault)))
     if is_past_handler_stack(fault):
@@ -45,6 +49,14 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads) -> bool:
     if address.mapped:
         return False
     return abs(address.value - sp.value) <= thresholds.STACK_NEAR_BYTES and _recurses(threads)
+
+
+def _is_used_up(sp: Address) -> bool:
+    """Return whether a thread's stack has no room for what one instruction of aarch64 pushes.
+
+    That of the main thread grows: its lowest page is always in use.
+    """
+    return sp.mapped and sp.kind == "thread stack" and sp.value - (sp.start or 0) <= _PUSHED_FAR
 
 
 def _pushed_to(fault: Fault) -> Address:

@@ -34,7 +34,7 @@ def waiting_caller(threads: Threads) -> Thread | None:
     None where the crashed thread has Python frames itself, or where several threads could be meant.
     """
     crashed = threads.crashed
-    if crashed is None or _has_python(crashed):
+    if crashed is None or any(frame.kind == "python" for frame in crashed.frames):
         return None
     names = [_name(frame) for frame in crashed.frames[-_OUTERMOST:]]
     for start, wait in _TEAMS:
@@ -49,10 +49,6 @@ def _name(frame: Frame) -> str:
     """The function's name; OpenMP in wheels is stripped, and on its workers starts the thread."""
     nameless = frame.function == "??" and owner(frame) is Owner.OPENMP
     return "gomp_thread_start" if nameless else bare(frame.function)
-
-
-def _has_python(thread: Thread) -> bool:
-    return any(frame.kind == "python" for frame in thread.frames)
 
 
 def _waits(thread: Thread, wait: Pattern) -> bool:

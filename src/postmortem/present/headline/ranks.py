@@ -29,7 +29,7 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     told += (
         _odd_said(view)
         + _also_said(view.blame)
-        + _then_said(view.blame)
+        + (f"; later it was stopped: {clip(view.blame.then, 140)}" if view.blame.then else "")
         + (f"; in {view.logs.run}" if view.logs.run and view.blame.first else "")
         + attempts_said(view.attempts)
     )
@@ -53,10 +53,6 @@ def _earlier_said(earlier: Sequence[LastLine], told: str) -> str:
         return f"; an earlier run ended {with_line}"
     newest = "" if first.text in told else f", the newest {with_line}"
     return f"; {len(earlier)} earlier runs ended badly{newest}"
-
-
-def _then_said(blame: Attribution) -> str:
-    return f"; later it was stopped: {clip(blame.then, 140)}" if blame.then else ""
 
 
 def _also_said(blame: Attribution) -> str:

@@ -129,11 +129,7 @@ def _slow_row(one: SlowCall) -> tuple[str, ...]:
 def _storms(log: SystemCalls, verbose: bool) -> Iterator[Block]:
     rows = [storm for storm in storms([log]) if storm.folder != "/" or verbose]
     for storm in rows[: _MORE_ROWS if verbose else 3]:
-        yield Note(storm_words(storm), Tone.WARNING if _heavy(storm) else Tone.PLAIN)
-
-
-def _heavy(storm: Storm) -> bool:
-    return storm.calls >= 10_000
+        yield Note(storm_words(storm), Tone.WARNING if storm.calls >= 10_000 else Tone.PLAIN)
 
 
 def storm_words(storm: Storm) -> str:

@@ -97,17 +97,17 @@ class FileAttempts:
     def _gave_up_behind(self, line: int) -> bool:
         """Return whether a launcher raises behind a line: it starts nothing again.
 
-        What it raises may be cut off, or stand behind another program's prefix.
+        What it raises may be cut off, even above its own frames, or stand behind another program's
+        prefix.
         """
-        rows = [row for region in self._raw["regions"] for row in region[3]]
-        behind = [text for number, _, text in rows if number > line]
-        behind += [
-            text
-            for label in self._raw["labels"]
-            for number, text, *_ in label["tail"]
+        rows = [(row[0], row[2]) for region in self._raw["regions"] for row in region[3]]
+        rows += [(row[0], row[1]) for label in self._raw["labels"] for row in label["tail"]]
+        return any(
+            "launcher-frame" in self._known.of(text)
+            or (number == line + 1 and text.startswith("Traceback "))
+            for number, text in rows
             if number > line
-        ]
-        return any("launcher-frame" in self._known.of(text) for text in behind)
+        )
 
     def _marks_for(self, label: int) -> list[int]:
         """Return the marks of the agent that started who writes under a label."""

@@ -41,19 +41,22 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
     """
     widest = max(len(text) for _, text, *_ in rows)
     width = widest if console and widest >= _NARROWEST else -1
-    for at, (_, said, *_) in enumerate(rows):
+    for at, (line, said, *_) in enumerate(rows):
         text = last = said
-        for (_, more, *_), names in zip(rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False):
+        for (number, more, *_), names in zip(
+            rows[at + 1 : at + _MOST], ids[at + 1 :], strict=False
+        ):
+            other = looks_like_log(more) or watched(names) or survived(names)
+            raised = _RAISED.search(text) is not None and not other
             named = _NAMED_ALONE.search(text) or (
-                _ANNOUNCES.search(text) is not None and _margin(more) > _margin(text)
+                _ANNOUNCES.search(text) is not None and (raised or _margin(more) > _margin(text))
             )
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
-            other = looks_like_log(more) or watched(names) or survived(names)
-            broken = full and _RAISED.search(text) and not other
-            if is_frame(names) or is_cut_head(names) or dumped(more) or not (named or broken):
+            goes_on = named or (raised and full and number - line <= 1)
+            if is_frame(names) or is_cut_head(names) or dumped(more) or not goes_on:
                 break
-            last = more
+            line, last = number, more
             if not (_PLACE.match(more) or calm(names)):
                 text = f"{text} {more.strip()}"
         yield text

@@ -33,6 +33,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    WARNED,
     Ids,
     began_to_close,
     below_calm,
@@ -56,6 +57,7 @@ from postmortem.readers.ranklogs.last_words import (
     is_text,
     place_of,
     says_more,
+    says_why,
     stands_still,
     strong,
     sure,
@@ -235,8 +237,9 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
-        if wrong(names) and not carries_on(names):
-            less = line.text.rstrip().endswith(":") or warns(names)  # it announces
+        if (wrong(names) and not carries_on(names)) or (block and WARNED in names):
+            mere = warns(names) and not says_why(names)
+            less = line.text.rstrip().endswith(":") or mere  # it announces
             mute = not any(name.startswith(IN_FEW) for name in names)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:

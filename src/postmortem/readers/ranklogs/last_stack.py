@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 
 from postmortem.facts.last_lines import LastLine
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.last_words import Ids, calm, is_frame, shown_only, survived
+from postmortem.readers.ranklogs.last_words import (
+    Ids,
+    calm,
+    is_frame,
+    shown_only,
+    survived,
+    told_by,
+)
 
 _NATIVE = Pattern(
     r"(?:^|[\s!(:>?])[A-Za-z_.$~][\w.$~@:<>,*&-]* ?\+ ?0x[0-9a-f]+(?:/\S*0x[0-9a-f]+)?[)\]]?"
@@ -16,6 +23,7 @@ _NATIVE = Pattern(
     r"|^\d+ +\S.* 0x[0-9a-f]{8,16} .* \+ \d+$"
     r"|^\s*0x[0-9a-f]{8,16} +- +0x[0-9a-f]{8,16} +\S|^[0-9a-f]{8,16}-[0-9a-f]{8,16} \S{3}p "
     r"|^[\w./*()-]+\.[\w.*()]+\((?:0x[0-9a-f]|\{0x|\.\.\.).*\)$"
+    r"|^-> \d{4} "  # of a notebook's, in a long source
 )
 """A frame of a native stack, as debuggers, handlers of signals, kernels and Go print one: a name
 with an offset, a number with an address; and the map of memory below one."""
@@ -56,7 +64,8 @@ def stack_at_end(
         return None
     if below:
         return lines[below[-1]]
-    return lines[last if above < 0 or _survived(lines[above], ids[above]) else above]
+    cut = told_by(lines[last].text, ids[last]) == "frame"  # what was raised stood below it
+    return lines[last if cut or above < 0 or _survived(lines[above], ids[above]) else above]
 
 
 def _survived(line: LastLine, names: Ids) -> bool:
@@ -67,7 +76,7 @@ def _survived(line: LastLine, names: Ids) -> bool:
 def framed(text: str) -> bool:
     """Return whether a line is a frame of a native stack."""
     may = (
-        "0x" in text or "[<" in text or "p 0" in text or text.lstrip().startswith("#")
+        "0x" in text or "[<" in text or "p 0" in text or text.lstrip().startswith(("#", "->"))
     )  # costs less
     return may and _NATIVE.search(text) is not None
 

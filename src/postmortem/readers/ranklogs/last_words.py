@@ -58,20 +58,19 @@ IN_FEW = ("last-alone", "last-few")
 AT_END = ("last-alone",)
 """What counts in the line that ends a log."""
 _LAUNCHER, _MORE = "last-launcher", "last-more"
-_CALM = "last-calm"
-_NUMBER = "last-calm-number"
+_CALM, _NUMBER = "last-calm", "last-calm-number"
 _END = "last-end"
-_DONE = "last-done"
-_ONE_WORD = "last-calm-end"
+_DONE, _ONE_WORD = "last-done", "last-calm-end"
 _START, FALLBACK, MEANT = "last-start", "last-start-fallback", "last-start-meant"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2
 """So many lines in a row tell that a program has begun to put its things away."""
-_FRAMES = ("last-frame", "last-foreign-stack")
+_FRAMES, _CELL = ("last-frame", "last-foreign-stack"), "last-frame-cell"
 _SHOWN = ("last-error-cut", "last-shown")
 """Heads of stacks that another reader knows, or that a program shows without an error."""
 STOP = "last-stop"
+WARNED = "last-few-warned"  # of a library that has no higher level
 _OF_CALL, CANCELLED = "last-stop-operation", "last-cancelled"
 _PRINTED = ("last-loss", "last-norm")
 MOVES = ("last-work", *_PRINTED)
@@ -151,7 +150,7 @@ def _order() -> dict[str, int]:
 
 def telling(ids: Ids) -> Ids:
     """Return by which of its errors a line is ranked: who watched says less than anybody else."""
-    errors = wrong(ids)
+    errors = wrong(ids) or tuple(n for n in ids if n == WARNED)
     return says_why(ids) or tuple(n for n in errors if n.startswith(_WATCHED)) or errors
 
 
@@ -241,7 +240,8 @@ def warns(ids: Ids) -> bool:
 
 def told_by(said: str, ids: Ids) -> str:
     """Return what makes a line read like an error: see `LastLines.nearest_by`."""
-    if is_frame(ids) and said.lstrip().startswith('File "'):
+    begins = said.lstrip().startswith(('File "', "│"))
+    if _CELL in ids or (begins and _has(ids, (*_FRAMES, _CUT))):
         return "frame"
     return "form" if strong(ids) else "word" if wrong(ids) else "alone"
 

@@ -298,8 +298,10 @@ def _entities(lines: Sequence[bytes]) -> Peel | None:
 
 
 def _fenced(lines: Sequence[bytes]) -> Peel | None:
-    """Return what leaves of a report the one block that holds its log."""
+    """Return what leaves of a report the one block that holds its log, or its one fence."""
     fences = [i for i, line in enumerate(lines) if _FENCE.match(line)]
+    if len(lines) > 1 and fences in ([0], [len(lines) - 1]):
+        return lambda line: b"" if _FENCE.match(line) else line  # the other one is cut off
     if len(fences) != 2 or fences[0] > _NEAR or len(lines) - fences[1] > _NEAR:
         return None
     around = frozenset(chain(lines[: fences[0] + 1], lines[fences[1] :]))

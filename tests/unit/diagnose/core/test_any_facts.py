@@ -19,18 +19,18 @@ CASES = load_cases()
 RULES = load()
 
 
+TYPES = sorted({kind for case in CASES for kind in case.facts}, key=lambda kind: kind.__name__)
+ANY = {
+    kind: st.none() | st.sampled_from([case.facts[kind] for case in CASES if kind in case.facts])
+    for kind in TYPES
+}
+
+
 @settings(deadline=None, max_examples=150)
-@given(st.data())
-def test_facts_of_different_crashes_mixed_and_missing(data: st.DataObject) -> None:
+@given(st.fixed_dictionaries(ANY))
+def test_facts_of_different_crashes_mixed_and_missing(drawn: dict[type, object]) -> None:
     """Facts are drawn each from another case, or left out; the kind follows from them."""
-    types = sorted({kind for case in CASES for kind in case.facts}, key=lambda kind: kind.__name__)
-    facts: dict[type, object] = {}
-    for kind in types:
-        have = [case.facts[kind] for case in CASES if kind in case.facts]
-        value = data.draw(st.one_of(st.none(), st.sampled_from(have)), label=kind.__name__)
-        if value is not None:
-            facts[kind] = value
-    _check(facts)
+    _check({kind: value for kind, value in drawn.items() if value is not None})
 
 
 NAMES = st.one_of(

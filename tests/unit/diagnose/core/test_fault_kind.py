@@ -70,6 +70,24 @@ def test_a_general_protection_fault_has_no_address_and_the_operand_tells() -> No
     assert kind(signal, push) is FaultKind.GENERAL_PROTECTION
 
 
+@pytest.mark.parametrize(
+    ("pid", "function", "rax", "expected"),
+    [
+        (10, "abort", 0, FaultKind.ABORT),
+        (1, "??", 0, FaultKind.ABORT),
+        (10, "??", 0, FaultKind.GENERAL_PROTECTION),
+        (1, "memcpy", 0, FaultKind.GENERAL_PROTECTION),
+        (1, "??", 0x4141_4141_4141_4141, FaultKind.GENERAL_PROTECTION),
+    ],
+)
+def test_abort_of_the_first_process_of_a_container_ends_by_hlt(pid, function, rax, expected):
+    frame = Frame(function, module="/lib/libc.so.6")
+    threads = Threads((Thread(pid, crashed=True, frames=(frame,), registers={"rax": rax}),), pid)
+    process = Process(pid=pid, machine="x86_64")
+    fault = Fault(CODE, STACK)
+    assert classify(segv(None, "SI_KERNEL"), fault, threads, CORE, process) is expected
+
+
 def test_a_jump_that_the_processor_refuses_is_a_bad_call_and_no_access() -> None:
     back = Instruction(CODE.value, b"", target=0x4141_4141_4141_4141, transfer="return")
     stands_at_ret = Fault(CODE, STACK, operand=Address(0x7000_0008, True), instruction=back)
@@ -112,7 +130,18 @@ def test_without_siginfo_the_stack_pointer_tells() -> None:
     guard = Address(0x7FF0_0800, True, 0x7FF0_0000, 0x7FF0_1000, "---", "anonymous")
     silent = Signal(11, "SIGSEGV")
     assert kind(silent, Fault(CODE, guard)) is FaultKind.STACK_OVERFLOW
-    assert kind(silent, Fault(CODE, STACK)) is FaultKind.UNKNOWN
+    used_up = Address(0x7FF0_0010, True, 0x7FF0_0000, 0x8000_0000, "rw-", "thread stack")
+    assert kind(silent, Fault(CODE, used_up)) is FaultKind.STACK_OVERFLOW
+    growing = replace(used_up, kind="stack")  # the lowest page of the main thread's is in use
+    assert kind(silent, Fault(CODE, growing)) is FaultKind.GENERAL_PROTECTION
+
+
+def test_without_siginfo_and_instruction_only_that_memory_failed_is_known() -> None:
+    silent = Signal(11, "SIGSEGV")
+    assert kind(silent, Fault(CODE, STACK)) is FaultKind.GENERAL_PROTECTION
+    for register, call in (("orig_rax", 62), ("x8", 129)):  # kill() of x86-64 and aarch64
+        sends = Thread(10, crashed=True, registers={register: call})
+        assert kind(silent, Fault(CODE, STACK), Threads((sends,), 10)) is FaultKind.UNKNOWN
 
 
 def test_a_guard_page_far_from_the_stack_pointer_is_not_the_stack() -> None:

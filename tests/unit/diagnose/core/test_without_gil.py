@@ -47,3 +47,16 @@ def test_ctypes_is_not_the_api_that_it_called() -> None:
     )
     threads = Threads((Thread(1, crashed=True, frames=frames),), 1)
     assert api_without_gil(threads, FaultKind.NULL_DEREFERENCE) == 0
+
+
+def test_an_interpreter_that_is_not_here_has_no_names() -> None:
+    line = Frame("load", kind="python", file="/app/load.py", line=3)
+    inner = Frame("??", module="/gone/libpython3.11.so.1.0")
+    threads = Threads((Thread(1, crashed=True, frames=(inner, line)),), 1)
+    assert api_without_gil(threads, FaultKind.NULL_DEREFERENCE) == 0
+    assert api_without_gil(threads, FaultKind.UNMAPPED) is None
+    holds = replace(threads.items[0], holds_gil=True)
+    assert api_without_gil(Threads((holds,), 1), FaultKind.NULL_DEREFERENCE) is None
+    elsewhere = replace(inner, module="/gone/libc.so.6")
+    other = Threads((Thread(1, crashed=True, frames=(elsewhere, line)),), 1)
+    assert api_without_gil(other, FaultKind.NULL_DEREFERENCE) is None

@@ -55,6 +55,8 @@ def uncaught_exception(
         yield _handled(crashed, own, index)
         return
     index = _thrower(crashed, index)
+    if index is not None and stacks.is_lone_word(crashed, index):
+        index = None
     by = ""
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {stacks.frame_name(crashed.frames[index], 40)}"
@@ -64,7 +66,7 @@ def uncaught_exception(
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
     sure = own.found_by == "tls" and terminated
     more = " It met a function that may not throw (noexcept, a destructor)"
-    again = _was_thrown_elsewhere(crashed)
+    again = any(bare(f.function) == "std::rethrow_exception" for f in crashed.frames[:16])
     if again:
         more = " It is not new here: std::rethrow_exception threw again what other code had thrown"
         more += " before, on this thread or another (a future, a pool of threads)"
@@ -187,10 +189,6 @@ def _met_noexcept(thread: Thread) -> bool:
     )
 
 
-def _was_thrown_elsewhere(thread: Thread) -> bool:
-    return any(bare(f.function) == "std::rethrow_exception" for f in thread.frames[:16])
-
-
 def _is_plain_program(thread: Thread) -> bool:
     """Return whether a C++ program's own main() led to this end, and no Python."""
     if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in thread.frames):
@@ -250,6 +248,11 @@ def _without_exception(thread: Thread) -> Findings:
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
         + ("" if joinable else "; code may also have called std::terminate itself")
+        + (
+            ""
+            if joinable or is_named
+            else ", called a pure virtual function or thrown nothing anew"
+        )
         + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
         next_steps=(close,) if plain else (traceback, close),

@@ -19,7 +19,7 @@ from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.threads import Frame, Thread
+from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 
 _KERNEL = Pattern(
@@ -92,14 +92,10 @@ def _kernel(thread: Thread) -> int | None:
         if owner(frame) is Owner.GENERATED:
             return index
         if owner(frame) is Owner.PYTORCH:
-            return index if _is_kernel(frame) else None
+            return index if _KERNEL.search(frame.function) else None
         if owner(frame) not in (Owner.GLIBC, Owner.MATH):
             return None
     return None
-
-
-def _is_kernel(frame: Frame) -> bool:
-    return _KERNEL.search(frame.function) is not None
 
 
 def _operator(thread: Thread) -> str | None:

@@ -32,7 +32,8 @@ def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
     if index is None or threads.crashed is None:
         return
     crashed = threads.crashed
-    name = short(crashed.frames[index].function, 40)
+    function = crashed.frames[index].function
+    name = "a function of it" if function == "??" else short(function, 40)
     holder = next((thread for thread in threads if thread.holds_gil), None)
     without = "a thread state"
     if not is_interpreter_known(threads):

@@ -12,7 +12,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
-from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_kind import FaultKind, is_sending
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import frame_name, is_malloc, plain, site
@@ -29,8 +29,12 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     crashed = crash.crashed
     evidence = [crash.cited]
     title = "the process aborted itself"
-    index = _who(crashed)
-    sure = bool(signal.code) or _has_abort(crashed)
+    of_abort = signal.name == "SIGABRT"
+    sure = (of_abort and bool(signal.code)) or _has_abort(crashed)
+    called = sure or is_sending(crashed)
+    index = _who(crashed) if called else None
+    if not called and of_abort:
+        title += ", or another one sent it the signal"
     if index is not None:
         frame = crashed.frames[index]
         evidence += crash.frame(index)
@@ -63,7 +67,11 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         title=title,
         cause=crash.words + meaning,
         # Without siginfo nobody says who sent the signal, unless abort() stands there.
-        confidence=degree_of(message) if sure else Confidence.LIKELY,
+        confidence=degree_of(message)
+        if sure
+        else Confidence.LIKELY
+        if called or words
+        else Confidence.POSSIBLE,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )

@@ -84,7 +84,8 @@ def bad_pointer(crash: Crash) -> Findings:
         address = None  # x86 names none
     shown = "" if address is None else f" (address {address:#x})"
     unsure = crash.kind is FaultKind.GENERAL_PROTECTION
-    odd = _odd_registers(crash.fault, crashed) if unsure else {}
+    refused = unsure and crash.signal.code is not None
+    odd = _odd_registers(crash.fault, crashed) if refused else {}
     title = _title(crash.kind, crash.fault)
     if len(odd) == 1:
         title = _TITLES[FaultKind.NON_CANONICAL]
@@ -150,6 +151,8 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "set the flag (popf, a debugging aid) and did not clear it"
         )
     place = fault.address if fault is not None else None
+    if kind is FaultKind.GENERAL_PROTECTION and signal.code is None:
+        return "The pointer is null, damaged, or leads to memory that may not be used so"
     if kind is FaultKind.UNMAPPED and place is not None and _is_low(place):
         return _LOW
     if kind is FaultKind.UNMAPPED and place is not None and _is_at_end(place):

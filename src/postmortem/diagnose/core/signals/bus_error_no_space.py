@@ -42,12 +42,14 @@ def bus_error_no_space(crash: Crash) -> Findings:
     if in_memory and read:
         yield _shorter_or_full(crash, file, folder)
         return
+    # Code that is not in the core may have read what somebody has cut off since.
+    written = crash.fault.instruction is None or crash.fault.instruction.access is not None
     what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
     yield Finding(
         title=f"no space left in {what} for the mapped file {file_name(file.path)}",
         cause=f"{crash.words}. A mapped file takes its space only when "
         "a page is first written, and then there was none",
-        confidence=Confidence.LIKELY if in_memory or full else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if (in_memory and written) or full else Confidence.POSSIBLE,
         next_steps=(
             f"df -h {shell_word(folder)} while the job runs; ls -l {shell_word(folder)} for files "
             "of dead processes",

@@ -95,6 +95,8 @@ def _aborted_unsaid(party: Suspect) -> bool:
     """It called abort(), and what it said before that, which may blame a peer, is not there."""
     if party.failure is not None and part_of(party.failure) is ErrorRole.AFTERMATH:
         return True
+    if party.failure is not None and party.failure.said.exception == "Aborted":
+        return True  # glog's handler says when, and which signal it was below
     aborted = party.exit is not None and party.exit.signal == "SIGABRT"
     return aborted and (party.failure is None or party.failure.said.message == "Aborted")
 
@@ -148,7 +150,7 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     if any(quotes(s.exit, f) for s in found if s.exit for f in case.logs.failures):
         return None
-    parties = tuple(s.party(_exit_words(s)) for s in found)
+    parties = tuple(s.party(s.exit.exited if s.exit is not None else "died") for s in found)
     heard = all(s.writer.lines for s in found)
     said = _last_error(case, [one.writer for one in found])
     if said is not None:
@@ -190,10 +192,6 @@ def left_silently(standing: RankState) -> bool:
         and end.launcher == "torchrun"
         and 1 < (end.code or 0) < 128
     )
-
-
-def _exit_words(standing: RankState) -> str:
-    return standing.exit.exited if standing.exit is not None else "died"
 
 
 def node_failed(case: Case) -> Attribution | None:

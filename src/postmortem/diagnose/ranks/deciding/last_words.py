@@ -1,6 +1,7 @@
 """What is left where no form that is known tells of a failure: the last lines."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
@@ -53,9 +54,12 @@ def said_last(case: Case) -> Attribution | None:
         if above is not None:
             evidence = (*evidence, _cited(above))
         cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
-        if cut and (whole := wrong[0].nearest) is not None:
+        framed = wrong[0].nearest_by == "frame"
+        if (cut or framed) and (whole := wrong[0].nearest) is not None:
             cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
             return Attribution(cause, candidates=parties, evidence=(_cited(whole), *evidence))
+        if framed:
+            return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
         words = f"a traceback that is cut: {wrong[0].last.text.strip()}" if cut else said.text
         cause = SaidLast(
             words,
@@ -134,11 +138,12 @@ def spoke_itself(case: Case) -> Attribution | None:
 
 
 def warned_itself(case: Case, word: str) -> Attribution | None:
-    """Return NCCL's first warning that is about no peer, where all else tells of a lost one."""
+    """Return NCCL's first warning that is about no peer, where all below tells of a lost one."""
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
     warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
-    own = next((one for one in warned if one.match(*of_peers) is None), None)
-    if own is None or own.text == word:
+    above = takewhile(lambda one: one.text != word, warned)
+    own = next((one for one in above if one.match(*of_peers) is None), None)
+    if own is None:
         return None
     cause = SaidLast(own.text, plain=True, form="peers", word=word)
     return Attribution(cause, evidence=((own.where, own.text),))
@@ -172,11 +177,14 @@ def _lost_workers(logs: RankLogs) -> set[str]:
 def cut_off(case: Case) -> Attribution | None:
     """Return whose log ends within a traceback."""
     states = {id(s.writer): s for s in case.all}
+    ends = (end for end in case.logs.exits if end.launcher == "torchrun")
+    raised = {(end.file, end.line + 1) for end in ends}  # by the agent, as it gives up
     cut = [
         (s, f)
         for f in case.logs.failures
         if not f.said.exception
         and not f.causes
+        and (f.file, f.begin_line) not in raised
         and f.lines_after <= thresholds.CAUGHT_LINES
         and f.work is None
         and (s := states.get(id(case.logs.who(f.writer)))) is not None
@@ -210,7 +218,10 @@ def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
 
 def _told_last(case: Case) -> bool:
     """Whether the last line of anybody is an error of its own: that says more than half a stack."""
-    return any(one.plain and not one.about_peer for one in case.logs.last_lines)
+    return any(
+        one.plain and not one.about_peer and not _others_went_on(case.logs, one)
+        for one in case.logs.last_lines
+    )
 
 
 def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attribution | None:
@@ -219,7 +230,7 @@ def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attri
     A level or a word makes a line one right above it, and nothing else counts where that is asked.
     """
     for one in logs.last_lines:
-        said = one.nearest
+        said = one.errors[0] if one.errors else one.nearest
         if (
             said is None
             or one.nearest_by not in ("form", "word")
@@ -227,7 +238,8 @@ def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attri
             or said.file != cut.file
         ):
             continue
-        right_above = cut.begin_line - said.line <= _MOST_BETWEEN
+        last = max((line.line for line in one.errors), default=said.line)
+        right_above = 0 < cut.begin_line - last <= _MOST_BETWEEN
         far = not near and one.nearest_by == "form"
         if said.line < cut.begin_line and not one.about_peer and (right_above or far):
             cause = SaidLast(said.text, right_above, behind=not right_above, known=one.known)
