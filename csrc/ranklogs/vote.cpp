@@ -143,6 +143,7 @@ struct Ballot {
   Count task, node, tee, number, service, journal;
   Frames frames;
   std::size_t time = 0;
+  std::size_t full_tasks = 0;  // without blanks before them
   std::size_t lines = 0;
 
   void count(std::string_view text) {
@@ -153,6 +154,7 @@ struct Ballot {
     frames.count(text);
     if (const std::size_t at = task_at(text, task_number); at && !is_list(text.substr(at))) {
       task.add(task_number);
+      full_tasks += text.front() != ' ';
     }
     if (const std::string_view name = node_at(text, size);
         !name.empty() && !is_log_word(name) && !is_field(name, text)) {
@@ -206,7 +208,9 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   }
   if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
   const Count& task = ballot.task;
-  if (!grammar.task && ((share(task.lines, 50) && task.repeats() && task.dense()) ||
+  // The largest task has no blank before it: numbers that all have some, each once, are a list.
+  const bool listed = !ballot.full_tasks && task.writers.size() * 2 > task.lines;
+  if (!grammar.task && ((share(task.lines, 50) && task.repeats() && task.dense() && !listed) ||
                         (share(task.lines, 10) && looks_like_tasks(task)))) {
     return grammar.task = true;
   }

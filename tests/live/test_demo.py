@@ -176,8 +176,8 @@ def test_demo_explains_its_own_crash(tmp_path: Path, kind: str) -> None:
 def test_demo_keeps_its_core_when_asked(tmp_path: Path) -> None:
     done = postmortem("demo", "abort", "--keep", "kept", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (core,) = (tmp_path / "kept").iterdir()
-    assert core.name.startswith("core.abort.")
+    (core,) = (tmp_path / "kept").glob("core.abort.*")
+    assert list((tmp_path / "kept").glob("postmortem-demo-*/abort.py"))
     assert core_pid(core) == json.loads(done.stdout)["process"]["pid"]
 
 

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="DIR",
         type=Path,
-        help="keep the core in this folder (default: it is removed at the end)",
+        help="keep the core in this folder, and the program below it (default: they are removed)",
     )
     core.add_arguments(parser)
     for action in [action for action in parser._actions if action.dest in _OF_FILES]:
@@ -77,6 +77,8 @@ def _work_folder(keep: Path | None) -> Iterator[Path]:
 
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
+        yield Path(tempfile.mkdtemp(prefix="postmortem-demo-", dir=keep)).resolve()
+        return
     with tempfile.TemporaryDirectory(prefix="postmortem-demo-", dir=keep) as folder:
         yield Path(folder).resolve()
 

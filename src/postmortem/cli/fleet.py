@@ -96,6 +96,9 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.fleet import report_on
     from postmortem.fleet import commands
 
+    if {"-h", "--help"} & {*args.words}:
+        args.parser.print_help()
+        return 0
     # Behind the command they are of the one report, too: the nodes' own is JSON.
     behind = Parser(args.parser.prog, add_help=False, allow_abbrev=False)
     add_report_options(behind)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.parser import Parser
 from postmortem.errors import Refusal
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", choices=("check",), help="try one port alone")
     parser.add_argument("place", nargs="?", metavar="HOST:PORT", help="of check")
     meeting = parser.add_argument_group("nodes (default: what the launcher's variables say)")
+    meeting.add_argument(
+        "-w", "--hosts", metavar="HOSTS", help="run it on these: as postmortem fleet -w HOSTS net"
+    )
+    meeting.add_argument("--job", metavar="ID", help="run it on all nodes of a job of SLURM")
     meeting.add_argument(
         "--nodes", type=whole(1, 100_000), metavar="N", help="how many nodes there are"
     )
@@ -77,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     with interruptible():
         if args.what is not None:
             return _check(args)
+        if args.hosts is not None or args.job is not None:
+            return _of_fleet(args)
         from postmortem.net.place import find_place
 
         try:
@@ -84,6 +91,19 @@ def run(args: argparse.Namespace) -> int:
         except ValueError as error:
             raise Refusal(str(error)) from None
         return _alone(args) if place is None or place.world == 1 else _meet(args, place)
+
+
+def _of_fleet(args: argparse.Namespace) -> int:
+    from postmortem.cli import fleet
+
+    if args.nodes is not None or args.node is not None:
+        args.parser.error("-w and --job say which nodes: no --nodes, no --node")
+    valued = ("master", "timeout", "wait")
+    words = [f"--{name}={value}" for name in valued if (value := getattr(args, name)) is not None]
+    words += [f"--no-{name}" for name in ("speed", "torch") if getattr(args, f"no_{name}")]
+    parser = Parser(args.parser.prog)
+    fleet.add_arguments(parser)
+    return fleet.run(parser.parse_args(["net", *words], args))
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 import time
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.render.safe import line
@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
+    if str(args.core) == "-" and sys.stdin is None:
+        raise EvidenceError("standard input", "is closed")
     open_standard_streams()
     options = SlimOptions(
         executable=args.python, sysroot=args.sysroot, temp_dir=args.temp_dir, pid=args.pid
@@ -71,10 +73,10 @@ def _is_pipe(source: Path) -> bool:
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) or (str(source) == "-" and kind != stat.S_IFREG)
 
 
-def _opened(source: Path) -> FileIO:
-    if str(source) == "-":
-        return FileIO(os.dup(0), "rb")
-    return FileIO(source, "rb")
+def _opened(source: Path) -> BinaryIO:
+    from postmortem.readers.log_files import open_fifo
+
+    return FileIO(os.dup(0), "rb") if str(source) == "-" else open_fifo(str(source))
 
 
 def _tell(source: str, out: Path, outcome: SlimOutcome, seconds: float) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from postmortem.errors import EvidenceError
 from postmortem.facts.memory import BinaryFacts
 from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 
 DEFAULT_LIMIT_BYTES = 64 << 20
 
@@ -108,7 +108,7 @@ def _check(path: str, limit_bytes: int) -> None:
             head = stream.read(ELF_HEADER_BYTES)
             size = stream.seek(0, 2)
     except OSError as error:
-        raise EvidenceError(path, f"cannot be read: {error.strerror}") from error
+        raise EvidenceError(path, unread(error)) from error
     elf = elf_head(head)
     if elf is None or len(head) < 52:
         raise EvidenceError(path, "not an ELF file")

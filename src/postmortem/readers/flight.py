@@ -25,7 +25,7 @@ from postmortem.facts.frames import (
     Reading,
 )
 from postmortem.facts.source import Problem
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 from postmortem.text import counted
 
 _MOST_BYTES = 1 << 30
@@ -56,7 +56,7 @@ def read_flight(path: str | Path) -> tuple[Flight, tuple[Problem, ...]]:
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                 return _Reader(where, data).flight()
     except OSError as error:
-        raise EvidenceError(where, error.strerror or str(error)) from None
+        raise EvidenceError(where, unread(error)) from None
 
 
 class _Reader:

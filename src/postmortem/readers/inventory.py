@@ -22,7 +22,7 @@ from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.log_names import has_name_of_log
 from postmortem.readers.ranklogs.sources import may_be_log
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring
 
@@ -65,18 +65,17 @@ def _matters(path: str) -> bool:
 def _item(path: str, problems: list[Problem]) -> Item:
     try:
         stream = open_regular(path)
-    except underway.Refused as refusal:
-        return Item(path, Kind.OTHER, 0, refusal.why)
     except OSError as error:
-        if len(problems) < _MOST_UNREADABLE:
-            problems.append(Problem(path, f"cannot be opened: {error.strerror}"))
-        return Item(path, Kind.OTHER, 0, f"cannot be opened: {error.strerror}")
+        why = unread(error)
+        if not isinstance(error, underway.Refused) and len(problems) < _MOST_UNREADABLE:
+            problems.append(Problem(path, why))
+        return Item(path, Kind.OTHER, 0, why)
     with stream:
         status = os.fstat(stream.fileno())
         try:
             head, _ = beginning(stream)
         except OSError as error:
-            return Item(path, Kind.OTHER, status.st_size, f"cannot be read: {error.strerror}")
+            return Item(path, Kind.OTHER, status.st_size, unread(error))
         except StreamError:
             return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
     kind = _kind(path, head)

@@ -16,7 +16,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 
 STANDARD_INPUT = "-"
 
@@ -198,20 +198,13 @@ def _standard_input() -> BinaryIO:
 def _open(name: str) -> BinaryIO:
     try:
         if Path(name).is_fifo():
-            return _open_fifo(name)
+            return open_fifo(name)
         return open_regular(name)  # the caller's stack closes it
-    except underway.Refused as error:
-        raise EvidenceError(name, error.why) from error
     except OSError as error:
-        what = {
-            errno.ENOENT: "no such file",
-            errno.EACCES: "no permission to read it",
-            errno.EISDIR: "is a directory",
-        }.get(error.errno or 0, f"cannot be opened: {error.strerror}")
-        raise EvidenceError(name, what) from error
+        raise EvidenceError(name, unread(error)) from error
 
 
-def _open_fifo(name: str) -> BinaryIO:
+def open_fifo(name: str) -> BinaryIO:
     """Open a named pipe; raises EvidenceError where nobody writes to it: open() would wait."""
     underway.consuming()
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -220,6 +213,6 @@ def _open_fifo(name: str) -> BinaryIO:
     if not poll.poll(_FIFO_MILLISECONDS):
         os.close(descriptor)
         what = f"is a named pipe that nobody wrote to for {_FIFO_MILLISECONDS / 1000:g} s"
-        raise EvidenceError(name, what, hint="begin to write first, or pipe the log in: … | -")
+        raise EvidenceError(name, what, hint="begin to write first, or pipe it in: … | -")
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "rb")

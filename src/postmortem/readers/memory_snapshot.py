@@ -29,7 +29,7 @@ from postmortem.facts.threads import Frame
 from postmortem.readers.checkpoint.objects import PickleError, Unknown
 from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.flight_recorder import rank_of
-from postmortem.readers.regular import open_regular, read_regular
+from postmortem.readers.regular import open_regular, read_regular, unread
 
 _LARGEST_FILE = 4 << 30
 _HEAD_BYTES = 96
@@ -60,7 +60,7 @@ def read_snapshot(path: str) -> MemorySnapshot:
     try:
         data = read_regular(path, most=_LARGEST_FILE)
     except OSError as error:
-        raise EvidenceError(path, f"cannot be read: {error.strerror}") from error
+        raise EvidenceError(path, unread(error)) from error
     try:
         document = load(BytesIO(data))
     except PickleError as error:

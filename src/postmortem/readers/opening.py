@@ -28,7 +28,7 @@ from postmortem.readers.codecs import (
     decoded,
 )
 from postmortem.readers.formats import HEAD_BYTES, elf_head, require_core
-from postmortem.readers.regular import KINDS, open_regular
+from postmortem.readers.regular import KINDS, open_regular, unread
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -141,18 +141,13 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _cannot_open(path: Path, error: OSError) -> EvidenceError:
     where = str(path)
-    if isinstance(error, underway.Refused):
-        return EvidenceError(where, error.why)
-    if error.errno == errno.ENOENT:
-        if path.is_symlink():
-            what = f"is a link to {path.readlink()}, which does not exist"
-            return EvidenceError(where, what)
-        return EvidenceError(where, "no such file", hint=_near_names(path))
+    hint = None
+    if error.errno == errno.ENOENT and not path.is_symlink():
+        hint = _near_names(path)
     if error.errno in (errno.EACCES, errno.EPERM):
         named = shell_word(where)
         hint = f"it belongs to another user: sudo cat {named} > mycore; postmortem core mycore"
-        return EvidenceError(where, "no permission to read it", hint=hint)
-    return EvidenceError(where, f"cannot be opened: {error.strerror}")
+    return EvidenceError(where, unread(error), hint=hint)
 
 
 def _near_names(path: Path) -> str:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from postmortem.errors import EvidenceError
-from postmortem.readers.regular import read_regular
+from postmortem.readers.regular import read_regular, unread
 from postmortem.readers.report_shape import misshapen
 
 LARGEST = 256 << 20
@@ -33,6 +33,6 @@ def read_own_report(path: str) -> dict[str, Any] | EvidenceError:
         wrong = misshapen(document)
         return EvidenceError(path, f"is not as our reports are: {wrong}") if wrong else document
     except OSError as error:
-        return EvidenceError(path, f"cannot be read: {error.strerror}")
+        return EvidenceError(path, unread(error))
     except EvidenceError as error:
         return error

@@ -62,6 +62,20 @@ class _Raw(io.FileIO):
         return data
 
 
+def unread(error: OSError) -> str:
+    """Return why a file cannot be read, as a predicate of its name."""
+    if isinstance(error, underway.Refused):
+        return error.why
+    name = error.filename
+    if error.errno == errno.ENOENT and isinstance(name, str) and os.path.islink(name):  # noqa: PTH114
+        return f"is a link to {os.readlink(name)}, which does not exist"  # noqa: PTH115
+    return {
+        errno.ENOENT: "no such file",
+        errno.EACCES: "no permission to read it",
+        errno.EISDIR: "is a directory",
+    }.get(error.errno or 0, f"cannot be read: {error.strerror or error}")
+
+
 def size_of(path: str) -> int:
     """Return how many bytes a file has; raises OSError."""
     return os.stat(_real(path)).st_size  # noqa: PTH116

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from postmortem.facts.signature import Brief, Hit, Match, Signature, Tally
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 
 if TYPE_CHECKING:
     from postmortem._native import RawHit
@@ -106,8 +106,7 @@ class Signatures:
             with open_regular(path) as stream:
                 return self.tally_blocks(blocks_of(stream), each=each)
         except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-            raise EvidenceError(path, reason) from error
+            raise EvidenceError(path, unread(error)) from error
 
     def tally_blocks(self, blocks: Iterable[bytes], *, each: int = MOST_HITS) -> Tally:
         """Return the hits and the counts of a text that comes in blocks, cut anywhere."""

@@ -8,7 +8,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts import watch_format
 from postmortem.facts.source import Problem
 from postmortem.facts.watch import Ceiling, Sample, Watched, Watching
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 
 _LARGEST = 1 << 30
 _PIECE = watch_format.RECORD_BYTES << 13
@@ -27,7 +27,7 @@ def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
             data = stream.read(watch_format.HEADER_BYTES)
             rows, torn = _records(stream)
     except OSError as error:
-        raise EvidenceError(str(path), f"cannot be opened: {error.strerror}") from None
+        raise EvidenceError(str(path), unread(error)) from None
     if len(data) < watch_format.HEADER_BYTES or not is_watch_ring(data):
         raise EvidenceError(
             str(path), "is not a ring file", hint="postmortem watch --ring FILE writes one"

@@ -117,6 +117,8 @@ def test_standard_streams_that_are_closed(folder: Path) -> None:
     assert closed("run -- sh -c 'exit 7'", ">&-").returncode == 7
     assert closed("run -- sh -c 'exit 7'", "<&- >&- 2>&-").returncode == 7
     assert closed("strace good.strace --calls -", ">&-").returncode == 3
+    ends = {closed(words, "<&-").stderr for words in ("logs -", "core - --slim out")}
+    assert len(ends) == 1  # closed, not empty
     document = closed("logs good.log --json --split parts", "2>&-")
     assert json.loads(document.stdout)["kind"] == "logs"
 

@@ -210,15 +210,19 @@ def test_a_named_pipe(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[s
     assert the_path(document) == "/data/job-001/mnt/real_target.bin"
 
 
+@pytest.mark.parametrize("words", [["strace"], ["core", "--slim", "out"]])
 def test_a_named_pipe_that_nobody_writes_to(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     prose: Prose,
+    words: list[str],
 ) -> None:
     monkeypatch.setattr("postmortem.readers.log_files._FIFO_MILLISECONDS", 50)
+    monkeypatch.chdir(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    assert main(["strace", str(tmp_path / "pipe")]) == 3
+    assert main([*words, str(tmp_path / "pipe")]) == 3
+    assert not (tmp_path / "out").exists()
     prose(capsys.readouterr().err)
 
 

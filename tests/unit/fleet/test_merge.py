@@ -16,7 +16,7 @@ from postmortem.cli.main import main
 from postmortem.facts.fleet import Fleet, Part, merge, merge_all
 from postmortem.facts.host_names import NoHosts, expand, short
 from postmortem.fleet.answers import part_of
-from postmortem.fleet.engines import Said
+from postmortem.fleet.engines import Engine, Said
 from postmortem.present.card import card_of
 
 FRAMES = ["step at train.py:41", "all_reduce at distributed.py:9", "load at data.py:7"]
@@ -256,3 +256,21 @@ def test_options_of_the_report_may_stand_behind_the_command(
     )
     assert main([*begin, "hang", "-v"]) == 2
     assert len(asked) == 1
+
+
+def test_net_of_hosts_is_that_of_the_fleet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def run(engine: Engine, what: str, words: list[str], folder: object) -> object:
+        asked.append((engine.nodes, what, words))
+        return Fleet(what, "ssh", 2, Part()), ()
+
+    monkeypatch.setattr("postmortem.fleet.commands.run", run)
+    main(["net", "-w", "n[0-1]", "--no-torch", "--wait", "5", "--json"])
+    assert json.loads(capsys.readouterr().out)["kind"] == "fleet"
+    words = ["--timeout=3.0", "--wait=5.0", "--no-torch"]
+    assert asked == [(("n0", "n1"), "net", words)]
+    assert main(["net", "-w", "n0", "--node", "0"]) == 2
+    assert main(["fleet", "net", "--help"]) == 0

@@ -23,6 +23,8 @@ ALSO = {
     # What was not in time says as much as that it was not.
     "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
+    # Why it could not be spoken to says more than that it could not.
+    "tls-certificate": {"http-unreachable"},
     # Which library it is says more than that one is not there.
     "gpu-driver-missing": {"library-missing"},
     "cuda-library-missing": {"library-missing"},

@@ -376,3 +376,16 @@ def test_what_ptxas_calls_no_error_is_not_the_message(tmp_path: Path) -> None:
     text = f"RuntimeError: the code could not be made: \n{info}{fatal}{over}"
     assert "no register is left" in report_of(tmp_path, text).verdict
     assert "no register is left" in report_of(tmp_path, fatal.strip() + "\n" + over).verdict
+
+
+def test_a_server_whose_certificate_is_refused_was_reached(tmp_path: Path) -> None:
+    (tmp_path / "get.log").write_text(
+        'Traceback (most recent call last):\n  File "/job/get.py", line 5, in <module>\n'
+        "    requests.get(url)\nrequests.exceptions.SSLError: HTTPSConnectionPool(host='n7.org', "
+        "port=443): Max retries exceeded with url: /a (Caused by SSLError("
+        "SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
+        "failed: certificate has expired (_ssl.c:1006)')))\n"
+    )
+    (found,) = analyse([str(tmp_path / "get.log")], RankLogOptions()).diagnoses
+    assert any("n7.org:443" in step for step in found.next_steps)
+    assert not any("HTTPS_PROXY" in step for step in found.next_steps)

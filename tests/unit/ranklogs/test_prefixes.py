@@ -85,6 +85,16 @@ def test_a_numbered_list_is_no_srun() -> None:
     assert clean[0] == lines
 
 
+@pytest.mark.parametrize(
+    ("numbers", "grammar"), [((0, 1), ()), ((8, 9, 10), ("srun",)), ((3, 3, 3, 3), ("srun",))]
+)
+def test_labels_that_all_have_blanks_before_them_come_again(
+    numbers: tuple[int, ...], grammar: tuple[str, ...]
+) -> None:
+    raw, _ = read("\n".join(["Error: no shard", *(f"{number:2}: words" for number in numbers)]))
+    assert raw["grammar"] == grammar
+
+
 @pytest.mark.parametrize("by", [1, 10])
 def test_steps_that_are_counted_up_are_no_tasks(by: int) -> None:
     lines = [f"{by * step}: loss {n}.5" for step in range(200) for n in range(5)]

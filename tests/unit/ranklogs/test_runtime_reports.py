@@ -102,8 +102,12 @@ def test_an_end_behind_which_its_log_comes_to_the_same_place_is_not_certain(
         ('Exception in thread "main" java.lang.Error: no\n\tat P.main(P.java:1)\n', False),
         ("Unhandled exception. System.InvalidOperationException: no row 7\n", True),
         ("FATAL ERROR: v8::ToLocalChecked Empty MaybeLocal\n", True),
+        ("thread 'main' has overflowed its stack\nfatal runtime error: stack overflow\n", True),
+        ("[7] signal 11 (1): Segmentation fault\npeek at /job/t.jl:8\nAborted\n", True),
+        ("==7==ERROR: AddressSanitizer: SEGV on unknown address\n    #0 0x4 in f a.c:1:2\n", False),
+        ("Program received signal SIGSEGV: Segmentation fault\n\nBacktrace:\n#0 0x4 in f\n", True),
     ],
-    ids=["Go", "Julia", "Java", ".NET", "V8"],
+    ids="Go Julia Java .NET V8 Rust-abort Julia-signal ASan Fortran-signal".split(),
 )  # fmt: skip
 def test_a_core_is_looked_for_only_where_the_language_leaves_one(
     tmp_path: Path, text: str, core: bool
@@ -112,3 +116,4 @@ def test_a_core_is_looked_for_only_where_the_language_leaves_one(
     (found,) = analyse([str(tmp_path / "job.log")], RankLogOptions()).diagnoses
     assert found.id == "rank_crashed"
     assert any("postmortem core" in step for step in found.next_steps) == core
+    assert not any("PYTHON" in step for step in found.next_steps)

@@ -7,9 +7,6 @@ import pytest
 
 from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.facts.exits import LogExit
-from postmortem.readers.ranklogs.read import read_rank_logs
-from postmortem.readers.ranklogs.sources import find_rank_logs
 
 _LOST = (
     "distributed.nanny.memory - WARNING - Worker tcp://n1:4{0} (pid={0}) exceeded 95% memory"
@@ -102,11 +99,6 @@ def test_tasks_that_are_killed_right_above_the_word_that_a_limit_ends_the_step(
     assert body["first_failure"]["ranks"] == [4, 5, 6, 7]
 
 
-def analyse_exits(folder: Path, text: str) -> tuple[LogExit, ...]:
-    (folder / "job.log").write_text(text)
-    return read_rank_logs(find_rank_logs([str(folder / "job.log")])).logs.exits
-
-
 _MONITOR = (
     "[rank{0}]:[E1121 02:03:32.000000 ProcessGroupNCCL.cpp:1685] [PG ID 0 PG GUID 0 Rank {0}] "
     "Heartbeat monitor timed out! Process will be terminated after dumping debug info.\n"
@@ -133,15 +125,6 @@ def test_a_monitor_that_ends_a_process(text: str, ranks: list[int] | None, tmp_p
     body: Any = report.body
     assert (body["first_failure"] or {"ranks": None})["ranks"] == ranks
     assert report.diagnoses[0].confidence != "certain"
-
-
-def test_the_local_rank_that_deepspeed_says_ended(tmp_path: Path) -> None:
-    said = "[ERROR] [launch.py:325:sigkill_handler] ['python3', 'train.py', {}] exits with return "
-    text = said.format("'--local_rank=2', '--x'") + "code = -9\n"
-    (end,) = analyse_exits(tmp_path, text)
-    assert (end.local_rank, end.signal) == (2, "SIGKILL")
-    (end,) = analyse_exits(tmp_path, said.format("'--x'") + "code = -9\n")
-    assert (end.local_rank, end.signal) == (None, "SIGKILL")
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from postmortem.text import shell_word
 MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort", "mpich-fatal")
 """Messages with which MPI ends a rank, and with it the job."""
 CODE_ENDS = (
-    "fortran-error", "fortran-severe", "fortran-signal", "fortran-stop", "go-panic",
-    "go-panic-said", "java-uncaught", "julia-error",
+    "fortran-error", "fortran-severe", "fortran-stop", "go-panic", "go-panic-said",
+    "java-uncaught", "julia-error", "sanitizer",
 )  # fmt: skip
-"""Words with which a language's run-time ends a process by an exit code, which leaves no core."""
+"""Words with which a run-time ends a process by an exit code, which leaves no core."""
 _NAME = Pattern(r"\b(?:ADDRESS|FILE|FOLDER|HOST|INTERFACE|LIBRARY|MODULE|PATH|PIDS?|PORT|SYMBOL)\b")
 
 

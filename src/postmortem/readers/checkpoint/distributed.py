@@ -23,7 +23,7 @@ from postmortem.readers.checkpoint.layout import Layout, NotScanned, sizes
 from postmortem.readers.checkpoint.objects import PickleError, Unknown
 from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.window import Window
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, unread
 from postmortem.records import record, replace
 from postmortem.text import some
 
@@ -114,7 +114,7 @@ def _entries(metadata: str) -> tuple[Entry, ...]:
             raise EvidenceError(metadata, f"{status.st_size:,} bytes are too many for it")
         return _read_entries(metadata, status.st_size, status.st_mtime_ns)
     except OSError as error:
-        raise EvidenceError(metadata, error.strerror or str(error)) from None
+        raise EvidenceError(metadata, unread(error)) from None
 
 
 @lru_cache(maxsize=2)

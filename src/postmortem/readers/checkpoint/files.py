@@ -22,7 +22,7 @@ from postmortem.readers.checkpoint import (
 )
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
-from postmortem.readers.regular import is_regular, open_regular
+from postmortem.readers.regular import is_regular, open_regular, unread
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -108,13 +108,13 @@ def read_places(path: str) -> Places:
     try:
         opened = open_regular(path)
     except OSError as error:
-        raise EvidenceError(path, f"cannot be opened: {error.strerror}") from None
+        raise EvidenceError(path, unread(error)) from None
     with opened as stream:
         status = os.fstat(stream.fileno())
         try:
             layout = _read(stream, status.st_size, path)
         except OSError as error:
-            raise EvidenceError(path, f"cannot be read: {error.strerror}") from None
+            raise EvidenceError(path, unread(error)) from None
         tensors = tuple(sorted(layout.tensors, key=lambda place: place.offset))
         return Places(
             path,

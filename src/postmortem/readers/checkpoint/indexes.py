@@ -6,7 +6,7 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
-from postmortem.readers.regular import read_regular
+from postmortem.readers.regular import read_regular, unread
 from postmortem.text import some
 
 SUFFIX = ".index.json"
@@ -71,6 +71,6 @@ def _weight_map(index: str) -> dict[str, str]:
         weights = json.loads(text)["weight_map"]
         return {str(name): str(file) for name, file in weights.items()}
     except OSError as error:
-        raise EvidenceError(index, error.strerror or str(error)) from None
+        raise EvidenceError(index, unread(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise EvidenceError(index, "is not an index of shards: it has no weight_map") from None

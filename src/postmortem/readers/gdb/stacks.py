@@ -21,6 +21,7 @@ from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused
 from postmortem.readers.gdb.session import Request, complaint, open_core
 from postmortem.readers.opening import terminations_unwind
 from postmortem.records import replace
+from postmortem.text import counted
 
 __all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_live", "read_stacks"]
 
@@ -312,5 +313,5 @@ class _Reading:
             done = (self._folder / "answer.jsonl").read_bytes().count(b'"kind": "thread"')
         except OSError:
             done = 0
-        walked = f", {done} threads so far" if done else ""
+        walked = f", {counted(done, 'thread')} so far" if done else ""
         self.progress(f"gdb is {self._stage}{walked} ({now - self._began:.0f} s)")

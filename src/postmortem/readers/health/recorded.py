@@ -14,7 +14,7 @@ from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.health.nvidia import nvlink_errors, nvlink_states, readings_of_gpus
 from postmortem.readers.log_heads import in_utf_8
-from postmortem.readers.regular import read_regular
+from postmortem.readers.regular import read_regular, unread
 from postmortem.records import record, replace
 
 _LARGEST = 64 << 20
@@ -88,7 +88,7 @@ def _text(path: str) -> str:
     try:
         data = read_regular(path, most=_LARGEST)
     except OSError as error:
-        raise EvidenceError(path, f"cannot be read: {error.strerror}") from error
+        raise EvidenceError(path, unread(error)) from error
     text = in_utf_8(data).decode("utf-8", "replace")
     if not is_health(text):
         raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi diag or health")

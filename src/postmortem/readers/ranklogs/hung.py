@@ -26,7 +26,7 @@ from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
 from postmortem.readers.log_heads import in_utf_8, looks_like_binary, text_head
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
-from postmortem.readers.regular import open_regular, read_regular, size_of
+from postmortem.readers.regular import open_regular, read_regular, size_of, unread
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
@@ -223,7 +223,7 @@ def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes |
             return None
         data = read_regular(path, most=_LARGEST)
     except OSError as error:
-        problems.append(Problem(path, f"cannot be read: {error.strerror}"))
+        problems.append(Problem(path, unread(error)))
         return None
     sources.append(Source(path, size))
     return in_utf_8(data)

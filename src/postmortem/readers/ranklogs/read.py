@@ -39,7 +39,7 @@ from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
 from postmortem.readers.ranklogs.world import in_head
 from postmortem.readers.ranklogs.wrapped import is_narrow, joined_lines, layers, unwrapped
-from postmortem.readers.regular import size_of
+from postmortem.readers.regular import size_of, unread
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -95,7 +95,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
             problems.append(Problem(error.where, error.what, error.hint))
             continue
         except OSError as error:
-            problems.append(Problem(file.path, f"cannot be read: {error.strerror or error}"))
+            problems.append(Problem(file.path, unread(error)))
             continue
         if one is not None:
             read.append(one)

@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.log_names import (
 from postmortem.readers.ranklogs.number_columns import bad_column
 from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
+from postmortem.readers.regular import unread
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record
 from postmortem.underway import Refused
@@ -277,7 +278,7 @@ def _why_no_log(path: str) -> str | None:
     except Refused:
         return REFUSED
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return unread(error)
     except StreamError as error:
         return f"cannot be unpacked: {error}"
     if not head:

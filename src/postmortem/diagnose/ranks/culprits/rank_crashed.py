@@ -108,13 +108,15 @@ def rank_crashed(blame: Attribution) -> Findings:
     elif party.exit is not None and party.exit.signal is None and party.exit.code:
         steps = ["read what stands around its word: it ended with a code, which leaves no core"]
     it = "it" if len(blame.first) == 1 else "they"
-    cause = f"{it} did not end by a Python error{host}."
+    cause = f"{it.capitalize()} did not end by a Python error{host}."
+    if party.failure is not None:
+        cause = f"{'Its' if len(blame.first) == 1 else 'Their'} own last words say so{host}."
     if signal is None and party.failure is not None and party.failure.match(*CODE_ENDS):
         steps = ["read the stack below its word: the innermost place in your own code"]
-        cause = f"its language's run-time ended it with an exit code, which leaves no core{host}."
+        cause = f"Its run-time ended it with an exit code, which leaves no core{host}."
     elif signal is None and party.failure is not None and party.failure.match("rust-panic"):
         steps = ["RUST_BACKTRACE=1 makes it print the stack of the panic", *steps]
-        cause = f"a panic of Rust ended it: with a core only if it was built to abort{host}."
+        cause = f"A panic of Rust ended it: with a core only if it was built to abort{host}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
