@@ -52,8 +52,7 @@ def analyse_and_split(
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
     sources, problems, logs = list(read.sources), list(read.problems), read.logs
-    known = (logs.writers, logs.exits, logs.failures, logs.remarks, (), logs.said_pids)
-    pids = rank_pids(*known) if found.dumps else ()
+    pids = rank_pids(logs) if found.dumps else ()
     ranks = {one.pid: one.rank for one in pids if one.own and one.rank is not None}
     stacks, workers = read_stacks(found.dumps, read.read, ranks, sources, problems)
     logs = replace(

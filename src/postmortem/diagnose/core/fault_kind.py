@@ -251,7 +251,7 @@ def _segmentation_fault(
     if fault is not None and _is_bad_call(signal, fault):
         return FaultKind.BAD_CALL
     if signal.address is None:  # nor a decoded operand: qemu's cores have no siginfo
-        known = fault is not None and not is_sending(threads.crashed)
+        known = fault is not None and not may_be_sending(threads.crashed)
         return FaultKind.GENERAL_PROTECTION if known else FaultKind.UNKNOWN
     if is_null_based(signal.address):
         return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
@@ -387,13 +387,19 @@ def _jumped_to_data(pc: Address) -> bool:
     return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")
 
 
-_SENDING = {"orig_rax": (62, 129, 200, 234, 297), "x8": (129, 138, 130, 131, 240)}
-"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64 and aarch64, by the register in
-which threads keep the number of the call that they are in."""
+_SENDING = (62, 129, 200, 234, 297)
+"""kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo on x86-64, whose threads keep the number
+of the call that they are in as `orig_rax`."""
+_SENDING_AARCH64 = (129, 138, 130, 131, 240)
+"""The same on aarch64, by `x8`: also while a handler runs that came in such a call."""
 
 
 def is_sending(thread: Thread | None) -> bool:
     """Return whether a thread was in kill() or its like; False too where registers do not tell."""
-    return thread is not None and any(
-        thread.register(name) in calls for name, calls in _SENDING.items()
-    )
+    return thread is not None and thread.register("orig_rax") in _SENDING
+
+
+def may_be_sending(thread: Thread | None) -> bool:
+    """Return the same of aarch64 too, where a handler may run that came in such a call."""
+    aarch64 = thread is not None and thread.register("x8") in _SENDING_AARCH64
+    return aarch64 or is_sending(thread)

@@ -16,9 +16,7 @@ def with_kernel(
     logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
-    pids = rank_pids(
-        logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights, logs.said_pids
-    )
+    pids = rank_pids(logs)
     quoted = [r for r in logs.remarks if r.match("says-xid", "kernel-killed")]
     if not paths and not quoted:
         return replace(logs, pids=pids)

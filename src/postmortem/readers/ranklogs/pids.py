@@ -15,23 +15,16 @@ if TYPE_CHECKING:
 _MOST = 100_000
 
 
-def rank_pids(
-    writers: Iterable[Writer],
-    exits: Iterable[LogExit],
-    failures: Iterable[LogFailure],
-    remarks: Iterable[Remark],
-    flights: Iterable[Flight] = (),
-    said: Iterable[RankPid] = (),
-) -> tuple[RankPid, ...]:
+def rank_pids(logs: RankLogs) -> tuple[RankPid, ...]:
     """Return every process number that is known of a rank, once for each kind of evidence."""
-    who = tuple(writers)
+    who = tuple(logs.writers)
     found: dict[object, RankPid] = {}
     for one in (
-        *_of_exits(who, exits),
-        *_of_nccl(who, remarks),
-        *_of_workers(who, failures),
-        *_of_flights(flights),
-        *said,
+        *_of_exits(who, logs.exits),
+        *_of_nccl(who, logs.remarks),
+        *_of_workers(who, logs.failures),
+        *_of_flights(logs.flights),
+        *logs.said_pids,
     ):
         found.setdefault((one.rank, one.pid, one.own, one.bus is not None), one)
         if len(found) >= _MOST:

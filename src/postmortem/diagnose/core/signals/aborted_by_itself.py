@@ -12,7 +12,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_abort, degree_of
 from postmortem.diagnose.core.crash import Crash
-from postmortem.diagnose.core.fault_kind import FaultKind, is_sending
+from postmortem.diagnose.core.fault_kind import FaultKind, may_be_sending
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import frame_name, is_malloc, plain, site
@@ -31,7 +31,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
     title = "the process aborted itself"
     of_abort = signal.name == "SIGABRT"
     sure = (of_abort and bool(signal.code)) or _has_abort(crashed)
-    called = sure or is_sending(crashed)
+    called = sure or may_be_sending(crashed)
     index = _who(crashed) if called else None
     if not called and of_abort:
         title += ", or another one sent it the signal"
