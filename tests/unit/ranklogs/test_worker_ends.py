@@ -65,6 +65,7 @@ def test_an_actor_whose_last_line_reads_like_an_error_is_not_silent(tmp_path: Pa
     [
         ("CUDA error: uncorrectable ECC error encountered", [3]),
         ("CUDA error: unspecified launch failure", [3]),
+        ("NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO), NCCL version 2.22.3", [3]),
         ("[Rank 3] Some collectives were aborted: NCCL error: remote process exited", None),
     ],
 )

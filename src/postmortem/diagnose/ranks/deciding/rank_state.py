@@ -24,6 +24,7 @@ _OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
 """What no launcher sends."""
 _SILENT_SIGNALS = _OWN_SIGNALS | {*_KILLS, "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGXFSZ"}
 """What ends a program by itself: SIGPIPE is of who reads what it writes."""
+_OF_GPU = ("error-of-cuda", "nccl-result-cuda")
 _TOLD_BEFORE = 4
 """Lines of srun on the tasks that Slurm killed, above the word of another host on why."""
 _QUOTED = 6
@@ -302,7 +303,7 @@ def _standing(
 
 def _of_its_gpu(failure: LogFailure) -> bool:
     """Return whether a watchdog ended the process that found an error of the process's own GPU."""
-    return failure.kind == "watchdog" and failure.said.match("error-of-cuda") is not None
+    return failure.kind == "watchdog" and failure.said.match(*_OF_GPU) is not None
 
 
 def _names_itself(writer: Writer, failure: LogFailure) -> bool:
