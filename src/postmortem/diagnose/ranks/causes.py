@@ -176,6 +176,8 @@ class SilentAlone:
     """Others say that they wait for a peer; else all end without a word."""
     at: str = ""
     """Where its stack shows it meanwhile."""
+    here: bool = False
+    """Of the ranks that are here; of others nothing is known."""
 
 
 @record

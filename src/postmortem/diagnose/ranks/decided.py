@@ -34,7 +34,8 @@ def _case(cause: causes.Cause) -> str:
             return "" if cause.numbered else "unnumbered"
         case causes.SilentAlone():
             seen = "halted" if cause.waited_for else "alone"
-            return seen if cause.halted else "stood" if cause.at else "silent"
+            silent = "here" if cause.here else "silent"
+            return seen if cause.halted else "stood" if cause.at else silent
         case causes.OtherText():
             return cause.kind
     return ""

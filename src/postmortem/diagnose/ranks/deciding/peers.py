@@ -269,7 +269,25 @@ def silent_ones(case: Case) -> Attribution | None:
             return odd
     unsure = Undecided(Doubt.SILENT, count - len(parties))
     chorus = Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
+    if count == 1 and not waits and _left_over(case, parties[0], waiting):
+        ends = (
+            one for one in case.logs.last_lines if case.logs.who(one.writer).rank == parties[0].rank
+        )
+        last = tuple((one.last.where, clip(one.last.text.strip(), 300)) for one in ends)
+        chorus = Attribution(SilentAlone(here=True), parties, evidence=(*last, *_chorus(waiting)))
     return named_by_peers(case) or chorus
+
+
+def _left_over(case: Case, silent: Suspect, waiting: tuple[RankState, ...]) -> bool:
+    """Return whether a rank wrote and did not wait, and all others from 0 on timed out."""
+    state = case.known.get(silent.rank) if silent.rank is not None else None
+    return (
+        state is not None
+        and state.writer.lines > 0
+        and len(case.known) == len(waiting) + 1 == max(case.known) + 1
+        and len(waiting) >= _FEWEST_WAITING
+        and all(map(_timed_out, waiting))
+    )
 
 
 def _halted(case: Case, silent: Suspect) -> list[Remark]:
@@ -277,6 +295,9 @@ def _halted(case: Case, silent: Suspect) -> list[Remark]:
     others = {str(end.pid) for end in case.logs.exits if end.pid and end.rank != silent.rank}
     shown = ((one, one.match("process-stopped")) for one in case.logs.remarks)
     return [one for one, match in shown if match is not None and match["pid"] not in others]
+
+
+_FEWEST_WAITING = 3
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
