@@ -21,7 +21,7 @@ from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
 from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.readers.ranklogs.log_names import names_a_rank
-from postmortem.records import record
+from postmortem.records import record, replace
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
 _JOB = Pattern(
@@ -38,6 +38,7 @@ _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
+_TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
 _NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
@@ -48,6 +49,8 @@ _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _CERTAIN = 5.0
 """Seconds that a file must have begun after another one's end."""
+_COPIED = 5.0
+"""Seconds between the times of files that were copied, or unpacked, together."""
 _LONG = 3600.0
 """The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
 
@@ -91,7 +94,7 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     for path, folder in old.items():
         before.setdefault((folder, SET_ASIDE, False), []).append(path)
     both = ([_run(*one, since) for one in part.items()] for part in (before, groups))
-    runs = [run for part in both for run in sorted(part, key=_order)]
+    runs = [run for part in both for run in _of_copies(sorted(part, key=_order))]
     # What is no log is the last run's, as far as anybody knows.
     beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
     held = {path for run in runs for path in run.paths}
@@ -360,6 +363,14 @@ def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
         min(begins) if len(begins) == len(ends) else None,
         max(one.ended for one in ends.values()),
     )
+
+
+def _of_copies(runs: Sequence[Run]) -> Sequence[Run]:
+    """Return runs of one time, as copies have it, in the order in which tries are numbered."""
+    copied = runs and max(r.ended for r in runs) - min(r.ended for r in runs) < _COPIED
+    if copied and len({r.series for r in runs}) == 1 and _TRIES.search(runs[0].series):
+        return [replace(run, began=float(at), ended=float(at)) for at, run in enumerate(runs)]
+    return runs
 
 
 def _order(run: Run) -> tuple[int, bool, list[int], str]:

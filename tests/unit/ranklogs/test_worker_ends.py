@@ -177,3 +177,47 @@ def test_a_run_that_only_says_that_others_failed_is_no_cause(tmp_path: Path) -> 
 )
 def test_what_stands_above_an_end_is_told_with_it(text: str, said: str, tmp_path: Path) -> None:
     assert said in report_of(tmp_path, text).verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "local", "first"),
+    [(3, 1, [1]), (1, 1, None), (3, 0, None)],
+    ids=["of the silent one", "as of any exception", "of another"],
+)
+def test_whose_agent_tells_in_a_file_of_its_own(
+    code: int, local: int, first: list[int] | None, tmp_path: Path
+) -> None:
+    lost = (
+        'Traceback (most recent call last):\n  File "/job/t.py", line 4, in main\n'
+        "    dist.all_reduce(g)\nRuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed "
+        "by peer [10.0.0.2]:4000\n"
+    )
+    for rank in range(4):
+        text = "".join(f"rank {rank} step {n}\n" for n in range(9))
+        (tmp_path / f"rank{rank}.log").write_text(text + ("" if rank == 1 else lost))
+    (tmp_path / "launcher.log").write_text(
+        "E1121 02:03:32.000000 90 torch/distributed/elastic/multiprocessing/api.py:874] failed "
+        f"(exitcode: {code}) local_rank: {local} (pid: 47) of binary: /usr/bin/python3\n"
+    )
+    body: Any = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (body["first_failure"] or {"ranks": None})["ranks"] == first
+
+
+@pytest.mark.parametrize(
+    ("last", "why", "failed"),
+    [
+        ("training complete", "", False),
+        ("loading the next shard", "", True),
+        ("training complete", " DUE TO TIME LIMIT", True),
+    ],
+)
+def test_a_job_that_is_cancelled_when_its_ranks_are_done(
+    last: str, why: str, failed: bool, tmp_path: Path
+) -> None:
+    for rank in range(2):
+        text = "".join(f"step {n} loss 0.{n}\n" for n in range(9))
+        (tmp_path / f"rank{rank}.log").write_text(f"{text}{last}\n")
+    (tmp_path / "slurm-12.out").write_text(
+        f"slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-21T02:03:32{why} ***\n"
+    )
+    assert analyse([str(tmp_path)], RankLogOptions()).failed is failed

@@ -364,3 +364,15 @@ def test_tries_that_ended_alike_are_no_reason_for_another(
         write(tmp_path / "job" / f"try{number}" / "console", log, NOW + 600 * number)
     _, found = triage(tmp_path / "job", tmp_path / "out.json")
     assert found["restart"]["advice"] == advice
+
+
+@pytest.mark.parametrize("clock", ["2025-11-23 {}:00:0{} ", ""], ids=["with times", "without"])
+def test_tries_that_were_copied_at_once_keep_their_order(clock: str, tmp_path: Path) -> None:
+    for number, end in (("0", ERROR), ("1", "training complete\n")):
+        lines = "".join(f"{clock.format(number, n)}step {n}\n" for n in range(4))
+        write(tmp_path / "job" / f"attempt_{number}" / "rank0.log", lines + end)
+    assert names(tmp_path / "job") == ["attempt_0", "attempt_1"]
+    code, document = triage(tmp_path / "job", tmp_path / "out.json")
+    assert (code, document["outcome"]) == (0, "healthy")
+    write(tmp_path / "job" / "attempt_1" / "rank0.log", "step 0\nstep 1\n" + ERROR)
+    assert triage(tmp_path / "job", tmp_path / "out.json")[0] == 1

@@ -272,12 +272,20 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     return Attribution(cause, evidence=evidence)
 
 
+def outlived_stops(case: Case) -> set[str]:
+    """Return where it is told that the job is stopped which had come to a good end."""
+    return {word.where for word in case.logs.words if word.of_job and _outlived(case, word)}
+
+
 def _outlived(case: Case, word: LogExit) -> bool:
     """Return whether all came to a good end: far below a word on a stop, which is of another job.
 
-    Or right above it, where that does not say why.
+    Or right above it, where that does not say why, or in other files than that word.
     """
     here = [one for one in case.logs.last_lines if one.last.file == word.file]
+    if word.why is None and not any(one.worked for one in here):
+        worked = [one for one in case.logs.last_lines if one.worked]
+        return bool(worked) and all(one.ended or one.done for one in worked)
     ends = [end for one in here if (end := one.ended or one.done) is not None]
     over = word.why is None and all(one.ended or one.done for one in here if one.worked)
     late = any(end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
@@ -363,12 +371,21 @@ def _nameless(case: Case) -> list[LogExit]:
 
 
 def killed_alone(case: Case, missed: Suspect) -> Attribution | None:
-    """Return that the one rank that is missed is the one process of which a signal is told."""
+    """Return that the one rank that is missed is the one process whose end is told.
+
+    It ended by a signal, or by a code of its own: 1 is what follows from a lost peer, too.
+    """
     ends = _nameless(case)
-    if len(ends) != 1 or not ends[0].signal:
+    if len(ends) != 1:
         return None
-    party = replace(missed, why=f"killed by {ends[0].signal}", exit=ends[0])
-    return Attribution(Crashed(), (party,), evidence=cited((party,)))
+    end = ends[0]
+    if end.signal:
+        party = replace(missed, why=f"killed by {end.signal}", exit=end)
+        return Attribution(Crashed(), (party,), evidence=cited((party,)))
+    if (end.code or 0) > 1 and end.local_rank in (None, missed.rank):
+        party = replace(missed, why=end.exited, exit=end)
+        return Attribution(ExitedSilently(), (party,), evidence=cited((party,)))
+    return None
 
 
 def _local(end: LogExit) -> Attribution:

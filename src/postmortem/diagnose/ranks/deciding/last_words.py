@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
-from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.ends import outlived_stops, quotes
 from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
 from postmortem.diagnose.stacks.activity import where
@@ -29,10 +29,12 @@ _MOST_CLOSING = 8
 def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
     told = {end.file for end in case.logs.exits if end.launcher == RUN}
+    over = outlived_stops(case)
     ends = [
         one
         for one in case.logs.last_lines
-        if one.last.file not in told and not _others_went_on(case.logs, one)
+        if one.last.file not in told and one.last.where not in over
+        if not _others_went_on(case.logs, one)
     ]
     if _all_ended_with_0(case.logs):
         return None

@@ -238,8 +238,8 @@ def silent_ones(case: Case) -> Attribution | None:
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
-    sized = count == 1 and case.logs.world_size is not None
-    if sized and (killed := killed_alone(case, parties[0])) is not None:
+    killed = killed_alone(case, parties[0]) if count == 1 else None
+    if killed is not None and (case.logs.world_size is not None or _is_local(killed.first[0])):
         return killed
     thread = next((f for s in case.shared for f in s.threads), None)
     if count == 1 and thread is not None:  # in lines that name nobody
@@ -276,6 +276,11 @@ def silent_ones(case: Case) -> Attribution | None:
         last = tuple((one.last.where, clip(one.last.text.strip(), 300)) for one in ends)
         chorus = Attribution(SilentAlone(here=True), parties, evidence=(*last, *_chorus(waiting)))
     return named_by_peers(case) or chorus
+
+
+def _is_local(one: Suspect) -> bool:
+    """Return whether its launcher counts it among its own as the job does."""
+    return one.exit is not None and one.exit.local_rank == one.rank
 
 
 def _left_over(case: Case, silent: Suspect, waiting: tuple[RankState, ...]) -> bool:
