@@ -1,7 +1,7 @@
 """All that the steps of the decision look at."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
@@ -150,3 +150,18 @@ def outlived(case: Case, failure: LogFailure) -> bool:
     """Return whether what stood right above an end is said again at the end of its log."""
     said = case.logs.writers[failure.writer].last_words
     return len(said) > 1 and failure.before[-len(said) :] == said
+
+
+def party_of(case: Case, rank: int, why: str, failures: Sequence[LogFailure] = ()) -> Suspect:
+    """Return a rank as the report names it, also one of which only the words of others are here."""
+    standing = case.known.get(rank)
+    if standing is None:
+        said = next((f for f in failures if _runs(f) == rank), None)
+        return Suspect(str(rank), rank, None, why, said)
+    return standing.party(why, next(iter(standing.about_peers), None))
+
+
+def _runs(failure: LogFailure) -> int | None:
+    """Return the rank whose collective a failure names first."""
+    print_ = failure.first_said.match("fingerprint")
+    return int(print_["rank"]) if print_ else None

@@ -40,16 +40,18 @@ from postmortem.diagnose.ranks.deciding.last_words import (
 from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
-    called_differently,
     left_early,
     named_by_others,
     only_peers,
-    out_of_step,
-    sent_too_much,
     silent_ones,
-    waits_elsewhere,
 )
 from postmortem.diagnose.ranks.deciding.rows import ROWS
+from postmortem.diagnose.ranks.deciding.sites import (
+    called_differently,
+    out_of_step,
+    sent_too_much,
+    waits_elsewhere,
+)
 from postmortem.diagnose.ranks.deciding.startup import could_not_start
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.facts.rank_logs import LogFailure, RankLogs

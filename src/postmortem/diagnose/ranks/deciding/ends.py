@@ -1,8 +1,7 @@
 """How processes ended, as signals, launchers, shells and schedulers tell it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -15,7 +14,6 @@ from postmortem.diagnose.ranks.causes import (
     MemoryLimit,
     ProcessEnded,
     SaidMemory,
-    StoppedFromOutside,
     UnnamedProcessEnded,
 )
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
@@ -26,18 +24,16 @@ from postmortem.diagnose.ranks.deciding.rank_state import (
     is_stuck,
     without_echoes,
 )
-from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
-from postmortem.facts.exits import RUN, LogExit, Stop
+from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogFailure, LogFrame, Remark, Writer
+from postmortem.facts.rank_logs import LogFailure, Remark, Writer
 from postmortem.records import replace
 
 _MOST = 4
-_RIGHT_ABOVE = 2
+RIGHT_ABOVE = 2
 _FEW_LINES = 3
-_SCHEDULERS = ("Slurm", "CI")
 _OF_ONE = ("shell", RUN, "supervisord", "systemd", "SageMaker", "Airflow")
 """Who watches programs, and not the ranks of a job."""
 
@@ -174,7 +170,7 @@ def _said_little(standing: RankState) -> bool:
 
 def quotes(end: LogExit, cut: LogFailure) -> bool:
     """Return whether a launcher quotes the traceback of a process, which the log cuts off."""
-    behind = end.file == cut.file and 0 < cut.begin_line - end.line <= _RIGHT_ABOVE
+    behind = end.file == cut.file and 0 < cut.begin_line - end.line <= RIGHT_ABOVE
     return behind and not cut.said.exception and not cut.causes
 
 
@@ -206,127 +202,17 @@ def node_failed(case: Case) -> Attribution | None:
         there = [s for s in case.ranks if s.exit is None]
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
-    evidence = tuple(map(_cited, told[:3]))
+    evidence = tuple(map(cited_word, told[:3]))
     return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
 
 
-def reason_of_stop(words: Iterable[LogExit]) -> Stop | None:
-    """Return what a scheduler says it stopped the job for."""
-    return next((word.why for word in words if word.why is not None), None)
-
-
-def over_limit(case: Case) -> bool:
-    """Return whether the scheduler says that it ended the job for its memory."""
-    return reason_of_stop(case.logs.words) is Stop.MEMORY
-
-
-def _cited(said: LogExit | LastLine) -> tuple[str, str]:
+def cited_word(said: LogExit | LastLine) -> tuple[str, str]:
     return said.where, clip(said.text.strip(), 300)
-
-
-def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]) -> bool:
-    """Return whether the last thing a lone program raised says that it was stopped.
-
-    What its workers said of it before, they said because of that.
-    """
-    last = max((f.line for one in others for f in (*one.about_peers, *one.startup)), default=0)
-    lone = len(stopped) == 1 and stopped[0].rank is None and list(others) == list(stopped)
-    return lone and stopped[0].stopped[-1].line > last
-
-
-def stopped_from_outside(case: Case) -> Attribution | None:
-    """Return that the job was stopped, where nothing failed before."""
-    told = [word for word in case.logs.words if word.of_job and not _outlived(case, word)]
-    stopped = [s for s in case.all if s.stopped]
-    others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
-    said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
-    if others and not told and not _interrupted_alone(stopped, others):
-        return None
-    if not told and not stopped and not said:
-        return None
-    if not told and not stopped:
-        evidence = tuple(map(_cited, said[:3]))
-    elif told:
-        told.sort(key=lambda word: word.why is None)  # what says why, first
-        evidence = tuple(map(_cited, told[:3]))
-    else:
-        evidence = tuple(
-            (f"{f.file}:{f.line}", clip(f.said.words, 300))
-            for s in stopped[:3]
-            for f in s.stopped[:1]
-        )
-    scheduled = any(word.launcher in _SCHEDULERS for word in told)
-    cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
-    if cause.why is None and _ended_before(case, evidence[0][0], unsaid=not told):
-        return None
-    memory = case.logs.said_memory
-    if scheduled and cause.why is None and memory is not None:
-        cause = replace(cause, then=memory.text)
-        evidence = (*evidence, _cited(memory))
-    alone = _interrupted_elsewhere(case, stopped)
-    if alone is not None:
-        who, failure = alone
-        stood = f"{who.party('').words} was interrupted{at_frame(failure)}, others as they waited"
-        cause = replace(cause, then=stood)
-        evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
-    return Attribution(cause, evidence=evidence)
-
-
-def outlived_stops(case: Case) -> set[str]:
-    """Return where it is told that the job is stopped which had come to a good end."""
-    return {word.where for word in case.logs.words if word.of_job and _outlived(case, word)}
-
-
-def _outlived(case: Case, word: LogExit) -> bool:
-    """Return whether all came to a good end: far below a word on a stop, which is of another job.
-
-    Or right above it, where that does not say why, or in other files than that word.
-    """
-    here = [one for one in case.logs.last_lines if one.last.file == word.file]
-    if word.why is None and not any(one.worked for one in here):
-        worked = [one for one in case.logs.last_lines if one.worked]
-        return bool(worked) and all(one.ended or one.done for one in worked)
-    ends = [end for one in here if (end := one.ended or one.done) is not None]
-    over = word.why is None and all(one.ended or one.done for one in here if one.worked)
-    late = any(end.line > word.line + thresholds.CAUGHT_LINES for end in ends)
-    return late or (over and any(0 < word.line - end.line <= _RIGHT_ABOVE for end in ends))
-
-
-def _ended_before(case: Case, stop: str, *, unsaid: bool) -> bool:
-    """Return whether a bad end of a process is told of above the line of a stop.
-
-    By who watched, or, where it is `unsaid` who stopped all, by last words that count.
-    """
-    file, _, line = stop.rpartition(":")
-    ends = [(end.file, end.line) for end in _nameless(case)]
-    for one in case.logs.last_lines if unsaid else ():
-        if one.stopped is not None:
-            continue
-        said = one.errors[:1] or ((one.nearest,) if one.nearest_counts else ())
-        ends += [(end.file, end.line) for end in said if end is not None]
-    return any(where == file and at < int(line) for where, at in ends)
-
-
-def _interrupted_elsewhere(
-    case: Case, stopped: list[RankState]
-) -> tuple[RankState, LogFailure] | None:
-    """Return the one rank that Ctrl-C found in its own code while others were in collectives.
-
-    That it held them up is not said: of a job that runs there is often such a one.
-    """
-    there = [(s, f) for s in stopped for f in s.stopped[-1:] if s.rank is not None and f.frames]
-    odd = [pair for pair in there if not any(map(_of_collectives, pair[1].frames))]
-    waits = len(there) > len(odd) or case.about_peers()
-    return odd[0] if len(odd) == 1 and waits else None
-
-
-def _of_collectives(frame: LogFrame) -> bool:
-    return "torch/distributed/" in frame.file
 
 
 def unnamed_end(case: Case) -> Attribution | None:
     """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
-    ends = _nameless(case)
+    ends = nameless(case)
     if not ends:
         return None
     end = ends[0]
@@ -356,7 +242,7 @@ def unnamed_end(case: Case) -> Attribution | None:
     )
 
 
-def _nameless(case: Case) -> list[LogExit]:
+def nameless(case: Case) -> list[LogExit]:
     """Return the bad ends that launchers tell of who has no rank, and that nobody wanted."""
     # Who misses a peer may abort; its end is no cause.
     effects = [("shell", "SIGABRT")] if any(s.about_peers for s in case.all) else []
@@ -375,7 +261,7 @@ def killed_alone(case: Case, missed: Suspect) -> Attribution | None:
 
     It ended by a signal, or by a code of its own: 1 is what follows from a lost peer, too.
     """
-    ends = _nameless(case)
+    ends = nameless(case)
     if len(ends) != 1:
         return None
     end = ends[0]
@@ -408,7 +294,7 @@ def _aborted_for(case: Case, end: LogExit) -> tuple[Remark, str] | None:
         return None
     for one in case.logs.remarks:
         told = one.match("abort-for-signal")
-        if told is not None and one.file == end.file and 0 < end.line - one.line <= _RIGHT_ABOVE:
+        if told is not None and one.file == end.file and 0 < end.line - one.line <= RIGHT_ABOVE:
             return one, told["signal"]
     return None
 
@@ -422,6 +308,6 @@ def _of_program(case: Case, end: LogExit) -> Attribution:
         end = replace(end, signal=why[1])
         evidence.insert(0, (why[0].where, clip(why[0].text, 300)))
     if memory is not None:
-        evidence.append(_cited(memory))
+        evidence.append(cited_word(memory))
     said = memory.text if memory is not None else ""
     return Attribution(ProcessEnded(end, said), evidence=tuple(evidence))

@@ -21,10 +21,8 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.ends import (
     first_to_crash,
     node_failed,
-    over_limit,
     silent_exits,
     somebody_crashed,
-    stopped_from_outside,
     unnamed_end,
 )
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
@@ -32,6 +30,7 @@ from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_outside
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure

@@ -10,8 +10,9 @@ from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
-from postmortem.diagnose.ranks.deciding.ends import outlived_stops, quotes
+from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.startup import said_bare
+from postmortem.diagnose.ranks.deciding.stops import outlived_stops
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.exits import RUN

@@ -1,4 +1,4 @@
-"""When all errors are about peers: who disagrees, who is named, who is missing from the chorus."""
+"""When all errors are about peers: who is named, who left early, who is missing from the chorus."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,87 +8,26 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
 from postmortem.diagnose.ranks.causes import (
-    CalledOther,
     LeftEarly,
     NamedMissing,
     SilentAlone,
     ThreadDied,
     Undecided,
-    WaitsElsewhere,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, party_of
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
 from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.deciding.votes import call_sites, fingerprints, minority
-from postmortem.diagnose.ranks.deciding.watchdogs import (
-    named_by_peers,
-    of_watchdogs,
-    size_of,
-    watched,
-    work_words,
-    works_of,
+from postmortem.diagnose.ranks.deciding.sites import (
+    not_among_the_late,
+    odd_site,
+    odd_work,
+    timed_out,
 )
-from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
-from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, of_watchdogs, watched
+from postmortem.facts.rank_logs import Remark
 from postmortem.records import replace
-
-
-def called_differently(case: Case) -> Attribution | None:
-    """Return who called another collective than most, by PyTorch's own check."""
-    failures = [f for s in case.all for f in s.about_peers if part_of(f) is ErrorRole.MISMATCH]
-    calls = fingerprints(failures)
-    if len(calls) < 2:
-        return None
-    split = minority(calls)
-    if split is None:
-        parties = tuple(
-            _party(case, rank, f"called {what}", failures) for rank, what in sorted(calls.items())
-        )
-        if len(set(calls.values())) < 2:
-            return None
-        cause = Undecided(Doubt.COLLECTIVES)
-        return Attribution(cause, candidates=parties, evidence=cited(parties))
-    first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
-    return Attribution(CalledOther(split.majority), first, sure=True, evidence=cited(first))
-
-
-def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Suspect:
-    standing = case.known.get(rank)
-    if standing is None:
-        said = next((f for f in failures if _runs(f) == rank), None)
-        return Suspect(str(rank), rank, None, why, said)
-    return standing.party(why, next(iter(standing.about_peers), None))
-
-
-def _runs(failure: LogFailure) -> int | None:
-    """Return the rank whose collective a failure names first."""
-    print_ = failure.first_said.match("fingerprint")
-    return int(print_["rank"]) if print_ else None
-
-
-def sent_too_much(case: Case) -> Attribution | None:
-    """Return the two ranks of a message with the wrong size: either may be the one that is wrong.
-
-    gloo's ring: a rank receives from the next one (gloo/allreduce.cc).
-    """
-    found = [
-        s for s in case.ranks if any(part_of(f) is ErrorRole.SENT_TOO_MUCH for f in s.about_peers)
-    ]
-    if not found or case.world < 2:
-        return None
-    odd = _odd_site(case)
-    if odd is not None:
-        return odd
-    receiver = found[0]
-    failure = next(f for f in receiver.about_peers if part_of(f) is ErrorRole.SENT_TOO_MUCH)
-    assert receiver.rank is not None
-    parties = [receiver.party("it got more than it asked for", failure)]
-    sender = (receiver.rank + 1) % case.world
-    if case.logs.world_size or len(case.known) == case.world:
-        parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
-    return Attribution(Undecided(Doubt.SIZES), candidates=tuple(parties), evidence=cited(parties))
 
 
 def named_by_others(case: Case) -> Attribution | None:
@@ -120,7 +59,7 @@ def named_by_others(case: Case) -> Attribution | None:
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
     if len(ranks) * 2 > max(case.world, max(ranks) + 1, len(ranks) + 1):  # others named them
         return None
-    first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
+    first = tuple(party_of(case, rank, "named as missing") for rank in ranks)
     if len(first) == 1 and (killed := killed_alone(case, first[0])) is not None:
         return killed
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
@@ -178,7 +117,7 @@ def _behind(case: Case) -> Attribution | None:
         late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
         if late and 2 * most[1] > len(work):
             first = tuple(
-                _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
+                party_of(case, rank, f"enqueued {work[rank][0]} of {most[0]}") for rank in late
             )
             evidence = tuple(work[rank][1:] for rank in late[:6])
             return Attribution(NamedMissing(NamedBy.ENQUEUED), first, evidence=evidence)
@@ -199,7 +138,7 @@ def left_early(case: Case) -> Attribution | None:
     if any(s.exit is None and not s.survived for s in waiting):
         return None  # who failed by its own words is in no list either: a host's is missing
     # torchrun writes its list when all have ended; srun says nothing of a task that still runs.
-    if by_srun and 2 * sum(map(_timed_out, waiting)) > len(waiting):
+    if by_srun and 2 * sum(map(timed_out, waiting)) > len(waiting):
         return None
     ended = {e.rank for e in case.logs.exits if e.rank is not None}
     several = len(case.logs.hosts) > 1 and not by_srun
@@ -210,7 +149,7 @@ def left_early(case: Case) -> Attribution | None:
     if several and not _all_summarised(case):
         return None
     parties = tuple(
-        _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
+        party_of(case, rank, "no launcher lists it as failed: it ended with 0") for rank in gone
     )
     return Attribution(LeftEarly(), parties, evidence=_chorus(waiting))
 
@@ -235,7 +174,7 @@ def silent_ones(case: Case) -> Attribution | None:
     if not count:
         return None
     parties = tuple(
-        _party(case, rank, "it has no error while others wait for a peer", [])
+        party_of(case, rank, "it has no error while others wait for a peer")
         for rank in islice(silent, MOST_CANDIDATES)
     )
     killed = killed_alone(case, parties[0]) if count == 1 else None
@@ -247,7 +186,7 @@ def silent_ones(case: Case) -> Attribution | None:
         return Attribution(ThreadDied(), (party,), sure=False, evidence=cited((party,)))
     halted = _halted(case, parties[0])
     sure = bool(halted) or (_all_known(case, waiting) and not case.logs.unread)
-    apart = _not_among_the_late(waiting)
+    apart = not_among_the_late(waiting)
     if count == 1 and apart and not halted:  # they may have waited for each other
         both = (*parties, *apart)
         return Attribution(Undecided(Doubt.SITES), candidates=both, evidence=_chorus(waiting))
@@ -257,14 +196,14 @@ def silent_ones(case: Case) -> Attribution | None:
         shown += ((where, f"{parties[0].words}: {at}"),) if at else ()
         cause = SilentAlone(halted=bool(halted), at=at)
         return Attribution(cause, parties, evidence=(*shown, *_chorus(waiting)))
-    odd = _odd_site(case)
+    odd = odd_site(case)
     if odd is not None:
         return odd
     parts = any(of_all != of_group for of_all, of_group in of_watchdogs(case))
     if count > 1 and parts and case.logs.world_size is None:
         return None  # they wait in groups of some ranks, and of which no line tells
     if count > 1:  # else the silent one is as likely
-        odd = _odd_work(case)
+        odd = odd_work(case)
         if odd is not None:
             return odd
     unsure = Undecided(Doubt.SILENT, count - len(parties))
@@ -291,7 +230,7 @@ def _left_over(case: Case, silent: Suspect, waiting: tuple[RankState, ...]) -> b
         and state.writer.lines > 0
         and len(case.known) == len(waiting) + 1 == max(case.known) + 1
         and len(waiting) >= _FEWEST_WAITING
-        and all(map(_timed_out, waiting))
+        and all(map(timed_out, waiting))
     )
 
 
@@ -311,94 +250,8 @@ def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
     A rank that ended with 0 stands in no list and no log. Connections that close tell that some
     rank ended, and it may be that one; where all wait for a time-out, the rank is alive.
     """
-    timed_out = sum(_timed_out(standing) for standing in waiting)
-    return case.logs.world_size is not None or (case.summarised and 2 * timed_out > len(waiting))
-
-
-def _timed_out(standing: RankState) -> bool:
-    return any(part_of(failure) is ErrorRole.WAITED for failure in standing.about_peers)
-
-
-def waits_elsewhere(case: Case) -> Attribution | None:
-    """Return who waits at another place than most, where all wait."""
-    return _odd_site(case) or _odd_work(case)
-
-
-def out_of_step(case: Case) -> Attribution | None:
-    """Return the ranks whose watchdogs wait in different operations of one group.
-
-    All that report a time-out must: those of several groups may rightly differ. Under one number
-    the names of operations count, and their sizes where one name goes with one size; under several
-    their sizes: one rank has left the other's behind, which a collective of all does not let it do.
-    """
-    works = works_of(case)
-    group = next(iter(works.values()), {})
-    if len(works) > 1:
-        return None
-    numbers = {work["number"] for work in group.values()}
-    words = {rank: f"{work['op']} number {work['number']}" for rank, work in group.items()}
-    if len(numbers) > 1:
-        sizes = {size_of(work) for work in group.values()}
-        if None in sizes or len(sizes) != len(numbers) or len(group) < case.world:
-            return None
-        words = {rank: work_words(work) for rank, work in group.items()}
-    elif len(set(words.values())) == 1 and None not in map(size_of, group.values()):
-        words = {rank: work_words(work) for rank, work in group.items()}
-    if len(set(words.values())) < 2 or minority(words) is not None:
-        return None
-    did = "called" if len(numbers) == 1 else "waits in"
-    some = [_party(case, rank, f"{did} {what}", []) for rank, what in sorted(words.items())]
-    parties = tuple(some[:MOST_CANDIDATES])
-    return Attribution(Undecided(Doubt.COLLECTIVES), candidates=parties, evidence=cited(parties))
-
-
-def _odd_work(case: Case) -> Attribution | None:
-    """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
-    groups = {
-        name: {rank: work_words(work) for rank, work in found.items()}
-        for name, found in works_of(case).items()
-    }
-    for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
-        split = minority(calls) if len(calls) >= 3 else None
-        if split is None:
-            continue
-        parties = tuple(
-            _party(case, rank, f"waits in {what}, most others in {split.majority}", [])
-            for rank, what in split.others
-        )
-        if len(parties) == 1:
-            one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
-            # Before torch 2.2 a time-out does not say of which group it is.
-            cause = WaitsElsewhere(split.majority, if_one_group=not name)
-            return Attribution(cause, one, evidence=cited(one))
-        some = parties[:MOST_CANDIDATES]
-        return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
-    return None
-
-
-def _not_among_the_late(waiting: tuple[RankState, ...]) -> tuple[Suspect, ...]:
-    """Return who was in another place than all whose time was up, until they were gone."""
-    late = {*call_sites(s for s in waiting if _timed_out(s)).values()}
-    rest = {s.rank: s for s in waiting if not _timed_out(s)}
-    apart = {r: site for r, site in call_sites(rest.values()).items() if site not in late}
-    if len(late) != 1 or len(apart) > MOST_CANDIDATES:
-        return ()
-    return tuple(rest[rank].party(f"waits in {site}") for rank, site in apart.items())
-
-
-def _odd_site(case: Case) -> Attribution | None:
-    waiting = case.about_peers()
-    sites = call_sites(waiting)
-    split = minority(sites)
-    # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
-    timed_out = sum(_timed_out(standing) for standing in waiting)
-    if split is None or len(sites) < 3 or 2 * timed_out <= len(waiting):
-        return None
-    parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
-    if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
-        some = parties[:MOST_CANDIDATES]
-        return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
-    return Attribution(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
+    count = sum(timed_out(standing) for standing in waiting)
+    return case.logs.world_size is not None or (case.summarised and 2 * count > len(waiting))
 
 
 def only_peers(case: Case) -> Attribution | None:
