@@ -393,5 +393,7 @@ def _amend_error_file(words, value, trace, now, answer):
         pass
     extra = document["message"]["extraInfo"]
     extra["py_callstack"] = extra["py_callstack"].rstrip("\n") + "\n" + note + "\n"
+    if " s ago, and " in told:  # of whole seconds the earliest is torchrun's root cause
+        extra["timestamp"] = str(int(extra.get("timestamp") or now) + 1)
     with open(path, "w") as stream:
         json.dump(document, stream)
