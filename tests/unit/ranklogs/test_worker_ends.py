@@ -109,8 +109,9 @@ _MONITOR = (
 @pytest.mark.parametrize(
     ("text", "ranks"),
     [
-        (_MONITOR.format(2), [2]),
+        ("[rank0]: step 8\n" + _MONITOR.format(2), [2]),
         (_MONITOR.format(2) + _MONITOR.format(0), None),
+        (_MONITOR.format(2), None),
         (
             "terminate called after throwing an instance of 'std::runtime_error'\n"
             "  what():  [Rank 6] Caught collective operation timeout: WorkNCCL(SeqNum=34, "
@@ -119,7 +120,7 @@ _MONITOR = (
             None,
         ),
     ],
-    ids=["one that stood still", "two", "one that waited, as torch 1.11 says it"],
+    ids=["one that stood still", "two", "one alone", "one that waited, as torch 1.11 says it"],
 )
 def test_a_monitor_that_ends_a_process(text: str, ranks: list[int] | None, tmp_path: Path) -> None:
     report = report_of(tmp_path, text)

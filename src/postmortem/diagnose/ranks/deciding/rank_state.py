@@ -185,6 +185,9 @@ def _alone_stuck(found: list[RankState]) -> list[RankState]:
     waiting = [s for s in found if s.about_peers]
     if len(waiting) != 1 or not all(map(is_stuck, waiting[0].about_peers)):
         return found
+    others = any(s.rank is not None and s is not waiting[0] for s in found)
+    if not others and waiting[0].exit is None:
+        return found  # nothing is known of the others
     own = replace(waiting[0], own=(*waiting[0].own, *waiting[0].about_peers), about_peers=())
     return [own if s is waiting[0] else s for s in found]
 
