@@ -312,6 +312,15 @@ def begun_forks(folder: Path, size: int) -> list[str]:
     return ["strace", str(path)]
 
 
+def many_ranks(folder: Path, size: int) -> list[str]:
+    """Ranks with a line each, one of them an error."""
+    path = folder / "job.log"
+    with path.open("w") as out:
+        out.writelines(f"[rank{rank}]: step 3 loss 0.5\n" for rank in range(1, size))
+        out.write("[rank0]: RuntimeError: loss is bad\n")
+    return ["logs", str(path)]
+
+
 def kills(folder: Path, size: int) -> list[str]:
     """A process that signals others, which die of it."""
     path = folder / "job.strace"

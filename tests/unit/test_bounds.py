@@ -103,6 +103,7 @@ def _cost(make: hostile.Maker, size: int, tries: int = 1) -> float:
         (hostile.one_left_open, 500),
         (hostile.chained_tracebacks, 1000),
         (hostile.alike_in_a_chain, 500),
+        (hostile.many_ranks, 2000),
         (hostile.kills, 1000),
         (hostile.many_forks, 2000),
         (hostile.begun_forks, 2500),

@@ -1,6 +1,7 @@
 """What is left where no form that is known tells of a failure: the last lines."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from postmortem import thresholds
@@ -30,12 +31,12 @@ _MOST_CLOSING = 8
 def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
     told = {end.file for end in case.logs.exits if end.launcher == RUN}
-    over = outlived_stops(case)
+    over, went_on = outlived_stops(case), _others_went_on(case.logs)
     ends = [
         one
         for one in case.logs.last_lines
         if one.last.file not in told and one.last.where not in over
-        if not _others_went_on(case.logs, one)
+        if not went_on(one)
     ]
     if _all_ended_with_0(case.logs):
         return None
@@ -221,9 +222,9 @@ def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
 
 def _told_last(case: Case) -> bool:
     """Whether the last line of anybody is an error of its own: that says more than half a stack."""
+    went_on = _others_went_on(case.logs)
     return any(
-        one.plain and not one.about_peer and not _others_went_on(case.logs, one)
-        for one in case.logs.last_lines
+        one.plain and not one.about_peer and not went_on(one) for one in case.logs.last_lines
     )
 
 
@@ -309,21 +310,36 @@ def _all_ended_with_0(logs: RankLogs) -> bool:
     return bool(logs.exits) and not any(e.is_bad for e in logs.exits)
 
 
-def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
-    """Whether ranks wrote after the last lines of a launcher: the job outlived what it says.
+def _others_went_on(logs: RankLogs) -> Callable[[LastLines], bool]:
+    """Return what tells whether ranks wrote after some last lines: the job outlived what they say.
 
-    Behind its errors alone they say that they came to their end. So may all in lines without a
-    prefix, of which PyTorch writes one before the lines of its own.
+    They did where they are a launcher's; behind its errors alone they say that they came to their
+    end. So may all in lines without a prefix, of which PyTorch writes one before the lines of its
+    own.
     """
-    who = logs.who(one.writer)
-    alone = who.host is not None and sum(w.host == who.host for w in logs.writers) == 1
-    beside = [o for o in logs.last_lines if o.last.file == one.last.file]
-    last = max((line.line for line in one.errors), default=one.last.line)
-    ends = [o.ended.line for o in beside if o.ended is not None]
-    if not who.shared or alone:  # what all of a node wrote is its program's
-        over = (o for o in beside if logs.who(o.writer).shared and not o.errors)
-        return any((end := o.ended or o.done) is not None and end.line > last for o in over)
-    return any(o.last.line > one.last.line for o in beside) or any(at > last for at in ends)
+    hosts = Counter(writer.host for writer in logs.writers)
+    latest: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    shared: dict[str, int] = {}
+    for one in logs.last_lines:
+        _raise(latest, one.last)
+        _raise(ended, one.ended)
+        if logs.who(one.writer).shared and not one.errors:
+            _raise(shared, one.ended or one.done)
+
+    def went_on(one: LastLines) -> bool:
+        who, file = logs.who(one.writer), one.last.file
+        last = max((line.line for line in one.errors), default=one.last.line)
+        if not who.shared or (who.host is not None and hosts[who.host] == 1):
+            return shared.get(file, 0) > last  # what all of a node wrote is its program's
+        return latest[file] > one.last.line or ended.get(file, 0) > last
+
+    return went_on
+
+
+def _raise(lines: dict[str, int], line: LastLine | None) -> None:
+    if line is not None:
+        lines[line.file] = max(line.line, lines.get(line.file, 0))
 
 
 def _party(case: Case, one: LastLines) -> Suspect:
