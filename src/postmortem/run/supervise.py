@@ -368,14 +368,14 @@ class Supervisor:
             self._channel.release(self._place_of)
 
     def _place_of(self, pid: int) -> str:
-        """Return what a process says in torchrun's summary: that it was first, or who was."""
+        """Return which it was, and what it says in torchrun's summary: that, or who was first."""
         if self._first is None:
             return ""
         first = self._first
         if first.pid == pid:
-            return f"{first.who} failed first on this host"
+            return f"first\n{first.who} failed first on this host"
         ago = max(0.0, time.time() - first.when)
-        return f"{first.who} {first.what} {ago:.2f} s ago, and failed first on this host"
+        return f"later\n{first.who} {first.what} {ago:.2f} s ago, and failed first on this host"
 
     # --- time
 

@@ -27,8 +27,8 @@ def test_who_raised_later_in_one_second_is_later(
     module = hook(monkeypatch)
     monkeypatch.setitem(module._state, "folder", str(tmp_path / "ours"))
     answers = {
-        "first": "go\nrank 1 failed first on this host",
-        "later": "go\nrank 1 raised ValueError: x 0.30 s ago, and failed first on this host",
+        "first": "go\nfirst\nrank 1 failed first on this host",
+        "later": "go\nlater\nrank 1 raised ValueError: x 0.30 s ago, and failed first on this host",
     }
     seconds = {}
     for name, answer in answers.items():

@@ -381,8 +381,8 @@ def _amend_error_file(words, value, trace, now, answer):
     import json
     import traceback
 
-    told = answer.partition("\n")[2] if answer.startswith("go") else ""
-    note = "postmortem: %s" % (told or "raised %s" % words)
+    go, place, told = [*answer.split("\n", 2), "", ""][:3]
+    note = "postmortem: %s" % ((told if go == "go" else "") or "raised %s" % words)
     stack = "".join(traceback.format_exception(type(value), value, trace))
     extra = {"py_callstack": stack, "timestamp": str(int(now))}
     document = {"message": {"message": words, "extraInfo": extra}}
@@ -393,7 +393,7 @@ def _amend_error_file(words, value, trace, now, answer):
         pass
     extra = document["message"]["extraInfo"]
     extra["py_callstack"] = extra["py_callstack"].rstrip("\n") + "\n" + note + "\n"
-    if " s ago, and " in told:  # of whole seconds the earliest is torchrun's root cause
+    if place == "later":  # of whole seconds the earliest is torchrun's root cause
         extra["timestamp"] = str(int(extra.get("timestamp") or now) + 1)
     with open(path, "w") as stream:
         json.dump(document, stream)
