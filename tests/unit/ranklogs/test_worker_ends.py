@@ -170,9 +170,9 @@ def test_a_run_that_only_says_that_others_failed_is_no_cause(tmp_path: Path) -> 
             "double free or corruption",
         ),
         (
-            "slurmstepd: error: execve(): /work/run.sh: Permission denied\n"
+            "slurmstepd: error: execve(): /job/run.sh: Permission denied\n"
             "srun: error: n7: tasks 0-7: Exited with exit code 13\n",
-            "execve(): /work/run.sh: Permission denied",
+            "execve(): /job/run.sh: Permission denied",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     carries_on,
     complete,
+    has,
     place_of,
     read_like,
     says_why,
@@ -199,7 +200,7 @@ def _said_above(word: LastLine) -> str:
     texts = [text for text in above if text]
     for text, ids in zip(reversed(texts), reversed(read_like(texts)), strict=True):
         if not (carries_on(ids) or _OWN in ids):
-            bad = any(name.startswith(AT_END) for name in ids)  # "diverged at step 7"
+            bad = has(ids, AT_END)  # "diverged at step 7"
             none = calm(ids) or (survived(ids) and not bad)
             return "" if none or len(text.split()) < _FEWEST_WORDS else text.strip()
     return ""

@@ -10,10 +10,12 @@ from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     MEANT,
+    WORD,
     Ids,
     calm,
     closes,
     done,
+    has,
     is_habit,
     read_like,
     survived,
@@ -23,7 +25,6 @@ from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
-_WORD = "last-error-word"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
@@ -76,7 +77,7 @@ def resumed(texts: Sequence[str], ids: Sequence[Ids], at: int, *, mere: bool) ->
     above, behind = Counter(forms[:at]), Counter(forms[at + 1 :])
     if mere:
         few = any("#" in one and min(above[one], behind[one]) >= _FEWEST for one in behind)
-        word = all(name.startswith(_WORD) for name in wrong(ids[at]))
+        word = all(name.startswith(WORD) for name in wrong(ids[at]))
         few = few or (word and is_habit(texts, at))
     else:
         rows = zip(forms[at + 1 :], ids[at + 1 :], strict=True)
@@ -103,7 +104,7 @@ def says_done(tail: Sequence[Row]) -> bool:
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     rows = [row for row in tail if row[0] > failure.line]
     for row, ids in zip(rows, read_like(row[1] for row in rows), strict=True):
-        good = calm(ids) and not wrong(ids) and not any(name.startswith(AT_END) for name in ids)
+        good = calm(ids) and not wrong(ids) and not has(ids, AT_END)
         if not closes(ids) and (good or survived(ids) or done(ids, last=True)):
             return LastLine(row[1], failure.file, row[0], row[2])
     return None

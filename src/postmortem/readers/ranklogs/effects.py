@@ -18,6 +18,7 @@ from postmortem.readers.ranklogs.last_words import (
     complete,
     done,
     ends,
+    has,
     is_code,
     is_habit,
     says_why,
@@ -61,10 +62,8 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
     late: list[bool] = []
     for words, names in zip(said, ids, strict=True):
         late.append(over and (stopped(names) or CANCELLED in names))
-        over = (over or done(names, last=False)) and not any(
-            name.startswith(MOVES) for name in names
-        )
-        if any(n.startswith(_COMPLAINTS) for n in names) or (over and WORD in names):
+        over = (over or done(names, last=False)) and not has(names, MOVES)
+        if has(names, _COMPLAINTS) or (over and WORD in names):
             if first.setdefault(words, others) < others:
                 outlived.add(words)
         else:
@@ -89,10 +88,7 @@ def in_column(texts: Sequence[str], at: int) -> bool:
 def without_ended(ids: Sequence[Ids]) -> list[Ids]:
     """Return the ids of lines: how others end, because of one that failed, goes on with that."""
     begin = next((at for at in range(len(ids)) if _ends_others(ids, at)), len(ids))
-    return [
-        (_MORE,) if at >= begin and any(name.startswith(_EFFECTS) for name in row) else row
-        for at, row in enumerate(ids)
-    ]
+    return [(_MORE,) if at >= begin and has(row, _EFFECTS) else row for at, row in enumerate(ids)]
 
 
 def _ends_others(ids: Sequence[Ids], at: int) -> bool:

@@ -47,6 +47,7 @@ from postmortem.readers.ranklogs.last_words import (
     ends,
     form_of,
     got_over,
+    has,
     has_level,
     heads,
     ids_of,
@@ -240,7 +241,7 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
         if (wrong(names) and not carries_on(names)) or (block and WARNED in names):
             mere = warns(names) and not says_why(names)
             less = line.text.rstrip().endswith(":") or mere  # it announces
-            mute = not any(name.startswith(IN_FEW) for name in names)
+            mute = not has(names, IN_FEW)
             block.append(((less, place_of(names), mute), line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1

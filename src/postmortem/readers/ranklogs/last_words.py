@@ -90,7 +90,7 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    if MEANT in ids and not _has(ids, _TESTS):
+    if MEANT in ids and not has(ids, _TESTS):
         return ()
     spared = calm(ids) or carries_on(ids) or FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()
@@ -101,10 +101,11 @@ def wrong(ids: Ids) -> Ids:
 @_once
 def carries_on(ids: Ids) -> bool:
     """Return whether a line continues an error above it, or is written after any end."""
-    return _has(ids, _MORE)
+    return has(ids, _MORE)
 
 
-def _has(ids: Ids, begin: str | tuple[str, ...]) -> bool:
+def has(ids: Ids, begin: str | tuple[str, ...]) -> bool:
+    """Return whether a line has an id that begins so."""
     return any(name.startswith(begin) for name in ids)
 
 
@@ -158,15 +159,15 @@ def says_why(ids: Ids) -> Ids:
     """Return what errors a line reads like that end something, and tell more than that it did."""
     errors = wrong(ids)
     no_reason = _WATCHED
-    if _has(errors, _WATCHED):
-        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if _has(errors, _OF_COMMAND) else []))
+    if has(errors, _WATCHED):
+        no_reason = (*_WATCHED, *_FAILED, *([_RAISED] if has(errors, _OF_COMMAND) else []))
     return tuple(name for name in strong(ids) if not name.startswith(no_reason))
 
 
 @_once
 def watched(ids: Ids) -> bool:
     """Return whether a line is the word of who watched a program: its code, or that it failed."""
-    return not says_why(ids) and _has(wrong(ids), _WATCHED)
+    return not says_why(ids) and has(wrong(ids), _WATCHED)
 
 
 def heads(numbers: Sequence[int], ids: Sequence[Ids]) -> bool:
@@ -175,15 +176,15 @@ def heads(numbers: Sequence[int], ids: Sequence[Ids]) -> bool:
     What it watched stands below such a heading, and came before it.
     """
     alone = len(numbers) > 1 and numbers[1] > numbers[0] + 1
-    return alone and not _has(ids[0], _NONE) and has_level(ids[0]) and watched(ids[0])
+    return alone and not has(ids[0], _NONE) and has_level(ids[0]) and watched(ids[0])
 
 
 @_once
 def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     moves = _PRINTED if _ENDED in ids else MOVES  # "aborted at step 300"
-    denied = calm(ids) or _has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _START))
-    return not denied and _has(ids, words)
+    denied = calm(ids) or has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _START))
+    return not denied and has(ids, words)
 
 
 @_once
@@ -194,27 +195,27 @@ def form_of(ids: Ids) -> str:
         return "usage"
     if watched(ids):
         return "code"
-    if _has(known, _TESTS):
+    if has(known, _TESTS):
         return "count" if COUNT in known else "summary"
     return "launcher" if _LAUNCHER in ids else ""
 
 
 def has_level(ids: Ids) -> bool:
     """Return whether a logger calls a line an error."""
-    return _has(wrong(ids), _LEVEL)
+    return has(wrong(ids), _LEVEL)
 
 
 @_once
 def calm(ids: Ids) -> bool:
     """Return whether a line's level says that it is no error."""
-    no_number = _has(ids, _NO_NUMBERS)  # what stands behind those is no quantity
+    no_number = has(ids, _NO_NUMBERS)  # what stands behind those is no quantity
     return any(name.startswith(_CALM) and not (no_number and name == _NUMBER) for name in ids)
 
 
 @_once
 def closes(ids: Ids) -> bool:
     """Return whether a line only says that a program puts its things away: no work, no success."""
-    return _has(ids, _CLOSING) and not _has(ids, (*_WORK, _DONE, _START))
+    return has(ids, _CLOSING) and not has(ids, (*_WORK, _DONE, _START))
 
 
 def cut_in_thread(above: Ids, ids: Ids) -> bool:
@@ -225,7 +226,7 @@ def cut_in_thread(above: Ids, ids: Ids) -> bool:
 @_once
 def is_frame(ids: Ids) -> bool:
     """Return whether a line is a frame of a stack, of any language."""
-    return _has(ids, _FRAMES)
+    return has(ids, _FRAMES)
 
 
 def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
@@ -235,13 +236,13 @@ def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
 
 def warns(ids: Ids) -> bool:
     """Return whether a line is none by its level, and has no other."""
-    return calm(ids) and not _has(ids, _LEVEL)
+    return calm(ids) and not has(ids, _LEVEL)
 
 
 def told_by(said: str, ids: Ids) -> str:
     """Return what makes a line read like an error: see `LastLines.nearest_by`."""
     begins = said.lstrip().startswith(('File "', "│"))
-    if _CELL in ids or (begins and _has(ids, (*_FRAMES, _CUT))):
+    if _CELL in ids or (begins and has(ids, (*_FRAMES, _CUT))):
         return "frame"
     return "form" if strong(ids) else "word" if wrong(ids) else "alone"
 
@@ -253,7 +254,7 @@ def is_cut_head(ids: Ids) -> bool:
 
 def shown_only(ids: Ids) -> bool:
     """Return whether a line begins a stack that is no error, or one whose end is known."""
-    return _has(ids, _SHOWN)
+    return has(ids, _SHOWN)
 
 
 def below_calm(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
@@ -306,13 +307,13 @@ def is_code(line: str) -> bool:
 @_once
 def works(ids: Ids) -> bool:
     """Return whether a line tells of work, or of a good end."""
-    return _has(ids, _WORK)
+    return has(ids, _WORK)
 
 
 @_once
 def survived(ids: Ids) -> bool:
     """Return whether a line says that its program went on, at its work or with its start."""
-    return _has(ids, (*_WORK, _START))
+    return has(ids, (*_WORK, _START))
 
 
 @_once
@@ -327,19 +328,19 @@ def done(ids: Ids, *, last: bool) -> bool:
 
     One word for that counts in the `last` lines only: steps are done too.
     """
-    over = _has(ids, (_END, _DONE, _CLOSED)) or (last and _has(ids, _ONE_WORD))
+    over = has(ids, (_END, _DONE, _CLOSED)) or (last and has(ids, _ONE_WORD))
     return over and not _ended_badly(ids)
 
 
 def _ended_badly(ids: Ids) -> bool:
     """Return whether a line has a word for a bad end, and does not deny it."""
-    return _has(ids, AT_END) and not _has(ids, (_NONE, _NUMBER))
+    return has(ids, AT_END) and not has(ids, (_NONE, _NUMBER))
 
 
 @_once
 def ends(ids: Ids) -> bool:
     """Return whether a line says that a program came to its end, or ended with 0."""
-    return _has(ids, (_END, _CLOSED)) and not _ended_badly(ids)
+    return has(ids, (_END, _CLOSED)) and not _ended_badly(ids)
 
 
 def stopped(ids: Ids) -> bool:
@@ -362,7 +363,7 @@ def calm_behind(
     above, below = ids[: len(before)], ids[len(before) :]
     quoted = above and len(said) >= _LONG and before[-1].rstrip().endswith(said)
     level = above[-1] if above else ()
-    levelled = (logged and has_level(level)) or (warned and warns(level) and _has(level, AT_END))
+    levelled = (logged and has_level(level)) or (warned and warns(level) and has(level, AT_END))
     closing = closing_above(above, len(above) - 1)
     for at, row in enumerate(below):
         if quoted and survived(row):

@@ -17,6 +17,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     ends,
+    has,
     read_like,
     stopped,
     strong,
@@ -267,7 +268,7 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     text = text_of(first)
     ids = read_like([text])[0]
     is_plain = shape_of(0, 0, text).shape is Shape.OTHER and _WORD.search(text)
-    fails = any(name.startswith(AT_END) for name in ids)  # a try of several, at any level
+    fails = has(ids, AT_END)  # a try of several, at any level
     if wrong(ids) or works(ids) or fails or not is_plain:
         return 0
     places = [*islice(_alike(data, first), 1, _MOST_STARTS)]

@@ -8,7 +8,9 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, standings
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
-from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.facts.exits import LogExit
+from postmortem.facts.last_lines import LastLine
+from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark
 from postmortem.text import without_numbers
 
 _FEW_RANKS = 4096
@@ -135,6 +137,11 @@ def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
         if party.exit is not None:
             rows.append((party.exit.where, exit_words(party)))
     return tuple(rows[:8])
+
+
+def cited_line(one: LogExit | LastLine | Remark) -> tuple[str, str]:
+    """Return where a line stands, and what it says."""
+    return one.where, clip(one.text.strip(), 300)
 
 
 def exit_words(party: Suspect) -> str:

@@ -16,7 +16,13 @@ from postmortem.diagnose.ranks.causes import (
     SaidMemory,
     UnnamedProcessEnded,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, outlived
+from postmortem.diagnose.ranks.deciding.case import (
+    MOST_CANDIDATES,
+    Case,
+    cited,
+    cited_line,
+    outlived,
+)
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import (
     KILLERS,
@@ -202,12 +208,8 @@ def node_failed(case: Case) -> Attribution | None:
         there = [s for s in case.ranks if s.exit is None]
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
-    evidence = tuple(map(cited_word, told[:3]))
+    evidence = tuple(map(cited_line, told[:3]))
     return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
-
-
-def cited_word(said: LogExit | LastLine) -> tuple[str, str]:
-    return said.where, clip(said.text.strip(), 300)
 
 
 def unnamed_end(case: Case) -> Attribution | None:
@@ -308,6 +310,6 @@ def _of_program(case: Case, end: LogExit) -> Attribution:
         end = replace(end, signal=why[1])
         evidence.insert(0, (why[0].where, clip(why[0].text, 300)))
     if memory is not None:
-        evidence.append(cited_word(memory))
+        evidence.append(cited_line(memory))
     said = memory.text if memory is not None else ""
     return Attribution(ProcessEnded(end, said), evidence=tuple(evidence))

@@ -10,7 +10,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import HoldsUp, SilentAlone, StandsElsewhere, Undecided
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited_line
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.stacks.classes import waits_for_loader
 from postmortem.facts.confidence import Confidence
@@ -161,7 +161,7 @@ def stopped_alone(case: Case) -> Attribution | None:
         Suspect(f"pid {pid}", None, None, "ps shows it stopped by a signal")
         for pid, one in islice(found.items(), MOST_CANDIDATES)
     )
-    evidence = tuple((one.where, clip(one.text.strip(), 300)) for one in found.values())[:8]
+    evidence = tuple(map(cited_line, found.values()))[:8]
     cause = SilentAlone(halted=True, waited_for=False)
     return Attribution(cause, parties, evidence=evidence) if parties else None
 

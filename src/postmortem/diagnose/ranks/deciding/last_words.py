@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.batch_jobs import last_run
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, cited_line
 from postmortem.diagnose.ranks.deciding.ends import quotes
 from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.stops import outlived_stops
@@ -47,7 +47,7 @@ def said_last(case: Case) -> Attribution | None:
         lost, memory = _lost_workers(case.logs), case.logs.said_memory
         said = next((line for line in wrong[0].errors if line.where in lost), wrong[0].errors[0])
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
-        evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
+        evidence = tuple(cited_line(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
             return named_by_peers(case) or warned_itself(case, said.text) or peers
@@ -56,12 +56,12 @@ def said_last(case: Case) -> Attribution | None:
             return silent
         above = wrong[0].above
         if above is not None:
-            evidence = (*evidence, _cited(above))
+            evidence = (*evidence, cited_line(above))
         cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
         framed = wrong[0].nearest_by == "frame"
         if (cut or framed) and (whole := wrong[0].nearest) is not None:
             cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
-            return Attribution(cause, candidates=parties, evidence=(_cited(whole), *evidence))
+            return Attribution(cause, candidates=parties, evidence=(cited_line(whole), *evidence))
         if framed:
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
         words = f"a traceback that is cut: {wrong[0].last.text.strip()}" if cut else said.text
@@ -90,10 +90,12 @@ def said_last(case: Case) -> Attribution | None:
         frame = clip(at.text, 200) if at is not None else ""
         crashed = any(failure.match("gdb-crash") for failure in case.logs.failures)
         blame = left_open(case) if crashed else None
-        return blame or Attribution(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
+        return blame or Attribution(
+            OtherText(kind, frame), evidence=(cited_line(at or other[0].last),)
+        )
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
     if near:
-        evidence = tuple(_cited(line) for line in near[:_MOST])
+        evidence = tuple(cited_line(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
             peers = Attribution(Undecided(Doubt.PEERS), evidence=evidence)
             return named_by_peers(case) or warned_itself(case, near[0].text) or peers
@@ -116,7 +118,7 @@ def _silent_before(case: Case, ends: Sequence[LastLines], later: LastLine) -> At
         party = _party(case, one)
         if closing and one.last.file == later.file and party.rank is not None:
             cause = SaidLast(near.text, plain=False, behind=True, known=one.known)
-            return Attribution(cause, (party,), evidence=(_cited(near), _cited(later)))
+            return Attribution(cause, (party,), evidence=(cited_line(near), cited_line(later)))
     return None
 
 
@@ -138,7 +140,7 @@ def spoke_itself(case: Case) -> Attribution | None:
         return None
     one, party = said[0]
     cause = SaidLast(one.errors[0].text, one.plain, form=one.form, known=one.known)
-    return Attribution(cause, (party,), evidence=tuple(map(_cited, one.errors[:3])))
+    return Attribution(cause, (party,), evidence=tuple(map(cited_line, one.errors[:3])))
 
 
 def warned_itself(case: Case, word: str) -> Attribution | None:
@@ -157,7 +159,7 @@ def said_above(one: Watched) -> Attribution:
     """Return what a program said before somebody who watched it told that it failed."""
     said = one.said[0]
     cause = SaidLast(said.text, one.plain or one.near, known=one.known, word=one.word.text)
-    return Attribution(cause, evidence=tuple(map(_cited, (*one.said, one.word))))
+    return Attribution(cause, evidence=tuple(map(cited_line, (*one.said, one.word))))
 
 
 def only_a_stack(case: Case) -> Attribution | None:
@@ -214,7 +216,7 @@ def cut_off(case: Case) -> Attribution | None:
 def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
     """Return where a whole error above a cut one says that a peer is gone: that says more."""
     return tuple(
-        (one.nearest.where, clip(one.nearest.text.strip(), 300))
+        cited_line(one.nearest)
         for one in case.logs.last_lines
         if one.nearest is not None and one.about_peer and one.nearest.file == cut.file
     )[:1]
@@ -247,7 +249,7 @@ def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attri
         far = not near and one.nearest_by == "form"
         if said.line < cut.begin_line and not one.about_peer and (right_above or far):
             cause = SaidLast(said.text, right_above, behind=not right_above, known=one.known)
-            return Attribution(cause, evidence=(_cited(said),))
+            return Attribution(cause, evidence=(cited_line(said),))
     return None
 
 
@@ -300,7 +302,7 @@ def outlived(case: Case, blame: Attribution) -> Attribution:
             and last.file == failure.file
             and last.line > failure.line + thresholds.END_LINES
         ):
-            where, said = _cited(last)
+            where, said = cited_line(last)
             also = (where, f"the log ends with another error: {said}")
             return replace(blame, sure=False, evidence=(*blame.evidence, also))
     return blame
@@ -348,9 +350,5 @@ def _party(case: Case, one: LastLines) -> Suspect:
     return Suspect(writer.label, writer.rank, writer.host, clip(said.text, 200))
 
 
-def _cited(line: LastLine) -> tuple[str, str]:
-    return line.where, clip(line.text.strip(), 300)
-
-
 def _numbers(bad: Sequence[LastLines]) -> list[tuple[str, str]]:
-    return [_cited(one.not_a_number) for one in bad if one.not_a_number is not None]
+    return [cited_line(one.not_a_number) for one in bad if one.not_a_number is not None]

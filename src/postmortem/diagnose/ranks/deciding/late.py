@@ -5,7 +5,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
 from postmortem.diagnose.ranks.causes import LeftEarly, NamedMissing, Undecided
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited
+from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, cited_line
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogFailure
 
@@ -56,7 +56,7 @@ def ended_at_work(case: Case) -> Attribution | None:
     waiting, found = case.about_peers(), _at_work(case)
     if not waiting or not found:
         return None
-    evidence = tuple((one.last.where, clip(one.last.text.strip(), 300)) for one in found)
+    evidence = tuple(cited_line(one.last) for one in found)
     who = (case.logs.who(one.writer).label for one in found)
     why = "its lines end in the middle of its work"
     return Attribution(

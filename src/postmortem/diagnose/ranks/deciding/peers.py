@@ -14,7 +14,13 @@ from postmortem.diagnose.ranks.causes import (
     ThreadDied,
     Undecided,
 )
-from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, party_of
+from postmortem.diagnose.ranks.deciding.case import (
+    MOST_CANDIDATES,
+    Case,
+    cited,
+    cited_line,
+    party_of,
+)
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
 from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
@@ -191,7 +197,7 @@ def silent_ones(case: Case) -> Attribution | None:
         both = (*parties, *apart)
         return Attribution(Undecided(Doubt.SITES), candidates=both, evidence=_chorus(waiting))
     if count == 1 and not waits and len(waiting) >= 2 and sure:
-        shown = tuple((one.where, clip(one.text.strip(), 300)) for one in halted[:2])
+        shown = tuple(map(cited_line, halted[:2]))
         where, at = stood(case.logs.stacks, parties[0].rank)
         shown += ((where, f"{parties[0].words}: {at}"),) if at else ()
         cause = SilentAlone(halted=bool(halted), at=at)
@@ -212,7 +218,7 @@ def silent_ones(case: Case) -> Attribution | None:
         ends = (
             one for one in case.logs.last_lines if case.logs.who(one.writer).rank == parties[0].rank
         )
-        last = tuple((one.last.where, clip(one.last.text.strip(), 300)) for one in ends)
+        last = tuple(cited_line(one.last) for one in ends)
         chorus = Attribution(SilentAlone(here=True), parties, evidence=(*last, *_chorus(waiting)))
     return named_by_peers(case) or chorus
 

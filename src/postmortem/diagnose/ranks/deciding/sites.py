@@ -53,6 +53,7 @@ def sent_too_much(case: Case) -> Attribution | None:
 
 
 def timed_out(standing: RankState) -> bool:
+    """Return whether a rank waited for a peer until its time was up."""
     return any(part_of(failure) is ErrorRole.WAITED for failure in standing.about_peers)
 
 
@@ -124,6 +125,7 @@ def not_among_the_late(waiting: tuple[RankState, ...]) -> tuple[Suspect, ...]:
 
 
 def odd_site(case: Case) -> Attribution | None:
+    """Return who waits at another line of the program than most."""
     waiting = case.about_peers()
     sites = call_sites(waiting)
     split = minority(sites)

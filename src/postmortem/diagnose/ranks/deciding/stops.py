@@ -6,8 +6,8 @@ from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StoppedFromOutside
-from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.deciding.ends import RIGHT_ABOVE, cited_word, nameless
+from postmortem.diagnose.ranks.deciding.case import Case, cited_line
+from postmortem.diagnose.ranks.deciding.ends import RIGHT_ABOVE, nameless
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.phrases import at_frame
 from postmortem.facts.exits import LogExit, Stop
@@ -39,7 +39,8 @@ def _interrupted_alone(stopped: Sequence[RankState], others: Sequence[RankState]
 
 def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
-    told = [word for word in case.logs.words if word.of_job and not _outlived(case, word)]
+    over = outlived_stops(case)
+    told = [word for word in case.logs.words if word.of_job and word.where not in over]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.startup or any(f.kind != "thread" for f in s.about_peers)]
     said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
@@ -48,10 +49,10 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     if not told and not stopped and not said:
         return None
     if not told and not stopped:
-        evidence = tuple(map(cited_word, said[:3]))
+        evidence = tuple(map(cited_line, said[:3]))
     elif told:
         told.sort(key=lambda word: word.why is None)  # what says why, first
-        evidence = tuple(map(cited_word, told[:3]))
+        evidence = tuple(map(cited_line, told[:3]))
     else:
         evidence = tuple(
             (f"{f.file}:{f.line}", clip(f.said.words, 300))
@@ -65,7 +66,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     memory = case.logs.said_memory
     if scheduled and cause.why is None and memory is not None:
         cause = replace(cause, then=memory.text)
-        evidence = (*evidence, cited_word(memory))
+        evidence = (*evidence, cited_line(memory))
     alone = _interrupted_elsewhere(case, stopped)
     if alone is not None:
         who, failure = alone
