@@ -71,8 +71,9 @@ class LastLines:
     """They have the form of an error that ends something, not only a word or a level."""
     form: str = ""
     """What the first of them, or the nearest one, is, where that says more: ``"usage"``, a command
-    line that was refused, ``"code"``, the word of who watched a program that failed, ``"summary"``,
-    what names or counts what failed, ``"launcher"``, a launcher's own line."""
+    line that was refused, ``"code"``, the word of who watched a program that failed, ``"nccl"``, a
+    code of NCCL's, ``"summary"``, what names or counts what failed, ``"launcher"``, a launcher's
+    own line."""
     above: LastLine | None = None
     """The line right above these errors: what ended may have written it."""
     first: bool = False

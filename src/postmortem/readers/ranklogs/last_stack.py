@@ -33,9 +33,17 @@ _DUMPED = Pattern(
     r"|^\s*(?:\w{1,10}(?: ?[:=] ?|[:=]? +)(?:0x)?[0-9a-f]{8,16}(?:\(\w+\))?[,;]?(?:\s+|$)){2,}"
 )
 """Memory or registers, which stand beside a stack, and a heading of such parts."""
+_LEVELLED = Pattern(r'[\]:|)] +File "[^"]+", line \d+, in \S')
+_INDENTED = Pattern(r"[\]:|)] {3,}\S")
+"""A frame of Python's, and whatever is indented, behind what a logger writes before a line."""
 _FEWEST = 2
 _MOST_BELOW = 2
 """Lines below the frames: what was raised stands there, where the innermost frame comes last."""
+
+
+def cut_at_level(texts: Sequence[str]) -> bool:
+    """Return whether lines of a logger end within a stack of Python's, which has no head."""
+    return _INDENTED.search(texts[-1]) is not None and any(map(_LEVELLED.search, texts))
 
 
 def stack_at_end(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.log_heads import in_utf_8
-from postmortem.readers.ranklogs.last_words import is_frame, read_like
+from postmortem.readers.ranklogs.last_words import has, is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK, looks_like_log
 
 Peel: TypeAlias = Callable[[bytes], bytes]
@@ -61,6 +61,7 @@ _FENCE_OF = re.compile(rb"\s*(?:```|~~~)\s*[\w+.-]")
 _INLINE = re.compile(rb"(?<!`)`[^`]+`(?!`)")
 _SAID = re.compile(rb"\b\w*(?:Error|Exception): [^`]+")
 _MOST_PROSE = 6
+_TELLING = ("last-error-", "last-alone-", "last-few")
 _MARKS = (b"`", b'"')
 _UNDERLINED, _OF_POWERSHELL = b"\n+ ~", b":NativeCommandError"
 _MARKS_BEGIN, _MARKED = "+ CategoryInfo", "NativeCommandError"
@@ -352,11 +353,19 @@ def _fenced(lines: Sequence[bytes]) -> Peel | None:
     elif first and _is_prose(parts[1]):
         inside = 0  # what announces something stands between two blocks
     blocks = frozenset(chain(*parts[inside::2]))
-    around = frozenset(chain(*parts[1 - inside :: 2]))
-    if not blocks or blocks & around or max(map(len, parts[1 - inside :: 2])) > _NEAR:
+    prose = parts[1 - inside :: 2]
+    around = frozenset(chain(*prose))
+    if not blocks or blocks & around or max(map(len, prose)) > _NEAR:
         return None
+    if len(fences) > 2 and len(around) < sum(map(len, prose)):
+        return None  # nobody writes a sentence twice: a program prints samples
     if any(looks_like_log(line.decode("utf-8", "replace")) for line in around):
         return None
+    # What stands between two blocks keeps them apart, where it does not read like an error itself.
+    between = [line for part in parts[1:-1] if part in prose for line in part]
+    ids = read_like(line.decode("utf-8", "replace") for line in between)
+    kept = {line for line, row in zip(between, ids, strict=True) if not has(row, _TELLING)}
+    around -= kept
 
     def peel(line: bytes) -> bytes:
         if _FENCE.match(line):

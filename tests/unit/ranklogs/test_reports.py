@@ -1,0 +1,71 @@
+"""Reports of people: blocks of a log with text between them, and what is cut off in them."""
+
+from pathlib import Path
+
+import pytest
+
+from builders.ranklogs import report_of
+
+
+def test_blocks_of_a_report_are_its_log_and_its_text_is_not(tmp_path: Path) -> None:
+    """Whichever of them is cut off, and with what the text between them quotes as an error."""
+    log = "[n1 ~]# kubectl get pods\nlumen-0  1/1  Running  0  3m\n"
+    asked = "The logs of `lumen-0` tell of a network error in `lumen-1`.\n"
+    between = report_of(tmp_path, f"{log}```\n{asked}```\n+ NAME=lumen-1\n+ shift\n")
+    assert between.diagnoses == ()
+    head = "If I leave it out, training throws a different error:\n```\n"
+    cut = '  File "a.py", line 9, in f\n    g()\n  File "b.py", line 7, in g\n    h(\n'
+    assert [one.id for one in report_of(tmp_path, head + cut).diagnoses] == ["only_victims"]
+    quoted = f"It went further, but `RuntimeError: no room for shard 3` came:\n```\n{cut}"
+    assert "RuntimeError: no room for shard 3" in report_of(tmp_path, quoted).verdict
+
+
+def test_a_text_between_two_blocks_keeps_them_apart(tmp_path: Path) -> None:
+    first = "```\nsrun: error: task 0 launch failed: Plugin initialization failed\n```\n"
+    text = f"{first}The node has these lines:\n```\nerror: lumen: no folder /run/lumen\n```\n"
+    assert report_of(tmp_path, text).diagnoses[0].evidence[0].where.endswith(":6")
+
+
+def test_a_stack_behind_a_level_that_has_neither_head_nor_end_is_cut_off(tmp_path: Path) -> None:
+    level = "(Engine pid=71) ERROR 01-02 03:04:05 [core.py:84]"
+    rows = ["    out = step()", '  File "/job/a.py", line 9, in f', "    g(", '  File "/job/li']
+    report = report_of(tmp_path, "".join(f"{level} {row}\n" for row in rows))
+    assert [one.id for one in report.diagnoses] == ["only_victims"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)",
+        "n1:71:72 [0] NCCL INFO init.cc:916 -> 5",
+    ],
+)
+def test_a_code_of_nccl_is_told_by_its_warning(tmp_path: Path, code: str) -> None:
+    warned = "n2:41:42 [1] NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on device 40"
+    others = f"[1,1]<stdout>:{code}\n[1,0]<stdout>:{warned}\n[1,0]<stdout>:n2:\n"
+    for text in (f"{warned}\n{code}\n", others):
+        assert "Duplicate GPU" in report_of(tmp_path, text).verdict
+    assert report_of(tmp_path, f"step 1\n{code}\n").diagnoses[0].id == "last_words"
+
+
+def test_the_output_that_pip_shows_of_a_failed_command_is_no_work(tmp_path: Path) -> None:
+    head = "  × python setup.py bdist_wheel did not run successfully.\n  │ exit code: 1\n"
+    shown = "  ╰─> [9 lines of output]\n      fatal: not a git repository\n" + "".join(
+        f"      copying lumen/{name}.py -> build/lib/lumen\n" for name in "abcdefgh"
+    )
+    report = report_of(tmp_path, f"  error: subprocess-exited-with-error\n  \n{head}{shown}")
+    assert report.failed
+    assert "git" not in report.verdict
+
+
+def test_a_watchdog_that_does_not_know_what_it_saw_waited(tmp_path: Path) -> None:
+    said = "Exception (either an error or timeout) detected by watchdog at work: 32"
+    text = f"[rank3]:[E227 16:30:43.52 ProcessGroupNCCL.cpp:1785] [PG ID 2 Rank 3] {said}"
+    numbers = ", last enqueued NCCL work: 32, last completed NCCL work: 31."
+    assert report_of(tmp_path, text + numbers + "\n").diagnoses[0].id == "only_victims"
+
+
+def test_a_line_of_the_kernel_that_grep_found_in_a_file(tmp_path: Path) -> None:
+    rows = ["INFO: task lumen:78 blocked for more than 120 seconds.", "Call Trace:"]
+    text = "".join(f"messages:Jun 17 20:18:08 n1 kernel: {row}\n" for row in rows)
+    assert report_of(tmp_path, text).diagnoses[0].id == "kernel_log_notes"
