@@ -87,9 +87,9 @@ class LastLines:
     nearest_counts: bool = False
     """It has the form of an error that ends something, and no line behind it tells of work."""
     nearest_by: str = "form"
-    """By what: ``"form"``; ``"word"``, a mere word or a level; ``"alone"``, a word that is none in
-    a log but where it ends it; ``"frame"`` of a traceback of Python that is cut off at both ends.
-    All but the first are no end where somebody else wrote later."""
+    """By what: ``"form"``; ``"word"``, a mere word or a level; ``"heading"``, one before a colon;
+    ``"alone"``, a word that is none in a log but where it ends it; ``"frame"`` of a traceback of
+    Python that is cut off at both ends. All but the first are no end where somebody wrote later."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None

@@ -69,3 +69,50 @@ def test_a_line_of_the_kernel_that_grep_found_in_a_file(tmp_path: Path) -> None:
     rows = ["INFO: task lumen:78 blocked for more than 120 seconds.", "Call Trace:"]
     text = "".join(f"messages:Jun 17 20:18:08 n1 kernel: {row}\n" for row in rows)
     assert report_of(tmp_path, text).diagnoses[0].id == "kernel_log_notes"
+
+
+def test_what_nccl_calls_its_last_error_is_told(tmp_path: Path) -> None:
+    raised = "lumen.DistError: NCCL error in: a.cpp:71, invalid usage (run with NCCL_DEBUG=WARN)"
+    more = "ncclInvalidUsage: This usually reflects invalid usage of NCCL library."
+    text = (
+        f"{raised}\n{more}\nLast error:\nDuplicate GPU detected : rank 0 and rank 1\n    wait()\n"
+    )
+    assert "Duplicate GPU" in report_of(tmp_path, text).verdict
+
+
+def test_of_several_errors_that_are_counted_the_first_is_told(tmp_path: Path) -> None:
+    text = (
+        "tf.errors_impl.InternalError: 2 root error(s) found.\n  (0) Internal: no room at node 7\n"
+    )
+    assert "no room at node 7" in report_of(tmp_path, text).verdict
+
+
+def test_what_announces_a_traceback_that_is_cut_off_is_no_error(tmp_path: Path) -> None:
+    said = "2026-01-02 ERROR shard: its output:\n\n"
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 9, in f\n    g()\n  File "/op\n'
+    assert [one.id for one in report_of(tmp_path, said + cut).diagnoses] == ["only_victims"]
+
+
+def test_a_traceback_that_is_cut_off_in_its_first_frame_is_no_message(tmp_path: Path) -> None:
+    text = 'step 7\nTraceback (most recent call last):\n  File "/job/bin/lumen",\n'
+    assert not report_of(tmp_path, text).verdict.startswith("Traceback")
+
+
+def test_frames_of_a_graph_that_stand_alone_are_cut_off(tmp_path: Path) -> None:
+    rows = "".join(f"    /job/lumen/a.py:{n} step\n        call({n})\n" for n in (71, 72))
+    assert [one.id for one in report_of(tmp_path, rows).diagnoses] == ["only_victims"]
+
+
+def test_what_python_calls_as_it_takes_an_object_down_ends_nothing(tmp_path: Path) -> None:
+    gone = '  File "a.py", line 9, in __del__\n    self.close()\nAttributeError: no shard\n'
+    cut = 'Traceback (most recent call last):\n  File "b.py", line 3, in <module>\n    g()\n'
+    text = f"Traceback (most recent call last):\n{gone}{cut}"
+    assert [one.id for one in report_of(tmp_path, text).diagnoses] == ["only_victims"]
+
+
+def test_a_summary_of_torchrun_may_leave_the_pid_out(tmp_path: Path) -> None:
+    rows = ("Root Cause (first observed failure):", "[0]:", "  host      : n1")
+    end = "  rank      : 1 (local_rank: 0)\n  exitcode  : 1 \n  error_file: <N/A>\n"
+    text = "train.py FAILED\n" + "\n".join(rows) + f"\n{end}"
+    exits = report_of(tmp_path, text).body["exits"]
+    assert [(end["rank"], end["code"], end["pid"]) for end in exits] == [(1, 1, None)]  # type: ignore

@@ -242,10 +242,12 @@ def warns(ids: Ids) -> bool:
 
 def told_by(said: str, ids: Ids) -> str:
     """Return what makes a line read like an error: see `LastLines.nearest_by`."""
-    begins = said.lstrip().startswith(('File "', "│"))
+    begins = said.lstrip().startswith(('File "', "│", "/"))
     if _CELL in ids or (begins and has(ids, (*_FRAMES, _CUT))):
         return "frame"
-    return "form" if strong(ids) else "word" if wrong(ids) else "alone"
+    if strong(ids):
+        return "form"
+    return "alone" if not wrong(ids) else "heading" if said.rstrip().endswith(":") else "word"
 
 
 def is_cut_head(ids: Ids) -> bool:

@@ -59,7 +59,7 @@ def said_last(case: Case) -> Attribution | None:
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, cited_line(above))
-        cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        cut = "(most recent call last):" in said.text and wrong[0].last != said
         framed = wrong[0].nearest_by == "frame"
         if (cut or framed) and (whole := wrong[0].nearest) is not None:
             cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
