@@ -37,9 +37,10 @@ def part_of(said: Said, kinds: tuple[str, ...]) -> Part:
 
 
 def _why(said: Said) -> str:
-    label = f"{said.node}: "  # clush puts it before each line, and its own word below them
+    # clush puts this before each line, and its own word below them; ours is above its hint.
+    label = f"{said.node}: "
     lines = [line.strip().removeprefix(label) for line in said.error.splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith(f"clush: {label}")]
+    own = [line for line in lines if not line.startswith((f"clush: {label}", "hint: "))]
     last = (own or lines or [""])[-1][:200]
     if said.status == 124:
         return "did not finish in time"
