@@ -103,6 +103,14 @@ def test_frames_of_a_graph_that_stand_alone_are_cut_off(tmp_path: Path) -> None:
     assert [one.id for one in report_of(tmp_path, rows).diagnoses] == ["only_victims"]
 
 
+def test_a_stack_above_the_end_of_the_others_is_no_calm_end(tmp_path: Path) -> None:
+    frames = "".join(f"frame #{n}: lumen(int) + 0x{n}99 (0x7fe3c6483d89)\n" for n in range(5, 8))
+    agent = "[2026-01-02 03:04:05,678] torch.distributed.elastic.multiprocessing.api: [WARNING] "
+    report = report_of(tmp_path, f"{frames}\n{agent}Sending process 71 clo\n")
+    assert report.failed
+    assert "frame #7" in report.verdict
+
+
 def test_what_python_calls_as_it_takes_an_object_down_ends_nothing(tmp_path: Path) -> None:
     gone = '  File "a.py", line 9, in __del__\n    self.close()\nAttributeError: no shard\n'
     cut = 'Traceback (most recent call last):\n  File "b.py", line 3, in <module>\n    g()\n'
