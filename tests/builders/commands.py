@@ -24,15 +24,21 @@ SECRET = "s3cr3t-Zx81-kq97-veryprivate"
 ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
 # A relative PYTHONPATH would not hold in another working folder.
 ROOT = Path(importlib.import_module("postmortem").__file__ or "").absolute().parents[1]
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {
-    "PYTHONPATH": str(ROOT)
-}
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of now, in which this postmortem is found, and no gdb of the user's."""
+    now = {name: value for name, value in os.environ.items() if name != "POSTMORTEM_GDB"}
+    return now | {"PYTHONPATH": str(ROOT)}
+
+
+ENVIRONMENT = environment()
 
 
 def call(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a whole command line in a process of its own."""
     command = [sys.executable, "-m", "postmortem", *map(str, words)]
-    given = {"env": ENVIRONMENT, "timeout": 120, **options}
+    given = {"env": environment(), "timeout": 120, **options}
     return subprocess.run(command, capture_output=True, text=True, **given)
 
 
