@@ -36,6 +36,9 @@ _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""
 
+_OF_MUSL = 0x80000010
+"""What a plain mutex of musl holds while it is locked and waited for: EBUSY and a bit."""
+
 _ENDS = (0x38, 0x2D0, 0x628)
 """Of struct pthread on x86-64: musl's detach_state, glibc's tid and, since 2.43, joinstate."""
 
@@ -90,6 +93,9 @@ def _native_wait(
     pointers: Mapping[int, int],
 ) -> Wait:
     address, words = row["address"], row["words"]
+    if row["operation"] == 0 and row["expected"] == _OF_MUSL:
+        how = "a locked mutex of musl, which names no owner"
+        return Wait("a mutex", address, kind="unowned mutex", certain=False, how=how)
     # first what contains the others: a condition variable takes its mutex again
     if stands_in(_MUTEX, stack) or _looks_like_mutex(row, stack, threads):
         return _mutex(row, threads, named=stands_in(_MUTEX, stack))

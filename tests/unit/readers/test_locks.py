@@ -10,13 +10,13 @@ MAIN, OTHER = 100, 101
 FS = {MAIN: 0x7F0000001740, OTHER: 0x7F0000802640}
 
 
-def wait(address: int, *words: int, tid: int = MAIN, function: str | None = None) -> Any:
+def wait(address: int, *words: int, function: str | None = None, operation: int = 9) -> Any:
     frames = [{"function": function}, {"function": None}]
     threads = [{"tid": t, "registers": (fs,), "frames": frames} for t, fs in FS.items()]
-    row = {"tid": tid, "address": address, "operation": 9, "expected": words[0], "timed": False}
-    row |= {"parked": 0, "words": words}
+    row = {"tid": MAIN, "address": address, "operation": operation, "expected": words[0]}
+    row |= {"timed": False, "parked": 0, "words": words}
     raw = {"threads": threads, "register_names": ("fs_base",), "futex_waits": [row], "python": None}
-    return read_waits(cast(Any, raw))[tid]
+    return read_waits(cast(Any, raw))[MAIN]
 
 
 @pytest.mark.parametrize("offset", [0x38, 0x2D0, 0x628])
@@ -42,3 +42,9 @@ def test_the_writer_of_a_read_write_lock(words: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("words", [(3, 1, 0, 1, OTHER), (3, 1, 0, 0, 99), (0, 1, 0, 0, 1)])
 def test_other_words_are_no_read_write_lock(words: tuple[int, ...]) -> None:
     assert wait(0x5008, *words).kind == "futex"
+
+
+def test_a_mutex_of_musl_names_nobody() -> None:
+    found = wait(0x5004, 0x80000010, 1, 0, 0, 0, operation=0)
+    assert (found.kind, found.holder, found.certain) == ("unowned mutex", None, False)
+    assert wait(0x5004, 0x80000010, 1, 0, 0, 0).kind == "futex"

@@ -45,7 +45,8 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
     if len(threads) == 1 and waits:
         yield from _alone(threads.items[0], role)
     elif not cycles:
-        yield from _none_left([thread for thread in threads if thread.python_name], role)
+        python = [thread for thread in threads if thread.python_name]
+        yield from _none_left(python or threads.items, role)
 
 
 def circle(threads: Threads) -> tuple[Thread, ...]:
@@ -206,7 +207,7 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     """
     wait = thread.waits_for
     open_end = wait is not None and wait.holder is None and not wait.timed
-    if wait is None or wait.kind != "python lock" or not open_end or wait.missing_owner:
+    if wait is None or wait.kind not in _UNOWNED or not open_end or wait.missing_owner:
         return
     yield Finding(
         title=f"the only thread waits for {wait.what}, which no other can release",
@@ -220,20 +221,21 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     )
 
 
-def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
-    """Yield that each thread of Python waits for what another thread of Python has to do."""
-    waits = [(one, wait) for one in python if (wait := one.waits_for) is not None]
+def _none_left(threads: Sequence[Thread], role: Role | None) -> Findings:
+    """Yield that each thread, or each one of Python, waits for what another of them has to do."""
+    waits = [(one, wait) for one in threads if (wait := one.waits_for) is not None]
     kinds = {wait.kind for _, wait in waits}
-    if len(waits) < max(len(python), 2) or kinds - _BY_PYTHON or not kinds & _BY_ANOTHER:
+    if len(waits) < max(len(threads), 2) or kinds - _BY_PYTHON or not kinds & _BY_ANOTHER:
         return
     if any(wait.timed or wait.missing_owner is not None for _, wait in waits):
         return
-    by_tid = {thread.tid: thread for thread in python}
+    by_tid = {thread.tid: thread for thread in threads}
     told = waits[:_MOST_EDGES]
     pool = "future" in kinds
-    many = "both" if len(python) == 2 else f"all {len(python)}"
+    many = "both" if len(threads) == 2 else f"all {len(threads)}"
+    of = " Python" if any(thread.python_name for thread in threads) else ""
     yield Finding(
-        title=f"{many} Python threads wait, and none is left to let another go on",
+        title=f"{many}{of} threads wait, and none is left to let another go on",
         cause="; ".join(_edge(one, wait, by_tid) for one, wait in told),
         # what is not Python's may end a Future too
         confidence=Confidence.POSSIBLE if pool else Confidence.LIKELY,
@@ -248,7 +250,8 @@ def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
     )
 
 
-_BY_ANOTHER = frozenset({"python lock", "future"})
-"""Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
+_UNOWNED = frozenset({"python lock", "unowned mutex"})
+_BY_ANOTHER = _UNOWNED | {"future"}
+"""Waits that another thread ends, and nothing else: signal handlers set Events."""
 _BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore", "barrier"}
 _FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"
