@@ -172,7 +172,7 @@ def site_after(thread: Thread, start: int) -> int | None:
 def is_nameless(thread: Thread) -> bool:
     """Return whether nobody knows who wanted this end: his code is not here."""
     end = site(thread)
-    return end is None or thread.frames[end].function == "??"
+    return end is None or thread.frames[end].function == "??" or thread.frames[end].kind == "python"
 
 
 def is_lone_word(thread: Thread, index: int) -> bool:
