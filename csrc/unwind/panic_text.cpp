@@ -103,7 +103,7 @@ constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
-  if (!type || !data || *type < 4096) return std::nullopt;
+  if (panic == 0 || !type || !data || *type < 4096) return std::nullopt;
   // Without the program's file nobody knows the type: most are texts by then.
   const auto kind = memory.get<std::uint8_t>(*type + kKindOfType).value_or(kStringKind);
   const auto is = static_cast<std::uint8_t>(kind & kKindMask);
@@ -117,11 +117,10 @@ std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t pa
   return counted_text(memory, *pointer, *length);
 }
 
-// What a goroutine, if this is one, panicked with.
-std::optional<std::string> panic_of_g(const Memory& memory, std::uint64_t g) {
+// The innermost panic of a goroutine, if this is one: it lies on its stack. Else 0.
+std::uint64_t panic_of_g(const Memory& memory, std::uint64_t g) {
   const auto low = memory.word(g), high = memory.word(g + 8), panic = memory.word(g + kPanicOfG);
-  if (!low || !high || !panic || *panic < *low || *panic >= *high) return std::nullopt;
-  return value_of_panic(memory, *panic);
+  return low && high && panic && *panic >= *low && *panic < *high ? *panic : 0;
 }
 
 // The thread's m, which names its g0, which names it: 0 in programs that are not Go's.
@@ -134,13 +133,13 @@ std::uint64_t m_of(const Memory& memory, const elfcore::ThreadState& thread) {
   return g0 >= 4096 && memory.word(g0 + kMOfG) == m ? m : 0;
 }
 
-std::optional<std::string> go_panic(const Memory& memory, std::uint64_t m) {
+std::uint64_t go_panic(const Memory& memory, std::uint64_t m) {
   for (std::uint64_t i = 0; m != 0 && i < kWordsOfM; ++i) {  // one of them is the current one
     const std::uint64_t g = memory.word(m + 8 * i).value_or(0);
     if (g < 65536 || memory.word(g + kMOfG) != m) continue;
-    if (auto text = panic_of_g(memory, g)) return text;
+    if (const std::uint64_t panic = panic_of_g(memory, g)) return panic;
   }
-  return std::nullopt;
+  return 0;
 }
 
 // runtime.printBacklog: what print() wrote last, kept for readers of cores (runtime/print.go).
@@ -173,6 +172,7 @@ std::optional<std::string> go_fatal_error(const Memory& memory) {
 // default_hook), a little below the frames that abort: they are still there.
 std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t sp) {
   constexpr std::uint64_t kAround = 4096;
+  constexpr std::size_t kBuffer = 512;  // longer words end there
   constexpr std::string_view kThread = "\nthread '", kPanicked = " panicked at ";
   const elfcore::Segment* const segment = memory.core().segment_at(sp);
   if (!segment) return std::nullopt;
@@ -180,8 +180,9 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
   const Bytes bytes = clip(memory.at(low), 0, sp - low + kAround);
   const std::string_view stack(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (std::size_t at = stack.find(kThread); at != stack.npos; at = stack.find(kThread, at + 1)) {
-    std::string_view text = stack.substr(at + 1);
-    text = text.substr(0, text.find('\0'));
+    std::string_view text = stack.substr(at, kBuffer);
+    const bool cut = text.size() == kBuffer && text.find('\0') == text.npos;
+    text = text.substr(1, text.find('\0') - 1);
     const std::size_t place = text.find(kPanicked), end = text.find(":\n", place);
     if (end == text.npos || !is_text(text)) continue;
     std::string_view said = text.substr(end + 2);
@@ -189,8 +190,9 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
     const std::size_t from = place + kPanicked.size();
     const std::string_view where = text.substr(from, end - from);
     if (said.empty()) continue;
-    if (where.starts_with("/rustc/")) return std::string(said);  // a check of its own library
-    return std::string(said) + " (at " + std::string(where) + ")";
+    const std::string words = std::string(said) + (cut ? "…" : "");
+    if (where.starts_with("/rustc/")) return words;  // a check of its own library
+    return words + " (at " + std::string(where) + ")";
   }
   return std::nullopt;
 }
@@ -216,7 +218,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   for (std::size_t i = 0; i < count; ++i) {
     const std::string_view name = name_of(stack, names, i);
     if (name == "runtime.gopanic") {
-      return found("Go", go_panic(memory, m_of(memory, *thread)));
+      return found("Go", value_of_panic(memory, go_panic(memory, m_of(memory, *thread))));
     }
     if (name == "runtime.throw" || name == "runtime.fatal" ||
         name.starts_with("runtime.fatalthrow")) {
@@ -238,8 +240,11 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   const std::uint64_t sp = thread->registers.sp();
   if (is_dotnet(memory.modules())) return found(".NET", dotnet_exception(memory, sp));
   if (const std::uint64_t m = m_of(memory, *thread)) {
-    auto text = go_panic(memory, m);
-    return found("Go", text ? std::move(text) : go_fatal_error(memory));
+    const std::uint64_t panic = go_panic(memory, m);
+    auto text = value_of_panic(memory, panic);
+    if (!text) text = go_fatal_error(memory);
+    if (!text && panic != 0) text = "(a value of a type that is not known here)";
+    return found("Go", std::move(text));
   }
   return found("Rust", rust_last_words(memory, sp));
 }

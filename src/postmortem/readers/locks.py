@@ -127,7 +127,8 @@ def _native_wait(
         return Wait("a barrier", address, kind="barrier", certain=False)
     if stands_in(_SEMAPHORE, stack):
         return Wait("a semaphore", address, kind="semaphore", certain=False)
-    return Wait("a futex", address, kind="futex", certain=False)
+    kind = "futex" if row["shared"] else "private futex"
+    return Wait("a futex", address, kind=kind, certain=False)
 
 
 def _joined(row: RawFutexWait, pointers: Mapping[int, int]) -> int | None:

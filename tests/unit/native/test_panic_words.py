@@ -136,6 +136,8 @@ def stack(text: bytes) -> Segment:
 
 def test_what_rust_put_together_on_the_stack_of_a_program_that_is_not_here(tmp_path: Path) -> None:
     assert nameless(tmp_path, stack(WORDS)) == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+    long = WORDS.replace(b"shard 12", b"shard " * 99)
+    assert len(nameless(tmp_path, stack(long))[1]) < 512 + 30
     own = WORDS.replace(b"src/", b"/rustc/abc/")
     assert nameless(tmp_path, stack(own)) == ("Rust", "no shard 12")
 
@@ -162,7 +164,7 @@ def go(**changed: int) -> Segment:
     memory = bytearray(4096)
     words = {56: G0, G: HEAP, G + 8: HEAP + 4096, G + 32: PANIC, G + 48: M, G0 + 48: M, M: G0}
     words |= {M + 64: G, PANIC + 8: CODE, PANIC + 16: TEXT, TEXT: TEXT + 32, TEXT + 8: 11}
-    words |= {globals()[name]: value for name, value in changed.items()}
+    words |= {{"PANIC": G + 32}.get(name, globals()[name]): v for name, v in changed.items()}
     for at, value in words.items():
         struct.pack_into("<Q", memory, at % 4096, value)
     struct.pack_into("11s", memory, TEXT % 4096 + 32, b"no shard 12")
@@ -175,13 +177,16 @@ def test_what_a_goroutine_panicked_with_where_the_program_is_not_here(tmp_path: 
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        pytest.param({"M": M}, id="m has another g0"),
-        pytest.param({"TEXT": 64}, id="no pointer to text"),
-    ],
+    [pytest.param({"M": M}, id="m has another g0"), pytest.param({"PANIC": 64}, id="no panic")],
 )
 def test_what_is_no_goroutine_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
     assert nameless(tmp_path, stack(b""), go(**changed)) is None
+
+
+def test_a_value_that_is_no_text(tmp_path: Path) -> None:
+    language, text = nameless(tmp_path, stack(b""), go(TEXT=64))
+    assert language == "Go"
+    assert "shard" not in text
 
 
 def test_gos_fatal_error_is_found_among_its_variables(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ MAIN, OTHER = 100, 101
 FS = {MAIN: 0x7F0000001740, OTHER: 0x7F0000802640}
 
 
-def wait(address: int, *words: int, function: str | None = None, operation: int = 9) -> Any:
+def wait(
+    address: int, *words: int, function: str | None = None, operation: int = 9, shared: bool = True
+) -> Any:
     frames = [{"function": function}, {"function": None}]
     threads = [{"tid": t, "registers": (fs,), "frames": frames} for t, fs in FS.items()]
     row = {"tid": MAIN, "address": address, "operation": operation, "expected": words[0]}
-    row |= {"timed": False, "parked": 0, "words": words}
+    row |= {"timed": False, "parked": 0, "words": words, "shared": shared}
     raw = {"threads": threads, "register_names": ("fs_base",), "futex_waits": [row], "python": None}
     return read_waits(cast(Any, raw))[MAIN]
 
@@ -48,3 +50,8 @@ def test_a_mutex_of_musl_names_nobody() -> None:
     found = wait(0x5004, 0x80000010, 1, 0, 0, 0, operation=0)
     assert (found.kind, found.holder, found.certain) == ("unowned mutex", None, False)
     assert wait(0x5004, 0x80000010, 1, 0, 0, 0).kind == "futex"
+
+
+@pytest.mark.parametrize(("shared", "kind"), [(True, "futex"), (False, "private futex")])
+def test_who_may_wake_a_futex(shared: bool, kind: str) -> None:
+    assert wait(0x5004, 1, 0, 0, 0, 0, shared=shared).kind == kind

@@ -87,9 +87,9 @@ def bad_pointer(crash: Crash) -> Findings:
     refused = unsure and crash.signal.code is not None
     odd = _odd_registers(crash.fault, crashed) if refused else {}
     title = _title(crash.kind, crash.fault)
-    if len(odd) == 1:
+    if len(set(odd.values())) == 1:
         title = _TITLES[FaultKind.NON_CANONICAL]
-        [(register, address)] = odd.items()
+        register, address = next(iter(odd.items()))
         shown = f" ({register} {address:#x})"
     hint = None if address is None else pointer_hint(address)
     yield Finding(

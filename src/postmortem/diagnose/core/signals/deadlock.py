@@ -207,14 +207,16 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     """
     wait = thread.waits_for
     open_end = wait is not None and wait.holder is None and not wait.timed
-    if wait is None or wait.kind not in _UNOWNED or not open_end or wait.missing_owner:
+    unknown = wait is not None and wait.kind == "private futex"  # a handler may be to end it
+    is_lock = wait is not None and (wait.kind in _UNOWNED or unknown)
+    if wait is None or not is_lock or not open_end or wait.missing_owner:
         return
     yield Finding(
         title=f"the only thread waits for {wait.what}, which no other can release",
-        cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either one of its "
-        "parent held the lock when fork() copied the process without it, or this thread took it "
+        cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either fork() "
+        "copied the process without the one that was to end this wait, or this thread took a lock "
         "twice",
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if unknown else Confidence.LIKELY,
         next_steps=(_FORKED, "else see where this thread takes the lock, and who releases it"),
         evidence=tuple(_cited(thread, wait)),
         role=role,
