@@ -125,10 +125,11 @@ std::uint64_t panic_of_g(const Memory& memory, std::uint64_t g) {
 
 // The thread's m, which names its g0, which names it: 0 in programs that are not Go's.
 std::uint64_t m_of(const Memory& memory, const elfcore::ThreadState& thread) {
-  if (thread.registers.machine != elfcore::Machine::x86_64) return 0;
-  const auto g = memory.word(thread.registers.fs_base() - 8);
-  if (!g || *g < 4096) return 0;
-  const std::uint64_t m = memory.word(*g + kMOfG).value_or(0);
+  constexpr std::size_t kX28 = 28;  // aarch64's Go keeps its g there
+  const elfcore::Registers& held = thread.registers;
+  const bool x86 = held.machine == elfcore::Machine::x86_64;
+  const std::uint64_t g = x86 ? memory.word(held.fs_base() - 8).value_or(0) : held.values[kX28];
+  const std::uint64_t m = g < 4096 ? 0 : memory.word(g + kMOfG).value_or(0);
   const std::uint64_t g0 = m < 4096 ? 0 : memory.word(m).value_or(0);
   return g0 >= 4096 && memory.word(g0 + kMOfG) == m ? m : 0;
 }

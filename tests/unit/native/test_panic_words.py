@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.unwind_cores import CoreBuilder, Segment
+from builders.unwind_cores import AARCH64, CoreBuilder, Segment
 from builders.unwind_images import ImageBuilder
 from postmortem import _native
 
@@ -169,6 +169,15 @@ def go(**changed: int) -> Segment:
         struct.pack_into("<Q", memory, at % 4096, value)
     struct.pack_into("11s", memory, TEXT % 4096 + 32, b"no shard 12")
     return Segment(HEAP, bytes(memory))
+
+
+def test_the_goroutine_of_aarch64_is_in_a_register(tmp_path: Path) -> None:
+    core = CoreBuilder(machine=AARCH64).thread(5, 6, pc=CODE + 4, sp=STACK + 2048, x28=G0)
+    core.module("/app/reader", CODE, 4096)
+    core.segments.extend([stack(b""), go()])
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    assert _native.read_core(str(path))["panic"] == ("Go", "no shard 12")
 
 
 def test_what_a_goroutine_panicked_with_where_the_program_is_not_here(tmp_path: Path) -> None:
