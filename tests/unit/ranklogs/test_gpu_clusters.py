@@ -34,7 +34,8 @@ def raised(rank: int, said: str) -> str:
 
 def of_nccl(rank: int, kind: str, last: str) -> str:
     said = f"torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:1, {kind}"
-    return raised(rank, f"{said}\n[rank{rank}]: Last error:\n[rank{rank}]: {last}")
+    below = "".join(f"\n[rank{rank}]: {row}" for row in ("ncclKind: x", "Last error:", last))
+    return raised(rank, said + below)
 
 
 def failed(local: int, pid: int, *told: int, agent: int = 9) -> str:
@@ -201,3 +202,24 @@ def test_a_host_that_ray_lost(tmp_path: Path, lost: bool) -> None:
     text = STEPS + DEAD + ("\n".join(rows) if lost else STEPS * 3 + "training finished") + "\n"
     found = [one.id for one in report_of(tmp_path, text).diagnoses]
     assert (found[:1] == ["node_failed"]) is lost
+
+
+def test_of_an_error_of_nccl_its_last_word_is_told(tmp_path: Path) -> None:
+    last = "Bootstrap Root : mismatch in rank count from procs 16 : 8"
+    report = report_of(tmp_path, STEPS + of_nccl(1, "internal error", last))
+    assert raised_first(report) == (1, f"torch.distributed.DistBackendError: ncclKind: {last}")
+
+
+@pytest.mark.parametrize(
+    ("why", "rule"),
+    [("Communication connection failure", "node_failed"), ("execve failed", "last_words")],
+)
+def test_a_host_that_slurm_cannot_reach_to_launch(tmp_path: Path, why: str, rule: str) -> None:
+    text = f"srun: error: Task launch for StepId=31.0 failed on node n3: {why}\n"
+    assert report_of(tmp_path, text).diagnoses[0].id == rule
+
+
+def test_a_device_of_xla_that_did_not_come_is_no_crash_of_its_own(tmp_path: Path) -> None:
+    said = "Termination timeout for `x` of 40 seconds exceeded. Exiting to ensure a consistent "
+    text = f"F rendezvous.cc:78] [id=0] {said}program state. Expected 8 threads\n"
+    assert told(tmp_path, STEPS + text + "Fatal Python error: Aborted\n")[0] == "only_victims"

@@ -240,7 +240,7 @@ class Launchers:
             )
         for name, who in _OF_HOSTS.items():
             if node := found.get(name):
-                yield replace(word, launcher=who, host=node["host"])
+                yield replace(word, launcher=who, host=node["host"] or node["unreached"])
         if kernel := found.get("kernel-killed"):
             yield replace(word, launcher="kernel", pid=int(kernel["pid"]), memory=True)
         if not found.keys().isdisjoint(_MEMORY):
