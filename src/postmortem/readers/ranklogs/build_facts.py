@@ -183,7 +183,7 @@ class FactBuilder:
         for file, found in rows:
             if found is not None:
                 if found.nearest_by != "form" and found.last.line < newest[file]:
-                    near = found.nearest if found.nearest_by == "word" else None
+                    near = found.nearest if found.nearest_by in ("word", "heading") else None
                     found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
