@@ -36,7 +36,6 @@ from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
-from postmortem.underway import Refused
 
 _MOST_BYTES = 256 << 20
 """Of a log that is read again, up to the line."""
@@ -282,7 +281,7 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
                 read += len(block)
                 if above >= wanted or read >= _MOST_BYTES:
                     break
-    except (OSError, Refused):
+    except OSError:
         return []
     lines = kept.split(b"\n")
     lines = lines[: len(lines) - 1 - (above - wanted)]

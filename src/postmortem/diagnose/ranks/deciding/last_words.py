@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, cited_line
 from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.sites import timed_out
 from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.stops import outlived_stops
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
@@ -161,6 +162,26 @@ def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | N
         return None
     cause = SaidLast(own.text, plain=True, form=form, word=word)
     return Attribution(cause, evidence=((own.where, own.text),))
+
+
+def network_broke(case: Case) -> Attribution | None:
+    """Return NCCL's warning that its network failed, above the time-outs that follow from it.
+
+    That of a host whose own port failed comes first: the others complain of it.
+    """
+    waits = [f for s in case.about_peers() for f in s.about_peers]
+    first = {f.file: f.line for f in reversed(waits)}
+    broke = [r for r in case.logs.remarks if r.match(*_BROKE) and r.line < first.get(r.file, 0)]
+    broke.sort(key=lambda one: one.match(_BROKE[0]) is None)
+    if not broke or not all(map(timed_out, case.about_peers())):
+        return None
+    known, said = broke[0].match(*_BROKE), waits[-1].said.words
+    assert known is not None
+    cause = SaidLast(broke[0].text, plain=True, form="peers", word=said, known=known.id)
+    return Attribution(cause, evidence=tuple(map(cited_line, broke[:3])))
+
+
+_BROKE = ("nccl-ib-port", "nccl-ib-completion-12", "nccl-ofi-request")
 
 
 def said_above(one: Watched) -> Attribution:
