@@ -287,7 +287,9 @@ class FactBuilder:
                 # Behind a report of the JVM stand its own sections, with forms that come again.
                 dead = failure.match("jvm-signal", "jvm-internal") is not None
                 work = None if dead else self._work(position, failure)[0]
-                yield replace(failure, attempt=attempt, work=work)
+                failure = replace(failure, attempt=attempt, work=work)
+                ended = self._labels[position].file.crashed is not None
+                yield replace(failure, lines_after=0, work=None) if ended else failure
 
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows

@@ -137,8 +137,16 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
 def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
     """Return logs, of several files whose heads name a rank each with those.
 
-    No two may name one; files that name none are of others: launchers, schedulers.
+    No two may name one; files that name none are of others: launchers, schedulers. What gdb tells
+    of a crash is of the rank that says it is that process.
     """
+    own = {pid: rank for one in read for rank, pid, _ in one.head.pids}
+    read = [
+        replace(one, file=replace(one.file, rank=own.get(one.file.crashed, one.file.rank)))
+        if one.file.crashed is not None
+        else one
+        for one in read
+    ]
     named = {
         one.file.path: one.head
         for one in read
