@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem import underway
+from postmortem.diagnose.incident.damaged import raised_in_reading, with_unread
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
@@ -50,6 +51,8 @@ def analyse(
         raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
     runs = runs_of(results)
     told = without_others(results, runs)
+    if any(raised_in_reading(document) for document in documents):
+        told = tuple(map(with_unread, told))
     documents = [result.document for result in told if result.document is not None]
     clock = by_clock(told, evidence.found)
     known_in = Signatures.load("process text").matches

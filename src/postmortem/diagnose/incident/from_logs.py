@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, root_of, told_by
+from postmortem.diagnose.incident.damaged import raised_in_reading
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.facts.exits import RUN
@@ -125,6 +126,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
         means=found.get("means") or "",
+        loads=raised_in_reading(document),
         belongs=True,
     )
 

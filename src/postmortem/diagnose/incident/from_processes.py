@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, roots_of, told_by
+from postmortem.diagnose.incident.damaged import of_damaged
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.facts.threads import is_own
 from postmortem.patterns import Pattern
@@ -179,9 +180,11 @@ def of_hang(document: Document) -> Iterator[Event]:
 
 
 def of_scan(document: Document) -> Iterator[Event]:
-    """Yield which tensors of checkpoints are bad."""
+    """Yield which tensors of checkpoints are bad; without any, which files are damaged."""
     bad = [t for t in document.get("tensors", ()) if t["nan_count"] or t["inf_count"]]
     top = best(document)
+    if not bad and (document["outcome"] == "failed" or not document["inputs"]):
+        yield from of_damaged(document)
     if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
         return  # Inf where it may be meant: masks, a best value so far
     bad = [t for t in bad if t["nan_count"]] or bad

@@ -95,6 +95,8 @@ def judge(
     joined = {origin[index] for index in range(len(events)) if index not in alone}
     apart |= {origin[index]: "nothing links it to the rest" for index in alone}
     apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
+    damaged = (i for i, one in enumerate(events) if one.type is EventType.DAMAGED)
+    alone |= {i for i in damaged if not incident.hit_by(i)}
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)
