@@ -337,3 +337,63 @@ def test_a_crash_in_gdb_is_of_the_rank_that_says_it_is_that_process(
     body = analyse([str(tmp_path)], RankLogOptions()).body
     assert body["first_failure"]["ranks"] == ranks
     assert body["first_failure"]["file"].endswith("gdb.txt")
+
+
+_CLOSED = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/job/t.py", line 9, in <module>\n'
+    "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:4139\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("hello", "ranks"),
+    [
+        ("hello, pid=4711", [1]),
+        ('{"msg": "hello", "pid": 4711}', [1]),
+        ("launched pid 4711", []),
+        ("step 1 of 9\n" * 8 + "pid=4711", []),
+    ],
+)
+def test_a_process_is_the_rank_whose_log_begins_with_it(
+    tmp_path: Path, hello: str, ranks: list[int]
+) -> None:
+    (tmp_path / "rank0.log").write_text(f"step 1\nstep 2\n{_CLOSED}")
+    (tmp_path / "rank1.log").write_text(f"{hello}\nstep 1\nstep 2\n")
+    killed = "Out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:9kB, file-rss:0kB"
+    (tmp_path / "dmesg.txt").write_text(f"[ 812.101010] {killed}, shmem-rss:0kB, UID:0\n")
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert [row["ranks"] for row in body["kernel_events"] if row["joined_by"] == "pid"] == (
+        [ranks] if ranks else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "outlived"), [("08:00:02", True), ("08:00:39", False), ("07:00:39", False)]
+)
+def test_logs_that_went_on_outlived_a_kill_but_in_another_zone(
+    tmp_path: Path, at: str, outlived: bool
+) -> None:
+    for rank in (0, 1):
+        lines = (f"2025-11-23 08:00:{second:02} step {second}\n" for second in range(40))
+        (tmp_path / f"rank{rank}.log").write_text("".join(lines))
+    killed = "Out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:9kB, file-rss:0kB"
+    text = f"[Sun Nov 23 {at} 2025] {killed}, shmem-rss:0kB, UID:0\n"
+    (tmp_path / "dmesg.txt").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [row["outlived"] for row in report.body["kernel_events"]] == [outlived]
+
+
+@pytest.mark.parametrize(("others", "ranks"), [((0, 2), [1]), ((1, 2), [])])
+def test_a_pod_without_a_log_is_the_rank_of_its_number_where_others_are(
+    tmp_path: Path, others: tuple[int, ...], ranks: list[int]
+) -> None:
+    for pod, rank in zip((0, 2), others, strict=True):
+        text = _CLOSED.replace("rank0", f"rank{rank}")
+        (tmp_path / f"seg-worker-{pod}.log").write_text(f"step 1\nstep 2\n{text}")
+    (tmp_path / "describe.txt").write_text(
+        "Name:             seg-worker-1\n    State:          Terminated\n"
+        "      Reason:       OOMKilled\n      Exit Code:    137\n"
+    )
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert [row["rank"] for row in body["exits"]] == (ranks or [None])

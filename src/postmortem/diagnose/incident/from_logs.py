@@ -240,7 +240,8 @@ def _kernel(document: Document) -> Iterator[Event]:
             lost.add(what)
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
-        calm = document.get("outcome") != "failed" and (other or document.get("done"))
+        over = other or document.get("done") or row.get("outlived")
+        calm = document.get("outcome") != "failed" and over
         if calm and not joined:
             continue  # a process that is none of the ranks', whom nothing happened to
         where = f"{row['file']}:{row['line']}"

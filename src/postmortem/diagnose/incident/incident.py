@@ -68,6 +68,7 @@ def judge(
     `of_the_end` were written as the logs stopped.
     """
     job = job_of(documents)
+    looked: dict[object, int] = {}  # at whom, and in which report first
     events: list[Event] = []
     origin: list[int] = []
     foreign: dict[int, str] = dict(outdated)
@@ -80,7 +81,9 @@ def judge(
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
-            if event.belongs is False:
+            who = (event.type, event.source, event.host, event.ranks, event.pid)
+            again = (event.pid or event.ranks) and looked.setdefault(who, index) != index
+            if event.belongs is False or again:
                 continue
             if index in of_the_end and only_stop and event.type in _ENDED_BY_KERNEL:
                 event = replace(event, belongs=True)

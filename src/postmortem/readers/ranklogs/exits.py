@@ -79,8 +79,17 @@ def _whole(
 
 
 def _rank_of_pod(pod: str, writers: Writers) -> int | None:
-    """Return the rank whose log has the name of a pod, as people save them."""
-    ranks = {w.rank for w in writers.writers if w.source and Path(w.source).stem == pod} - {None}
+    """Return the rank whose log has the name of a pod, as people save them.
+
+    Where that is not there, the number in it, if the logs of the others are of the ranks in theirs.
+    """
+    stems = {(Path(w.source).stem, w.rank) for w in writers.writers if w.source} - {(pod, None)}
+    ranks = {rank for stem, rank in stems if stem == pod and rank is not None}
+    if not ranks:
+        form, _, number = pod.rpartition("-")
+        like = [(stem, rank) for stem, rank in stems if stem.rpartition("-")[0] == form]
+        known = len(like) > 1 and all(stem == f"{form}-{rank}" for stem, rank in like)
+        ranks = {int(number)} if form and known and number.isdecimal() else set()
     return ranks.pop() if len(ranks) == 1 else None
 
 

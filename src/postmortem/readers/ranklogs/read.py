@@ -140,7 +140,11 @@ def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
     No two may name one; files that name none are of others: launchers, schedulers. What gdb tells
     of a crash is of the rank that says it is that process.
     """
-    own = {pid: rank for one in read for rank, pid, _ in one.head.pids}
+    own = {
+        pid: one.file.rank if rank is None else rank
+        for one in read
+        for rank, pid, _ in one.head.pids
+    }
     read = [
         replace(one, file=replace(one.file, rank=own.get(one.file.crashed, one.file.rank)))
         if one.file.crashed is not None

@@ -230,3 +230,9 @@ def test_all_that_failed_by_themselves_are_roots_and_each_has_its_call() -> None
         ("strace", EventType.STORAGE),
         ("logs", EventType.RAISED),
     ]
+
+
+@pytest.mark.parametrize(("second", "roots"), [(7, 1), (8, 2)])
+def test_who_was_looked_at_twice_is_one_root(second: int, roots: int) -> None:
+    judged = judge([core(7, 1, "SIGSEGV", rank=0), core(second, 1, "SIGSEGV", rank=second - 7)])
+    assert len(judged.incident.roots) == roots
