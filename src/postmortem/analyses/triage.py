@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem import underway
-from postmortem.diagnose.incident.damaged import raised_in_reading, with_unread
+from postmortem.diagnose.incident.damaged import raised_in_reading
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind, Reading, Result
 from postmortem.facts.source import Source
 from postmortem.present.triage.report import triage_report
-from postmortem.present.triage.used import nothing, problems_of, used
+from postmortem.present.triage.used import nothing, problems_of, used, with_unread
 from postmortem.readers.all_evidence import Evidence, plan, take_evidence
 from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind

@@ -5,9 +5,7 @@ from pathlib import PurePath
 
 from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import Event, EventType
-from postmortem.facts.inventory import Result
 from postmortem.patterns import Pattern
-from postmortem.records import replace
 from postmortem.report.model import Confidence, Evidence
 
 _READER = Pattern(r"(?:^|/)(?:torch/serialization|safetensors/\w+|numpy/lib/\w*npyio\w*)\.py$")
@@ -38,16 +36,3 @@ def raised_in_reading(document: Document) -> bool:
         if label in row["labels"] and not row["survived"]
         for frame in row["frames"]
     )
-
-
-def with_unread(result: Result) -> Result:
-    """Return a result with a report on a checkpoint of which nothing at all could be read."""
-    if result.document is not None or result.reading.kind != "scan":
-        return result
-    first, _, why = str(result.why).partition(": ")
-    rows = [
-        {"where": path, "what": why if path == first else "it cannot be read", "remedy": None}
-        for path in result.reading.paths
-    ]
-    told = {"kind": "scan", "outcome": "unknown", "verdict": why, "inputs": [], "problems": rows}
-    return replace(result, document=told)
