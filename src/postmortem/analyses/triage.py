@@ -11,12 +11,12 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind, Reading, Result
 from postmortem.facts.source import Source
 from postmortem.present.triage.report import triage_report
-from postmortem.present.triage.used import nothing, problems_of, used, with_unread
+from postmortem.present.triage.used import nothing, problems_of, used
 from postmortem.readers.all_evidence import Evidence, plan, take_evidence
 from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
-from postmortem.readers.side_by_side import read_side_by_side
+from postmortem.readers.side_by_side import read_side_by_side, with_unread
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report

@@ -76,14 +76,3 @@ def nothing(
         what = next((item.why for item in found.items if item.why), what)
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)
-
-
-def with_unread(result: Result) -> Result:
-    """Return a result with a report on a checkpoint of which nothing at all could be read."""
-    if result.document is not None or result.reading.kind != "scan":
-        return result
-    paths, why = result.reading.paths, str(result.why)
-    said = why.removeprefix(f"{paths[0]}: ") if len(paths) == 1 else "it cannot be read"
-    rows = [{"where": path, "what": said, "remedy": None} for path in paths]
-    told = {"kind": "scan", "outcome": "unknown", "verdict": why, "inputs": [], "problems": rows}
-    return replace(result, document=told)
