@@ -196,11 +196,13 @@ def test_a_module_of_pythons_own_is_not_the_programs(tmp_path: Path) -> None:
     ("state", "args", "end", "failed"),
     [
         ("Tsl  do_signal_stop", "python3 train.py", "", True),
+        ("TNsl", "/opt/bin/python3 train.py", "", True),
+        ("Tsl", "tail -f python.log", "", False),
         ("Ssl  futex_do_wait", "python3 train.py", "", False),
         ("T    do_signal_stop", "vim train.py", "", False),
         ("Tsl  do_signal_stop", "python3 train.py", "training finished\n", False),
     ],
-    ids=["stopped", "waits", "an editor", "the job came to its end"],
+    ids=["stopped", "without WCHAN", "a reader", "waits", "an editor", "the job came to its end"],
 )
 def test_a_process_that_ps_shows_stopped_is_why_logs_only_end(
     tmp_path: Path, state: str, args: str, end: str, failed: bool
