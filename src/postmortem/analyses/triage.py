@@ -65,6 +65,7 @@ def analyse(
         runs,
         inputs=tuple(Source(i.path, i.size_bytes) for i in found.items if files[i.path].used),
         problems=(*evidence.problems, *problems_of(results, found)),
+        read=all(one.document is not None for one in told if one.reading.kind != "scan"),
         verbose=options.verbose,
     )
     if not evidence.archives:

@@ -14,6 +14,9 @@ import pytest
 from builders.commands import run_here
 from builders.memory_snapshots import MIB, Device, stack, write
 from builders.prose import Prose
+from postmortem.diagnose.incident.events import Event
+from postmortem.diagnose.incident.graph import Incident
+from postmortem.present.headline.incident import headline
 
 RUNS = Path(__file__).parents[3] / "corpus" / "ranks" / "runs"
 STRACE = Path(__file__).parents[3] / "corpus" / "strace"
@@ -192,3 +195,10 @@ def test_a_damaged_checkpoint_that_nobody_read_is_no_cause(tmp_path: Path) -> No
     )
     found = document("triage", tmp_path)
     assert [one["type"] for one in found["roots"]] == ["raised"]
+
+
+def test_that_all_went_well_is_not_said_where_a_reader_failed() -> None:
+    calm = [{"kind": kind, "outcome": "healthy", "verdict": kind} for kind in ("logs", "strace")]
+    nothing = Incident[Event]((), (), ())
+    for documents in (calm, calm[:1]):
+        assert headline(nothing, documents) != headline(nothing, documents, read=False)
