@@ -386,6 +386,22 @@ def test_logs_that_went_on_outlived_a_kill_but_in_another_zone(
     assert [row["outlived"] for row in report.body["kernel_events"]] == [outlived]
 
 
+@pytest.mark.parametrize(
+    ("rows", "rank", "memory"),
+    [("llm-worker-0   0/1   OOMKilled   0   41m\n", 1, [True]), ("", 1, []),
+     ("llm-worker-0   0/1   OOMKilled   0   41m\nllm-worker-0   1/1   Running   1   43m\n", 1, [])],
+)  # fmt: skip
+def test_a_worker_is_counted_behind_its_master(
+    tmp_path: Path, rows: str, rank: int, memory: list[bool]
+) -> None:
+    for name, number in (("llm-master-0", 0), ("llm-worker-1", 2)):
+        text = _CLOSED.replace("rank0", f"rank{number}")
+        (tmp_path / f"{name}.log").write_text(f"step 1\nstep 2\n{text}")
+    (tmp_path / "pods.txt").write_text(f"NAME   READY   STATUS   RESTARTS   AGE\n{rows}")
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert [(row["rank"], row["memory"]) for row in body["exits"]] == [(rank, m) for m in memory]
+
+
 @pytest.mark.parametrize(("others", "ranks"), [((0, 2), [1]), ((1, 2), [])])
 def test_a_pod_without_a_log_is_the_rank_of_its_number_where_others_are(
     tmp_path: Path, others: tuple[int, ...], ranks: list[int]

@@ -83,13 +83,18 @@ def _rank_of_pod(pod: str, writers: Writers) -> int | None:
 
     Where that is not there, the number in it, if the logs of the others are of the ranks in theirs.
     """
-    stems = {(Path(w.source).stem, w.rank) for w in writers.writers if w.source} - {(pod, None)}
-    ranks = {rank for stem, rank in stems if stem == pod and rank is not None}
+    told = ((Path(w.source).stem, w.rank) for w in writers.writers if w.source)
+    stems = {(stem, rank) for stem, rank in told if rank is not None}
+    ranks = {rank for stem, rank in stems if stem == pod}
     if not ranks:
         form, _, number = pod.rpartition("-")
+        # Workers are counted behind a master of their own.
+        first = any(stem.endswith("-master-0") and rank == 0 for stem, rank in stems)
         like = [(stem, rank) for stem, rank in stems if stem.rpartition("-")[0] == form]
-        known = len(like) > 1 and all(stem == f"{form}-{rank}" for stem, rank in like)
-        ranks = {int(number)} if form and known and number.isdecimal() else set()
+        known = len(like) + first > 1 and all(
+            stem == f"{form}-{rank - first}" for stem, rank in like
+        )
+        ranks = {int(number) + first} if form and known and number.isdecimal() else set()
     return ranks.pop() if len(ranks) == 1 else None
 
 

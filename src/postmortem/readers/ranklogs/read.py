@@ -105,7 +105,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    builder = FactBuilder(_of_their_ranks(read), found)
+    builder = FactBuilder(_of_their_ranks([*map(_as_it_says, read)]), found)
     logs = builder.logs(world)
     ranks = {one.rank: one.source for one in logs.writers if one.rank is not None}
     of = Counter(ranks.values())
@@ -132,6 +132,16 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         joined([*told, _of_nccl(logs)]),
         tuple(read),
     )
+
+
+def _as_it_says(log: ReadLog) -> ReadLog:
+    """Return a log, without the rank of its name where its own lines are of another one.
+
+    Operators of training jobs count workers behind a master.
+    """
+    said = {label["rank"] for label in log.raw["labels"]} - {None}
+    other = log.file.rank is not None and len(said) == 1 and log.file.rank not in said
+    return replace(log, file=replace(log.file, rank=None)) if other else log
 
 
 def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
