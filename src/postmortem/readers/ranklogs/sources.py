@@ -48,6 +48,7 @@ _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
 ).split()
+_PROSE = Pattern(r"(?i)(?:readme|notes?|todo|changelog|licen[cs]e)(?:\.txt)?")
 _ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/error\.json$")
 # ray/_private/ray_constants.py, node.py: files in logs/ of a session.
 _RAYLET = Pattern(r"raylet[._]|python-core-(?:worker|driver)-")
@@ -272,7 +273,7 @@ def _why_no_log(path: str) -> str | None:
         return REPEATS
     if _tells_how_it_ended(path, Path(plain).suffix):
         return None
-    if any(plain.endswith(suffix) for suffix in _NO_LOGS):
+    if any(plain.endswith(suffix) for suffix in _NO_LOGS) or _PROSE.fullmatch(plain):
         return NAMED_OTHERWISE
     try:
         if not Path(path).stat().st_size:
