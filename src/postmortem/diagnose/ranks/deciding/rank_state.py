@@ -139,7 +139,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    found = _alone_stuck(_with_last_words(_with_processes(found)))
+    found = _raised_elsewhere(_alone_stuck(_with_last_words(_with_processes(found))))
     return tuple(_ended_after_others(found, logs.remarks))
 
 
@@ -190,6 +190,23 @@ def _alone_stuck(found: list[RankState]) -> list[RankState]:
         return found  # nothing is known of the others
     own = replace(waiting[0], own=(*waiting[0].own, *waiting[0].about_peers), about_peers=())
     return [own if s is waiting[0] else s for s in found]
+
+
+def _raised_elsewhere(found: list[RankState]) -> list[RankState]:
+    """Return the standings, what a function raised that one rank ran for others as that rank's."""
+    named = {int(m["rank"]) for s in found for f in s.own if (m := f.said.match("rpc-raised-at"))}
+    at = next((s for s in found if {s.rank} == named), None)
+    if at is None:
+        return found
+    moved = tuple(f for s in found if s is not at for f in s.own if _by_rpc(f))
+    rest = [replace(s, own=tuple(f for f in s.own if not _by_rpc(f))) for s in found]
+    own = (*at.own, *moved)
+    return [replace(one, own=own) if s is at else one for s, one in zip(found, rest, strict=True)]
+
+
+def _by_rpc(failure: LogFailure) -> bool:
+    ran = any("torch/distributed/rpc/internal" in frame.file for frame in failure.frames)
+    return ran or failure.said.match("rpc-raised-at") is not None
 
 
 def is_stuck(failure: LogFailure) -> bool:
