@@ -12,6 +12,7 @@ _WORKER_LOOP = Pattern(
     r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
 )
 _POOL = "/multiprocessing/pool.py"
+_WAITS = ("wait4", "waitid")
 _SLEEPS = ("nanosleep", "clock_nanosleep")
 
 
@@ -86,7 +87,10 @@ def _awaited(
     children = {worker.pid: worker for worker in job.workers(one.pid)}
     last: tuple[LiveProcess, Thread] | None = None
     while (task := one.task(thread.tid)) is not None and task.call is not None:
-        child = children.pop(task.call.child or 0, None)
+        pid = task.call.child
+        if last is not None and task.call.name in _WAITS:  # a shell: the first feeds the others
+            pid = pid or min((p for p, w in children.items() if w.ppid == one.pid), default=None)
+        child = children.pop(pid or 0, None)
         if child is None or child.main_thread is None:
             break
         one, thread = last = child, child.main_thread

@@ -42,7 +42,7 @@ def part_of(failure: LogFailure) -> ErrorRole:
     part = part_of_words(said)
     if part is ErrorRole.STARTUP and _of_another_port(failure):
         return ErrorRole.OWN
-    if part in _OF_OTHERS and (_of_no_rank(failure) or _of_own_pipe(failure)):
+    if part in _OF_OTHERS and _of_no_rank(failure):
         return ErrorRole.OWN
     if part is ErrorRole.OWN and _while_handed_over(failure):
         return ErrorRole.CLOSED
@@ -73,7 +73,7 @@ def _of_no_rank(failure: LogFailure) -> bool:
     )
 
 
-def _of_own_pipe(failure: LogFailure) -> bool:
+def of_own_pipe(failure: LogFailure) -> bool:
     """Return whether the program wrote to a file of its own whose reader is gone: no rank is one.
 
     To another rank it would send, by a socket or a library.
@@ -98,7 +98,7 @@ def _of_another_port(failure: LogFailure) -> bool:
     )
 
 
-_WRITES = (".write(", ".writelines(", ".flush(", "print(")
+_WRITES = (".write(", ".writelines(", ".flush(")
 _OF_OTHERS = (ErrorRole.STARTUP, ErrorRole.CLOSED, ErrorRole.WAITED)
 _CANCELLED = "CancelledError"
 _OF_CLIENTS = tuple(

@@ -94,6 +94,18 @@ def test_the_last_of_the_children_whose_end_is_awaited_is_told() -> None:
     assert (found["rank_holds_up"].verdict or "").endswith("worker waits to read from fd 0")
 
 
+def test_of_the_children_of_a_shell_the_first_is_told_that_feeds_the_others() -> None:
+    def made(pid: int, of: int, name: str, *arguments: int) -> LiveProcess:
+        call = SystemCall(name, arguments, f"waits in {name}")
+        one = replace(child(pid, late, (), role=""), ppid=of, label=f"child pid {pid}")
+        return replace(one, tasks=(Task(pid, "sh", "S", None, call),))
+
+    late = process(100, python(OWN), call=SystemCall("wait4", (150,), "waits for pid 150 to end"))
+    shell = made(150, 100, "wait4", 2**64 - 1)
+    _, found = diagnosed(*OTHERS, late, shell, made(152, 150, "read", 0), made(151, 150, "openat"))
+    assert (found["rank_holds_up"].verdict or "").endswith("child pid 151 waits in openat")
+
+
 @pytest.mark.parametrize(("name", "confidence"), [("nanosleep", "likely"), ("read", "possible")])
 def test_who_only_sleeps_between_looks_is_as_stuck_as_who_stands_still(
     name: str, confidence: str

@@ -38,6 +38,7 @@ _MATCH = " All ranks have to make the same calls in the same order; a receive ne
 @rule(
     "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
     "https://docs.pytorch.org/docs/stable/distributed.html",
+    yields_to=("rpc_unanswered",),
 )
 def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     cause = blame.cause

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
-from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
+from postmortem.diagnose.ranks.wordings import ErrorRole, of_own_pipe, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.exits import LogExit
 from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
@@ -301,7 +301,7 @@ def _standing(
         )
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
-    parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
+    parts = [(ErrorRole.OWN if _is_its_own(writer, f) else part_of(f), f) for f in counted]
     if writer.rank is not None and {part for part, _ in parts} == {ErrorRole.AFTERMATH}:
         parts = [(ErrorRole.OWN, f) for _, f in parts]  # of what, it does not tell
     places = set(map(_place, counted))
@@ -326,10 +326,12 @@ def _of_its_gpu(failure: LogFailure) -> bool:
     return failure.kind == "watchdog" and failure.said.match(*_OF_GPU) is not None
 
 
-def _names_itself(writer: Writer, failure: LogFailure) -> bool:
-    """Return whether an error that seems to be about a late peer names the rank that raised it."""
+def _is_its_own(writer: Writer, failure: LogFailure) -> bool:
+    """Return whether an error that seems to be about a peer names the rank that raised it, or is
+    about a child of that rank, which is none."""
     found = failure.first_said.match("error-peer-named-late")
-    return found is not None and int(found["peer"]) == writer.rank
+    named = found is not None and int(found["peer"]) == writer.rank
+    return named or (writer.rank is not None and of_own_pipe(failure))
 
 
 def _place(failure: LogFailure) -> tuple[str, int, int]:
