@@ -88,3 +88,17 @@ def test_of_files_without_ranks_the_one_that_ends_with_an_error_of_its_own_is_to
     report = analyse([str(own), str(lost)], RankLogOptions())
     assert report.diagnoses[0].id == "last_words"
     assert report.diagnoses[0].evidence[0].where.endswith("p0.log:3")
+
+
+@pytest.mark.parametrize(
+    ("last", "told"), [("quota of project 17 is used up", True), ("step 8 loss 0.08", False)]
+)
+def test_the_last_line_of_who_left_is_told_where_it_is_none_of_its_work(
+    tmp_path: Path, last: str, told: bool
+) -> None:
+    rows = "".join(f"[default1]:step {n} loss 0.{n}\n" for n in range(8))
+    end = "E0102 03:04:06.000000 9 torch/distributed/elastic/multiprocessing/api.py:1002] "
+    end += "failed (exitcode: 122) local_rank: 1 (pid: 12) of binary: /usr/bin/python\n"
+    told_of = report_of(tmp_path, f"{rows}[default1]:{last}\n{end}").diagnoses[0]
+    assert told_of.id == "rank_exited_silently"
+    assert (last in told_of.title) is told
