@@ -52,9 +52,11 @@ def test_what_an_rpc_raised_is_of_the_worker_that_ran_it(
 ) -> None:
     text = raised(0, "job.wait()", f"ValueError: KeyError: On WorkerInfo(id={worker}, name=enc):")
     text += "".join(raised(rank, "rpc.shutdown()", LOST) for rank in (1, 2))
-    found = raised_first(report_of(tmp_path, text))
+    report = report_of(tmp_path, text)
+    found = raised_first(report)
     assert found is not None
     assert found[0] == rank
+    assert {row["rank"] for row in report.body["victims"]} == {0, 1, 2} - {rank}
 
 
 @pytest.mark.parametrize(

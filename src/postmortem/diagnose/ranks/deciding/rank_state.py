@@ -199,9 +199,17 @@ def _raised_elsewhere(found: list[RankState]) -> list[RankState]:
     if at is None:
         return found
     moved = tuple(f for s in found if s is not at for f in s.own if _by_rpc(f))
-    rest = [replace(s, own=tuple(f for f in s.own if not _by_rpc(f))) for s in found]
-    own = (*at.own, *moved)
-    return [replace(one, own=own) if s is at else one for s, one in zip(found, rest, strict=True)]
+    found = [s if s is at else _without_rpc(s) for s in found]
+    return [replace(at, own=(*at.own, *moved)) if s is at else s for s in found]
+
+
+def _without_rpc(standing: RankState) -> RankState:
+    """Return a rank without what was raised for it elsewhere: it lost who ran that."""
+    own = tuple(f for f in standing.own if not _by_rpc(f))
+    if len(own) == len(standing.own):
+        return standing
+    lost = tuple(f for f in standing.own if f.said.match("rpc-raised-at") is not None)
+    return replace(standing, own=own, about_peers=(*standing.about_peers, *lost))
 
 
 def _by_rpc(failure: LogFailure) -> bool:
