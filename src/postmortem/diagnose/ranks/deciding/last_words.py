@@ -136,6 +136,10 @@ def spoke_itself(case: Case) -> Attribution | None:
         for s in case.ranks
         if s.silent and not s.ended_by_launcher and s.rank not in waits
     }
+    if not case.ranks:  # files of which none names its rank
+        raised = {failure.writer for failure in case.logs.failures}
+        quiet = (one.writer for one in case.logs.last_lines if one.writer not in raised)
+        silent = {(who.label, who.host) for who in map(case.logs.who, quiet)}
     said = [
         (one, party)
         for one in case.logs.last_lines
