@@ -151,8 +151,9 @@ def test_a_program_that_says_that_it_is_done_caught_what_it_logged(
     assert analyse([str(tmp_path / "job.log")], RankLogOptions()).failed is failed
 
 
-def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None:
-    log = "Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
+@pytest.mark.parametrize("stamp", ["", "2026-01-02 03:04:05,678 ERROR ", "ERROR:asyncio:"])
+def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path, stamp: str) -> None:
+    log = f"{stamp}Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
     log += TRACEBACK + "step 0 loss 1.0\nstep 1 loss 0.5\ntraining complete\n"
     (tmp_path / "job.log").write_text(log)
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.HEALTHY
