@@ -30,6 +30,7 @@ def run() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_OBJECTS)
     _fill_closed()
+    _look_there_last()
     from postmortem.cli.commands import is_contained
 
     contained = is_alone(sys._getframe()) and is_contained(sys.argv[1:])
@@ -56,6 +57,16 @@ def _fill_closed() -> None:
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115  it is for good
+
+
+def _look_there_last() -> None:
+    """Let no file of the user's take the place of a module of Python's or of ours.
+
+    A `random.py` in the folder or on PYTHONPATH is a fault to be told, and must not be ours.
+    """
+    theirs = {os.getcwd() if os.path.exists(".") else ""}  # noqa: PTH109, PTH110
+    theirs.update(map(os.path.abspath, filter(None, os.getenv("PYTHONPATH", "").split(os.pathsep))))
+    sys.path.sort(key=lambda folder: os.path.abspath(folder) in theirs)  # noqa: PTH100
 
 
 def is_alone(frame: FrameType | None) -> bool:

@@ -15,8 +15,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs g
 
 
 def imported(name: str, *words: str, code: int = 1) -> dict[str, Any]:
-    # -P: what lies in the folder hides nothing from us
-    command = [sys.executable, "-P", "-m", "postmortem", "import", name, "--json", *words]
+    command = [sys.executable, "-m", "postmortem", "import", name, "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     if code == 3:
@@ -87,6 +86,37 @@ def test_a_file_of_ours_hides_a_module(program: str) -> None:
     assert (shadow["name"], Path(shadow["file"]).name) == ("json", "json.py")
 
 
+def test_a_file_on_the_path_hides_a_module_from_others_but_not_from_us(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "mine").mkdir()
+    put("mine/random.py", "")
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    report = imported("tempfile")
+    assert best(report)[0] == "import_shadowed"
+    (shadow,) = report["shadows"]
+    assert (shadow["name"], shadow["file"]) == ("random", str(here / "mine/random.py"))
+
+
+@pytest.mark.parametrize("asks", ["from first import value", "import first; first.value"])
+def test_modules_that_import_each_other(asks: str) -> None:
+    put("first.py", "import os\nimport second\nvalue = 1\n")
+    put("second.py", f"{asks}\n")
+    id_, title = best(imported("first"))
+    assert id_ == "import_circular"
+    assert {"first.py", "second.py"} <= set(title.split())
+
+
+def test_a_package_that_is_there_without_the_module() -> None:
+    Path("parts").mkdir()
+    put("parts/__init__.py", "__version__ = '3.1'\n")
+    put("parts/numeric.py", "")
+    report = imported("parts.numerik")
+    id_, title = best(report)
+    assert (id_, "3.1" in title) == ("import_raised", True)
+    assert "numeric" in report["diagnoses"][0]["next_steps"][0]
+
+
 def test_a_file_of_that_name_is_not_blamed_for_another_fault() -> None:
     put("wave.py", "")
     put("user.py", "import wave\nraise ValueError('seven')\n")
@@ -145,6 +175,14 @@ def test_a_crash_names_what_was_being_loaded() -> None:
     assert report["signal"] in title
     assert "ext.so" in title
     assert "user.py:1" in report["stack"][-1] or any("user.py:1" in row for row in report["stack"])
+
+
+def test_a_crash_of_a_call_names_the_line_and_not_what_was_loaded_before() -> None:
+    put("user.py", "import ctypes\nctypes.string_at(8)\n")
+    report = imported("user")
+    id_, title = best(report)
+    assert id_ == "import_crashed"
+    assert "user.py:2" in title
 
 
 def test_an_import_that_hangs() -> None:

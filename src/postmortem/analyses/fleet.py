@@ -52,6 +52,8 @@ def _lead(seen: Fleet, failed: bool) -> str:
 def _clear(seen: Fleet) -> str:
     groups = sorted(seen.part.groups, key=lambda one: (-len(one.nodes), one.words))
     said = groups[0].verdict if groups else "no node has a report"
+    if groups and seen.command == "net":  # one report of all
+        return said
     if len(groups) == 1 and len(groups[0].nodes) == seen.asked:
         return f"{f'all {seen.asked:,} nodes' if seen.asked > 1 else groups[0].nodes[0]}: {said}"
     return f"{len(groups[0].nodes) if groups else 0:,} of {seen.asked:,} nodes: {said}"

@@ -23,7 +23,8 @@ class Raised(Known):
 
 @record
 class Shadow:
-    """A file in the current folder that stands before an installed module of its name."""
+    """A file of the current folder, or of one on PYTHONPATH, that stands before an installed module
+    of its name."""
 
     name: str
     file: str
@@ -62,7 +63,10 @@ class Importing:
     """Python's stack when it crashed or was ended, the innermost first: ``"a.py:3 in f"``."""
     shadows: tuple[Shadow, ...] = ()
     alike: tuple[str, ...] = ()
-    """Installed modules with nearly the name of one that is missing."""
+    """Installed modules with nearly the name of one that is missing; of a package that is there,
+    its own."""
+    package: str | None = None
+    """The version of the package that is there and lacks the module; "" if it tells none."""
     found_at: tuple[str, ...] = ()
     """Where a library lies that the loader did not find."""
     costs: tuple[Cost, ...] = ()

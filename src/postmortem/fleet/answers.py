@@ -18,8 +18,6 @@ def part_of(said: Said, kinds: tuple[str, ...]) -> Part:
     if said.status is None and not said.out:
         return _silent(said, "gave no answer in time")
     if not said.out.strip():
-        if "net" in kinds and said.status in (0, 1):
-            return Part(answered=(said.node,))  # node 0 has the report
         return _silent(said, _why(said))
     try:
         report = own_report(said.out, said.node)
@@ -39,8 +37,11 @@ def part_of(said: Said, kinds: tuple[str, ...]) -> Part:
 
 
 def _why(said: Said) -> str:
-    lines = [line.strip() for line in said.error.splitlines() if line.strip()]
-    last = lines[-1][:200] if lines else ""
+    # clush puts this before each line, and its own word below them; ours is above its hint.
+    label = f"{said.node}: "
+    lines = [line.strip().removeprefix(label) for line in said.error.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith((f"clush: {label}", "hint: "))]
+    last = (own or lines or [""])[-1][:200]
     if said.status == 124:
         return "did not finish in time"
     if said.status in (126, 127):

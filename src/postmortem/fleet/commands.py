@@ -45,7 +45,11 @@ async def _run(engine: Engine, command: str, words: Mapping[str, Sequence[str]])
     waiting: list[Part] = []
     whole = Part()
     async for said in ask(engine, {node: engine.command(row) for node, row in words.items()}):
-        waiting.append(part_of(said, KINDS[command]))
+        # Of net the first node has the report.
+        quiet = command == "net" and said.node != engine.nodes[0] and not said.out.strip()
+        well = quiet and said.status in (0, 1)
+        part = Part(answered=(said.node,)) if well else part_of(said, KINDS[command])
+        waiting.append(part)
         if len(waiting) == 64:
             whole = merge([whole, merge_all(waiting)])
             waiting.clear()

@@ -126,7 +126,7 @@ def _single(engine: Engine, node: str, command: Sequence[str]) -> list[str]:
         one = ["-N1", "-n1", f"--nodelist={node}", "--overlap", "--quiet"]
         return ["srun", *job, *one, *engine.options, *command]
     if engine.name == "clush":
-        return ["clush", "-N", *engine.options, "-w", node, shlex.join(command)]
+        return ["clush", "-NS", *engine.options, "-w", node, shlex.join(command)]
     plain = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]  # never asks for a password
     return ["ssh", *plain, *engine.options, "--", node, shlex.join(command)]
 

@@ -39,7 +39,8 @@ def card_of(report: Report) -> Card:
     headline = shown.headline or report.verdict
     best = _best(report, headline)
     rows, stands = shown.rows, ""
-    steps = shown.steps or (() if best is None else best.next_steps)
+    remedies = dict.fromkeys(p.remedy for p in report.problems if p.remedy)
+    steps = shown.steps or (tuple(remedies) if best is None else best.next_steps)
     if not rows and not shown.places:
         troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
         rows, stands = _told_once(troubles if best is None else _seen(best), headline)
@@ -64,7 +65,12 @@ def card_of(report: Report) -> Card:
 
 
 def _best(report: Report, headline: str) -> Diagnosis | None:
-    """Return the diagnosis that the headline speaks of: its own root, else the first."""
+    """Return the diagnosis that the headline speaks of: its own root, else the first.
+
+    Of evidence that is damaged it is none where all are context: what was not read says more.
+    """
+    if report.failed and report.problems and all(d.role is Role.CONTEXT for d in report.diagnoses):
+        return None
     roots = (one for one in report.diagnoses if one.role is Role.ROOT)
     named = (one for one in roots if one.title and one.title.casefold() in headline.casefold())
     return next(named, next(iter(report.diagnoses), None))

@@ -54,7 +54,11 @@ def _probe() -> None:
         if isinstance(error, ModuleNotFoundError):
             import pkgutil
 
-            tell(installed=sorted({one.name for one in pkgutil.iter_modules()}))
+            package = sys.modules.get((error.name or "").rpartition(".")[0])
+            path = getattr(package, "__path__", None)
+            tell(installed=sorted({one.name for one in pkgutil.iter_modules(path)}))
+            if path is not None:
+                tell(package=str(getattr(package, "__version__", None) or ""))
     faulthandler.cancel_dump_traceback_later()
     for shadow in _shadows(files):
         tell(shadow=shadow)
@@ -100,21 +104,24 @@ def _shadows(files: list[str]) -> Iterator[dict[str, str]]:
 
     join = os.path.join
     here = os.getcwd()  # noqa: PTH109
+    path = [os.path.abspath(join(here, one)) for one in sys.path]  # noqa: PTH100
+    pythonpath = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    theirs = [here, *(os.path.abspath(one) for one in pythonpath if one)]  # noqa: PTH100
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str):
             files.append(file)
     standard = getattr(sys, "stdlib_module_names", ())
-    elsewhere = [one for one in sys.path if join(here, one).rstrip("/") != here]
     for file in dict.fromkeys(join(here, one) for one in files):
         folder, base = os.path.split(file)
         if base == "__init__.py":
             folder, base = os.path.split(folder)
         name = base.partition(".")[0]
-        if folder != here or not name.isidentifier():
+        if folder not in theirs or folder not in path or not name.isidentifier():
             continue
+        behind = [one for one in path[path.index(folder) :] if one != folder]
         try:
-            spec = PathFinder.find_spec(name, elsewhere)
+            spec = PathFinder.find_spec(name, behind)
         except Exception:
             spec = None
         hidden = spec.origin if spec is not None and spec.origin else None

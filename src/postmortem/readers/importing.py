@@ -133,7 +133,8 @@ def _importing(
         loading=_text(known.get("loading")),
         stack=tuple(f"{a}:{b} in {c}" for a, b, c in _FRAME.findall(text))[:32],
         shadows=tuple(Shadow(**row["shadow"]) for row in rows if "shadow" in row)[:16],
-        alike=_alike(raised, known.get("installed", ())),
+        alike=_alike(raised, known.get("installed", ()), within="package" in known),
+        package=_text(known.get("package")),
         found_at=_found_at(raised, known.get("path", ())),
         costs=_costs(text),
     )
@@ -153,11 +154,13 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _alike(raised: Raised | None, installed: list[str]) -> tuple[str, ...]:
+def _alike(raised: Raised | None, installed: list[str], *, within: bool) -> tuple[str, ...]:
     if raised is None or raised.module is None:
         return ()
-    top = raised.module.partition(".")[0]
-    return tuple(difflib.get_close_matches(top, [one for one in installed if one != top], n=3))
+    # Nothing of its parent is told where that is missing itself.
+    missing = raised.module.rpartition(".")[2] if within else raised.module.partition(".")[0]
+    others = [one for one in installed if one != missing]
+    return tuple(difflib.get_close_matches(missing, others, n=3))
 
 
 def _found_at(raised: Raised | None, path: list[str]) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def submitted(cluster: Cluster, place: Path, *words: str) -> tuple[str, Path]:
     """Return the number of a job and its output."""
     command = ["sbatch", "--parsable", "-N2", f"--chdir={place}", "--output=%j.out"]
     command += [f"--export=ALL,PATH={place / 'bin'}:/usr/bin:/bin:/usr/sbin:/sbin"]
-    command += [str(RECIPES / "job.sbatch"), sys.executable, "train.py", *words]
+    command += [str(RECIPES / "job.sbatch"), sys.executable, *words]
     status, said, err = ended(cluster.start(*command))
     assert status == 0, err
     return said.strip(), place / f"{said.strip()}.out"
@@ -107,7 +107,7 @@ def free(cluster: Cluster) -> bool:
 
 
 def test_a_job_that_fails_has_one_verdict_over_its_nodes(cluster: Cluster, place: Path) -> None:
-    job, output = submitted(cluster, place, "bad")
+    job, output = submitted(cluster, place, "train.py", "bad")
     assert "JobState=FAILED" in over(cluster, job)
     evidence = place / "evidence" / job
     verdict = (evidence / "verdict.txt").read_text()
@@ -120,17 +120,28 @@ def test_a_job_that_fails_has_one_verdict_over_its_nodes(cluster: Cluster, place
 
 
 def test_of_a_job_that_is_well_nothing_is_left(cluster: Cluster, place: Path) -> None:
-    job, _ = submitted(cluster, place)
+    job, _ = submitted(cluster, place, "train.py")
     assert "JobState=COMPLETED" in over(cluster, job)
     assert not (place / "evidence" / job).exists()
     until(lambda: not list(place.glob(f"node-*/{job}")))
 
 
+@pytest.mark.torch
+def test_torchrun_makes_one_job_of_all_nodes(cluster: Cluster, place: Path) -> None:
+    told = "os.write(1, b'ranks: %s\\n' % os.environb[b'WORLD_SIZE'])"  # in one piece
+    (place / "size.py").write_text(f"import os\n{told}\n")
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    job, output = submitted(cluster, place, *launcher, "size.py")
+    assert "JobState=COMPLETED" in over(cluster, job)
+    assert output.read_text().count("ranks: 4") == 4
+
+
 def test_what_a_killed_run_left_is_kept(cluster: Cluster, place: Path) -> None:
-    job, output = submitted(cluster, place, "long")
+    job, output = submitted(cluster, place, "train.py", "long")
     until(lambda: output.exists() and output.read_text().count("temporary files") == 2)
     for pid in runs(place / "evidence" / job):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # its node may have ended with the other one
+            os.kill(pid, signal.SIGKILL)
     cluster.run("scancel", job)
     over(cluster, job)
     until(lambda: not list(place.glob(f"node-*/{job}")))

@@ -153,6 +153,7 @@ def test_a_fleet_that_does_not_answer_is_not_healthy() -> None:
         Said("n", b"{", "", None),
         Said("n", b"", "Permission denied (publickey,password).", 255),
         Said("n", b"", "sh: postmortem: not found", 127),
+        Said("n", b"", "n: postmortem: no process 7\nhint: pgrep\nclush: n: exited", 3),
         Said("n", b"", "", 124),
         Said("n", b"Welcome to node n!", "", 0),
         Said("n", b"[" * 100_000, "", 0),

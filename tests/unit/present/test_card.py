@@ -69,6 +69,15 @@ def test_problems_stand_in_where_nothing_was_concluded() -> None:
     assert "1 problem" in card.footer
 
 
+def test_problems_of_damaged_evidence_stand_before_mere_context() -> None:
+    aside = replace(LIKELY, role=Role.CONTEXT)
+    cut = Problem("/job/a.pt", "the file is cut", "copy it again")
+    report = replace(EMPTY, failed=True, diagnoses=(aside,), problems=(cut,))
+    card = card_of(report)
+    assert (card.rows, card.steps) == ((("a.pt", "the file is cut"),), ("copy it again",))
+    assert card_of(replace(report, failed=False)).steps == aside.next_steps[:3]
+
+
 def test_highlights_win() -> None:
     shown = Highlights(rows=(("then", "x"),), headline="rank 2 raised", rest="8 victims")
     card = card_of(replace(full_report(), highlights=shown))

@@ -9,12 +9,17 @@ What to do
     Install what is missing into this Python, or repair the line.
 """
 
+import sys
+
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 from postmortem.facts.importing import Importing
-from postmortem.text import shell_word
+from postmortem.text import cut, shell_word
 
 
-@rule(yields_to=("import_shadowed", "import_library_broken"), yields_as=Role.CONTEXT)
+@rule(
+    yields_to=("import_shadowed", "import_circular", "import_library_broken"),
+    yields_as=Role.CONTEXT,
+)
 def import_raised(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:
@@ -27,16 +32,20 @@ def import_raised(seen: Importing) -> Findings:
         needed = "" if top == seen.name.partition(".")[0] else f", which {seen.name} imports"
         title = f"there is no module {said.module}{needed}"
         steps = [f"{python} -m pip install {shell_word(top)}   if that is the name of its package"]
+        cause = f"{seen.python} has none of that name on its path."
+        if seen.package is not None:
+            parent = said.module.rpartition(".")[0]
+            title = f"{f'{parent} {seen.package}'.rstrip()} has no module {said.module}{needed}"
+            cause = f"{parent} is there, of a version without it."
+            steps = [f"{python} -m pip install -U {shell_word(top)}   or the version that has it"]
+            if top in sys.stdlib_module_names:
+                steps = [f"{python} -VV   tells whose library it is"]
         if seen.alike:
             steps.insert(0, f"a typo? this Python has {', '.join(seen.alike)}")
-        cause = f"{seen.python} has none of that name on its path."
     else:
         at = f" at {said.frames[-1][0]}:{said.frames[-1][1]}" if said.frames else ""
-        title = (
-            f"import {seen.name} raises {said.type}: {said.message.splitlines()[0][:60]}"
-            if (said.message.strip())
-            else f"import {seen.name} raises {said.type}"
-        )
+        words = (said.message.strip().splitlines() or [""])[0]
+        title = f"import {seen.name} raises {said.type}{words and ': '}{cut(words, 100)}"
         steps = [f"{python} -X faulthandler -c {shell_word('import ' + seen.name)}"]
         cause = f"The exception comes from code that runs when it is imported{at}."
     yield Finding(

@@ -1,8 +1,8 @@
 """A file of yours has the name of an installed module, and is imported in its place.
 
 What it means
-    Python looks in the current folder (for a script: in the script's) before it looks among
-    what is installed. All who import that name get your file.
+    Python looks in the current folder (for a script: in the script's) and in those of
+    PYTHONPATH before it looks among what is installed. All who import that name get your file.
 How to be sure
     Import it from another folder: it works there.
 What to do
@@ -24,14 +24,13 @@ def import_shadowed(seen: Importing) -> Findings:
 
 def _finding(seen: Importing, shadow: Shadow) -> Finding:
     blamed = _is_blamed(seen, shadow)
-    name = Path(shadow.file).name
     return Finding(
-        title=f"{name} in this folder hides the module {shadow.name} ({shadow.hides})",
+        title=f"{Path(shadow.file).name} hides the installed module {shadow.name}",
         cause=f"import {shadow.name} finds {shadow.file} before {shadow.hides}.",
         confidence=Confidence.LIKELY if blamed else Confidence.POSSIBLE,
         next_steps=(
             f"mv {shell_word(shadow.file)} {shell_word(_other(shadow.file))}",
-            f"cd / && {shell_word(seen.python)} -c 'import {seen.name}'   shows whether that is it",
+            f"{shell_word(seen.python)} -Ic 'import {shadow.name}'   imports what is hidden",
         ),
         evidence=(Evidence("sys.path", f"{shadow.file} stands before {shadow.hides}"),),
         role=None if blamed else Role.CONTEXT,

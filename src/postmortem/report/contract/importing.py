@@ -11,7 +11,7 @@ class Raised(Shape, of=importing.Raised, without=("frames",)):
     pass
 
 
-class Importing(Shape, of=importing.Importing, without=("status", "alike", "found_at")):
+class Importing(Shape, of=importing.Importing, without=("status", "alike", "package", "found_at")):
     raised: Raised | None
     costs: list[Cost]
     """the 40 dearest first, by their own time"""

@@ -55,5 +55,6 @@ def _title(jam: Jam) -> str:
         return f"{ranks_and(lost)}, without a dump, may hold up the others"
     if jam.candidates:
         who = ranks_and([one.rank for one in jam.candidates])
-        return f"{who} wait for each other"
+        one = len(jam.candidates) == 1
+        return f"{who} {'waits for ranks that wait for it' if one else 'wait for each other'}"
     return f"{jam.waiting:,} ranks wait, and no dump tells for whom"
