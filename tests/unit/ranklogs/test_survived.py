@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from builders.prose import Prose
+from builders.ranklogs import report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.sources import find_rank_logs
 from postmortem.report.model import Outcome
@@ -255,3 +256,12 @@ def test_what_a_logger_wrote_far_above_a_quiet_end_is_not_told_for_it(
     (tmp_path / "job.log").write_text(head + TRACEBACK + quiet + "  key  rows\n  A1B2   15\n")
     report = analyse([str(tmp_path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == ([] if level else ["last_words"])
+
+
+@pytest.mark.parametrize(("times", "failed"), [(2, False), (1, True)])
+def test_what_was_logged_in_the_same_place_again_was_survived(
+    tmp_path: Path, times: int, failed: bool
+) -> None:
+    crates = [f"INFO - crate {a}{b} is shut\n" for a in "abcdefgh" for b in "uvwxyz"]
+    text = ("ERROR - the lens failed\n" + TRACEBACK + "".join(crates)) * times
+    assert report_of(tmp_path, "the lens is new\n" + text).failed is failed

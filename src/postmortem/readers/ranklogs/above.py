@@ -336,16 +336,18 @@ def texts_before(path: str, line: int, most: int) -> list[str]:
 def without_habit(found: LastLines) -> LastLines:
     """Return last lines, a word for what went wrong not counted that a program lives with.
 
-    It came again and again, far above too, and all that stands behind had been printed before.
+    It came again and again, far above too, and what stands behind had been printed before: all of
+    it, or a good part.
     """
     one, last = found.nearest, found.last
-    if one is None or one == last or not found.nearest_counts or found.nearest_by != "alone":
+    if one is None or one == last or not found.nearest_counts:
         return found
     rows = texts_before(last.file, last.line + 1, _MOST_SEARCHED)
     forms = [without_numbers(unstamped(row)) for row in rows]
     at = len(forms) - 1 - (last.line - one.line)
     lives_on = at >= 0 and forms[:at].count(forms[at]) >= _MANY_AGAIN and is_habit(forms, at)
-    lives_on = lives_on and {*filter(None, forms[at:])} <= {*forms[:at]}
+    above, behind = {*forms[:at]}, {*filter(None, forms[at + 1 :])}
+    lives_on = lives_on and (behind <= above or len(behind & above) >= _MANY_AGAIN)
     return replace(found, nearest_counts=False) if lives_on else found
 
 
