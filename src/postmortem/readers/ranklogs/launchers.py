@@ -18,7 +18,7 @@ from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
-_EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
+_EXITCODE = Pattern(r"^(-?\d+)(?: \(pid: (\d+)\)| *$)")
 _TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
 _LONGEST_NOTICE = 1000
 _MOST_EXITS = 200_000
@@ -193,7 +193,7 @@ class Launchers:
                 number,
                 rank=int(rank["rank"]),
                 local_rank=int(rank["local"]),
-                pid=int(exitcode[2]) if exitcode else None,
+                pid=int(exitcode[2]) if exitcode and exitcode[2] else None,
                 code=code,
                 signal=name,
                 died=exitcode is None,

@@ -40,7 +40,7 @@ _WORKER_LOOP = Pattern(
     r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
 )
 _SLEEPS = ("nanosleep", "clock_nanosleep")
-_LOCKS = ("python lock", "lock", "mutex")
+_LOCKS = ("python lock", "lock", "mutex", "unowned mutex")
 
 
 @rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)

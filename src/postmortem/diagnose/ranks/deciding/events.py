@@ -150,7 +150,7 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
 
 def _says_more(said: SaidLast) -> bool:
     """Return whether a last error says more than the code that who watched tells."""
-    return not said.behind and said.form != "code"
+    return not said.behind and said.form not in ("code", "nccl")
 
 
 def _told(

@@ -52,13 +52,15 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
             return named_by_peers(case) or warned_itself(case, said.text) or peers
+        if wrong[0].form == "nccl" and (own := warned_itself(case, said.text, "nccl")):
+            return own
         silent = _silent_before(case, ends, said)
         if silent is not None:
             return silent
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, cited_line(above))
-        cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        cut = "(most recent call last):" in said.text and wrong[0].last != said
         framed = wrong[0].nearest_by == "frame"
         if (cut or framed) and (whole := wrong[0].nearest) is not None:
             cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
@@ -103,7 +105,10 @@ def said_last(case: Case) -> Attribution | None:
         parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
         if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
-        known = next(one.known for one in ends if one.nearest is near[0])
+        told_by = next(one for one in ends if one.nearest is near[0])
+        if told_by.form == "nccl" and (own := warned_itself(case, near[0].text, "nccl")):
+            return own
+        known = told_by.known
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
@@ -144,15 +149,18 @@ def spoke_itself(case: Case) -> Attribution | None:
     return Attribution(cause, (party,), evidence=tuple(map(cited_line, one.errors[:3])))
 
 
-def warned_itself(case: Case, word: str) -> Attribution | None:
-    """Return NCCL's first warning that is about no peer, where all below tells of a lost one."""
+def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | None:
+    """Return NCCL's first warning that is about no peer, where all below tells of a lost one.
+
+    Or of the code alone with which a call returned.
+    """
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
     warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
     above = takewhile(lambda one: one.text != word, warned)
     own = next((one for one in above if one.match(*of_peers) is None), None)
     if own is None:
         return None
-    cause = SaidLast(own.text, plain=True, form="peers", word=word)
+    cause = SaidLast(own.text, plain=True, form=form, word=word)
     return Attribution(cause, evidence=((own.where, own.text),))
 
 
