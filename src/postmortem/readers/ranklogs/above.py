@@ -10,8 +10,8 @@ from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.broken_lines import whole_texts
+from postmortem.readers.ranklogs.ci_steps import unstamped
 from postmortem.readers.ranklogs.known_words import lost_a_peer, reason
-from postmortem.readers.ranklogs.last_lines import unstamped
 from postmortem.readers.ranklogs.last_stack import framed
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
@@ -36,7 +36,6 @@ from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
-from postmortem.underway import Refused
 
 _MOST_BYTES = 256 << 20
 """Of a log that is read again, up to the line."""
@@ -64,7 +63,7 @@ _MOST_CITED = 3
 _MOST_WORDS = 8
 """Words of watchers that are followed up."""
 _OF_WATCHERS = ("last-more", _OWN, COUNT)
-_NOT_WHY = ("code", "count")
+_NOT_WHY = ("code", "count", "nccl")
 """Forms of last words that only say that something failed, or how much: see `LastLines.form`."""
 _BEGINS, _AFTER = "last-command", "last-after"
 _OF_TOOL = "last-error-word-build"
@@ -282,7 +281,7 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
                 read += len(block)
                 if above >= wanted or read >= _MOST_BYTES:
                     break
-    except (OSError, Refused):
+    except OSError:
         return []
     lines = kept.split(b"\n")
     lines = lines[: len(lines) - 1 - (above - wanted)]

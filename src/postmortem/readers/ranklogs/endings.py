@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _CAUSED = Pattern(r"^Caused by: (?P<exception>[\w.$]+)(?:: )?(?P<what>.*)$")
 _ABORTED_AT = "Aborted at"
+_RECEIVED = "received by PID "
+"""How the handler of absl goes on behind the signal."""
 _PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
 """Before each line that a process of Open MPI writes when it dies."""
 _LAST = {
@@ -180,9 +182,10 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
 
 def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:
     said = failure.said
-    if said.message != "Aborted" or failure.line - last.line > _MOST_BETWEEN:
+    told = said.message == "Aborted"
+    if not (told or said.message.startswith(_RECEIVED)) or failure.line - last.line > _MOST_BETWEEN:
         return False
-    if said.exception == "Fatal Python error":
+    if told and said.exception == "Fatal Python error":
         return True
     before = process_named(last, known)
     same = before is None or before == process_named(failure, known)

@@ -12,7 +12,6 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError
 from postmortem.readers.flight import is_flight, read_flight
 from postmortem.readers.flight_recorder import (
     Shared,
@@ -24,7 +23,7 @@ from postmortem.readers.flight_recorder import (
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
-from postmortem.readers.log_heads import in_utf_8, looks_like_binary, text_head
+from postmortem.readers.log_heads import in_utf_8, known_head, looks_like_binary
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular, size_of, unread
 from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
@@ -60,10 +59,10 @@ def kind_of_file(path: str) -> str | None:
     if is_flight(head):
         return FLIGHT
     if compression_of(head) is not None:
-        head = _text(path)
+        head = known_head(path)
         return KERNEL if looks_like_kernel_log(head, path) else None
     if b"\0" in head:
-        head = _text(path)
+        head = known_head(path)
     if looks_like_binary(head):
         return None
     if looks_like_kernel_log(head, path):
@@ -78,13 +77,6 @@ def is_crash(path: str) -> bool:
             return of_a_crash(stream.read(_HEAD).decode("utf-8", "replace"))
     except OSError:
         return False
-
-
-def _text(path: str) -> bytes:
-    try:
-        return text_head(path)
-    except (OSError, StreamError):
-        return b""
 
 
 def read_stacks(

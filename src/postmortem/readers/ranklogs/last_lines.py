@@ -15,7 +15,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.answers import resumed
 from postmortem.readers.ranklogs.bad_numbers import NOT_FINITE, NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
-from postmortem.readers.ranklogs.ci_steps import OF_STEP
+from postmortem.readers.ranklogs.ci_steps import unstamped
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.effects import (
     KEYS,
@@ -24,11 +24,12 @@ from postmortem.readers.ranklogs.effects import (
     lost_again,
     told_to_end,
     without_ended,
+    without_output,
     without_repeated,
 )
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
-from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
+from postmortem.readers.ranklogs.last_stack import cut_at_level, dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
@@ -76,14 +77,6 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
 
-_STAMP = Pattern(
-    rf"^{OF_STEP}"
-    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
-    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
-    r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
-)
-"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
-whatever it is: how many have it does not matter here."""
 _PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
@@ -156,6 +149,7 @@ def _read(
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
+    lines, names = without_output(lines, texts, names)
     ids = without_ended(lost_again(without_repeated(texts, names)))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
@@ -195,7 +189,9 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by=told_by(said, about),
+        nearest_by="frame"
+        if errors and not plain and cut_at_level(texts)
+        else told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=told_to_end(lines, texts, ids) if kind is None else None,
@@ -222,12 +218,6 @@ def _tells(row: tuple[Match, ...]) -> bool:
 
 def _worked(rows: Rows, ids: list[Ids]) -> int:
     return max((row[0] for row, names in zip(rows, ids, strict=True) if works(names)), default=0)
-
-
-def unstamped(text: str) -> str:
-    """Return a line without what a CI writes before it."""
-    stamped = _STAMP.match(text)
-    return str(stamped["rest"]) if stamped else text
 
 
 def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...], bool]:

@@ -13,7 +13,7 @@ from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
-from postmortem.readers.log_heads import looks_like_binary, text_head
+from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
     KERNEL,
@@ -224,10 +224,7 @@ def may_be_log(path: str) -> bool:
 
 def _lists_packages(path: str) -> bool:
     """Return whether a text is what pip prints of an environment, and no log."""
-    try:
-        lines = text_head(path).decode("utf-8", "replace").splitlines()
-    except (OSError, StreamError):
-        return False
+    lines = known_head(path).decode("utf-8", "replace").splitlines()
     return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
 
 
@@ -249,12 +246,9 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
     """
     if suffix == ".csv" and bad_column(path) is not None:
         return True
-    try:
-        if suffix in _PODS and is_pods(text_head(path)):
-            return True
-        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
-    except (OSError, StreamError):
-        return False
+    if suffix in _PODS and is_pods(known_head(path)):
+        return True
+    return suffix in _TOLD and _TOLD[suffix] in known_head(path)
 
 
 def _why_no_log(path: str) -> str | None:

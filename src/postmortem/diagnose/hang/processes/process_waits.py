@@ -35,7 +35,7 @@ from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.stackdumps import Doing
 from postmortem.facts.threads import Thread
 
-_LOCKS = ("python lock", "lock", "mutex")
+_LOCKS = ("python lock", "lock", "mutex", "unowned mutex")
 
 
 @rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)

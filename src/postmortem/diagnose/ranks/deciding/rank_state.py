@@ -223,6 +223,11 @@ def is_stuck(failure: LogFailure) -> bool:
     return failure.kind == "watchdog" and stuck is not None
 
 
+def aborted_unheard(one: RankState) -> bool:
+    """Return whether a launcher says that it aborted, and nothing of its own says why."""
+    return one.silent and _is_abort(one.exit)
+
+
 def _is_abort(end: LogExit | None) -> bool:
     return end is not None and end.signal == "SIGABRT"
 
