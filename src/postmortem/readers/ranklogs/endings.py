@@ -206,8 +206,9 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         return _End("fatal", ExceptionText("Go", f"panic: {said['what']}"), at, is_last=True)
     stopped = found.get("gdb-crash")
     first = rows[at + 1][2] if stopped and at + 1 < len(rows) else ""
-    frame = native_frame(f"#0  {first}") if first.startswith("0x") else None
-    if stopped and frame is not None:  # gdb numbers it in its bt only
+    first = f"#0  {first}" if first.startswith("0x") else first  # gdb numbers it in its bt only
+    frame = native_frame(first) if first.startswith("#0 ") else None
+    if stopped and frame is not None:
         library = (frame.module or "").rpartition("/")[2]
         place = f"{stopped['what']} in {frame.function}" + (f" ({library})" if library else "")
         return _End("fatal", ExceptionText(stopped["exception"], place), at + 1)

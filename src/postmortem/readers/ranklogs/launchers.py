@@ -208,6 +208,9 @@ class Launchers:
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
+        pod = found.get("pod-row")
+        if pod and not pod["memory"]:  # it was started again
+            self.exits = [one for one in self.exits if one.host != pod["pod"]]
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
         if runs := found.get("supervisord-running"):

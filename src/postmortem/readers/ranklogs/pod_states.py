@@ -25,6 +25,10 @@ class PodStates:
         event = found.get("pod-event-code")
         if event:
             yield from self._event(number, event)
+        table = found.get("pod-row")
+        if table and table["memory"] and table["pod"] not in self._told:
+            self._told.add(table["pod"])
+            yield replace(exit_of(self._file, number, "kubernetes", table), host=table["pod"])
         row = found.get("container-row")
         if row:
             yield from self._end(number, row["name"], row, None)

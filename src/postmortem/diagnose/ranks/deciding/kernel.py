@@ -17,6 +17,10 @@ from postmortem.records import replace
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
 _YEARLESS = 3 * _YEAR
+_ZONE = 900.0
+"""By whose multiples the clocks of two zones differ."""
+_GOES_ON = 3.0
+"""Seconds that logs must have gone on behind a line, for the two may be of one moment."""
 _OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
 _OF_HOST = (KernelKind.MACHINE,)
 _FEWEST_WAITING = 2
@@ -26,7 +30,20 @@ PYTHONS = ("python", "pt_", "torchrun", "accelerate", "deepspeed", "ray::")
 
 def ties(case: Case) -> tuple[KernelMatch, ...]:
     """Return the events of all kernel logs with the ranks that they are about."""
-    return tuple(_tie(case, event) for event in case.logs.kernel.events)
+    last = [one.time for one in case.logs.last_lines]
+    until = min((time for time in last if time is not None), default=0.0) if all(last) else 0.0
+    found = (_tie(case, event) for event in case.logs.kernel.events)
+    return tuple(replace(one, outlived=_before(one.event, until)) for one in found)
+
+
+def _before(event: KernelEvent, until: float) -> bool:
+    """Return whether a time is before another one, of which the zone may be another."""
+    at = event.time
+    if at is None or not until:
+        return False
+    gap = _in_year(until) - _in_year(at) if at < _YEARLESS else until - at
+    near = gap % _ZONE
+    return gap > _DAY or (gap > 0 and _GOES_ON < near < _ZONE - _GOES_ON)
 
 
 def named_by_kernel(case: Case) -> Attribution | None:
