@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
@@ -126,11 +127,16 @@ def part_of_words(said: ExceptionText) -> ErrorRole:
     """Return what part one exception's words give."""
     if said.exception == "Fatal Python error" or not said.matches:
         return ErrorRole.OWN
+    return _part_of_ids(tuple(match.id for match in said.matches))
+
+
+@lru_cache(maxsize=1024)
+def _part_of_ids(ids: tuple[str, ...]) -> ErrorRole:
+    """Of thousands of ranks that say the same it is asked many times."""
     known = briefs()
-    parts = {known[name].part for name in (match.id for match in said.matches)}
-    if (
-        ErrorRole.OWN.value in parts
-    ):  # of a server outside of the job, whatever became of the connection
+    parts = {known[name].part for name in ids}
+    # of a server outside of the job, whatever became of the connection
+    if ErrorRole.OWN.value in parts:
         return ErrorRole.OWN
     return next((part for part in ErrorRole if part.value in parts), ErrorRole.OWN)
 
