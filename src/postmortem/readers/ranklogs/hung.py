@@ -26,7 +26,13 @@ from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
 from postmortem.readers.log_heads import in_utf_8, known_head, looks_like_binary
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular, size_of, unread
-from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
+from postmortem.readers.stackdumps import (
+    looks_like_stacks,
+    of_a_crash,
+    own_text,
+    process_in,
+    read_stack_dumps,
+)
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
 from postmortem.records import replace
@@ -70,13 +76,14 @@ def kind_of_file(path: str) -> str | None:
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
 
 
-def is_crash(path: str) -> bool:
-    """Return whether stacks are those of one crash in gdb: they say how a process ended."""
+def crashed_in(path: str) -> int | None:
+    """Return the process of whose crash gdb tells, 0 where it is not named; None for no crash."""
     try:
         with open_regular(path) as stream:
-            return of_a_crash(stream.read(_HEAD).decode("utf-8", "replace"))
+            text = stream.read(_HEAD).decode("utf-8", "replace")
     except OSError:
-        return False
+        return None
+    return process_in(text) if of_a_crash(text) else None
 
 
 def read_stacks(
