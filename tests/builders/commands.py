@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,20 @@ def environment() -> dict[str, str]:
 
 
 ENVIRONMENT = environment()
+_SECONDS = 300
+"""How long a program may take before the test fails."""
+
+
+def execute(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; what it writes is text."""
+    given = {"timeout": _SECONDS, **options}
+    return subprocess.run(command, capture_output=True, text=True, **given)
 
 
 def call(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a whole command line in a process of its own."""
     command = [sys.executable, "-m", "postmortem", *map(str, words)]
-    given = {"env": environment(), "timeout": 120, **options}
-    return subprocess.run(command, capture_output=True, text=True, **given)
+    return execute(command, **{"env": environment(), **options})
 
 
 def report(*words: object, **options: Any) -> dict[str, Any]:
@@ -117,14 +125,7 @@ def crash_in(folder: Path, command: list[str], *, filtered: str | None = None, *
         if filtered is not None:
             Path("/proc/self/coredump_filter").write_text(filtered)
 
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | env,
-        preexec_fn=prepare,
-        capture_output=True,
-        timeout=120,
-    )
+    done = execute(command, cwd=folder, env=os.environ | env, preexec_fn=prepare, errors="replace")
     assert done.returncode < 0, done.stderr
     cores = sorted(folder.glob("core*"))
     if not cores:

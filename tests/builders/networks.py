@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from builders.commands import execute
+
 _COUNT = itertools.count()
 POSTMORTEM = (sys.executable, "-m", "postmortem")
 
@@ -27,11 +29,7 @@ def why_not() -> str | None:
     if done.returncode:
         return f"no network namespaces here: {done.stderr.strip()}"
     try:
-        tried = subprocess.run(
-            ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", "true"],
-            capture_output=True,
-            text=True,
-        )
+        tried = execute(["ip", "netns", "exec", name, "unshare", "--uts", "--mount", "true"])
         return (
             f"no namespaces for host names here: {tried.stderr.strip()}"
             if tried.returncode
@@ -211,9 +209,7 @@ def document(child: subprocess.Popen[str], code: int, seconds: float = 90) -> di
 
 
 def ip_batch(rows: list[str], *options: str) -> None:
-    done = subprocess.run(
-        ["ip", *options, "-batch", "-"], input="\n".join(rows), capture_output=True, text=True
-    )
+    done = execute(["ip", *options, "-batch", "-"], input="\n".join(rows))
     assert done.returncode == 0, (rows[:3], done.stderr)
 
 

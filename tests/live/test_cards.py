@@ -2,7 +2,6 @@
 
 import math
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from builders import cards
 from builders.checkpoints import floats, safetensors
 from builders.commands import run_here
+from builders.processes import speaking
 
 Words = tuple[object, ...]
 _LOCKED = """\
@@ -38,13 +38,9 @@ def process(folder: Path, text: str) -> Iterator[int]:
     path = folder / "train.py"
     path.write_text(text)
     command = [sys.executable, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-            yield child.pid
-        finally:
-            child.kill()
+    with speaking(*command) as (child, said):
+        assert said.readline() == "ready\n"
+        yield child.pid
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from builders import commands
 from builders.commands import ENVIRONMENT, crash_in
+from builders.processes import until
 
 _SECONDS = 100
 _SERVER = Path(__file__).parents[1] / "programs" / "silent_fs.py"
@@ -217,21 +217,16 @@ def test_what_is_sent_to_us_ends_the_child_too(number: signal.Signals) -> None:
         text=True,
     ) as parent:
         path = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        end = time.monotonic() + _SECONDS
-        while not (children := path.read_text().split()) and time.monotonic() < end:
-            time.sleep(0.01)
-        (child,) = children
+        until(path.read_text)
+        (child,) = path.read_text().split()
         syscall = Path(f"/proc/{child}/syscall")
-        while syscall.read_text().split()[0] != "7" and time.monotonic() < end:  # poll(2): it reads
-            time.sleep(0.01)
+        until(lambda: syscall.read_text().split()[0] == "7")  # poll(2): it reads
         parent.send_signal(number)
         parent.wait(_SECONDS)
         assert parent.stderr is not None
         assert "Traceback" not in parent.stderr.read()
     assert parent.returncode in (128 + number, -number)
-    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{child}").exists()
+    until(lambda: not Path(f"/proc/{child}").exists())
 
 
 def test_what_is_named_through_another_process_is_read(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from builders.commands import ENVIRONMENT, ROOT, crash_in, refused, run, script
+from builders.processes import until
 from postmortem.cli.main import main
 
 pytest.importorskip("postmortem._native")
@@ -195,9 +196,7 @@ def test_an_end_while_gdb_works_leaves_nothing(
         start_new_session=True,
     )
     try:
-        end = time.monotonic() + 30
-        while not mark.exists() and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
+        until(lambda: mark.exists() or process.poll() is not None)
         group = os.getpgid(int(mark.read_text()))
         assert len(_group_of(group)) >= 3
         process.send_signal(number)
@@ -208,10 +207,7 @@ def test_an_end_while_gdb_works_leaves_nothing(
     assert process.returncode == code, err
     assert b"Traceback" not in err
     assert out == b""
-    end = time.monotonic() + 30
-    while _group_of(group) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert _group_of(group) == []
+    until(lambda: not _group_of(group))
     left = list(rooms.rglob("*"))
     if number != signal.SIGKILL:
         assert left == []

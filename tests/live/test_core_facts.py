@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands import crash_in
+from builders.commands import crash_in, execute
+from builders.processes import speaking
 
 pytest.importorskip("postmortem._native")
 
@@ -40,18 +40,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def make(kind: str) -> Path:
         if kind not in done:
             target = folder / kind
-            run = subprocess.run(
-                [
-                    compiler,
-                    "-std=c++17",
-                    *BUILDS[kind],
-                    str(PROGRAM),
-                    "-o",
-                    str(target),
-                    "-pthread",
-                ],
-                capture_output=True,
-                text=True,
+            run = execute(
+                [compiler, "-std=c++17", *BUILDS[kind], str(PROGRAM), "-o", str(target), "-pthread"]
             )
             if run.returncode != 0:
                 pytest.skip(f"cannot be built so: {run.stderr[-300:]}")
@@ -334,15 +324,10 @@ def test_snapshot_is_no_crash(tmp_path: Path) -> None:
     if gcore is None:
         pytest.skip("no gcore")
     program = [sys.executable, "-c", "print('ready', flush=True); input()"]
-    with subprocess.Popen(
-        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"RANK": "2"}
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        run = subprocess.run(
-            [gcore, "-o", str(tmp_path / "core"), str(process.pid)], capture_output=True, text=True
-        )
-        process.send_signal(signal.SIGKILL)
+    env = os.environ | {"RANK": "2"}
+    with speaking(*program, stdin=subprocess.PIPE, env=env) as (process, said):
+        said.readline()
+        run = execute([gcore, "-o", str(tmp_path / "core"), str(process.pid)])
     cores = list(tmp_path.glob("core*"))
     if not cores:
         pytest.skip(f"gcore may not attach: {run.stderr[-200:]}")

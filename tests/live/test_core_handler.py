@@ -15,13 +15,14 @@ import stat
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders.commands import execute
+from builders.processes import until
 from builders.prose import Prose
 from live.conftest import Crash
 from postmortem.handler.server import answer
@@ -87,12 +88,7 @@ def test_as_the_kernel_starts_it(core: Path, tmp_path: Path, namespaces: None) -
     slim, told = taken(cores)
     assert slim.name.startswith("core.a_b_.._c.4194000.1700000000.slim")
     assert "decode_row" in told.read_text()
-    again = subprocess.run(
-        [*POSTMORTEM, "core", str(slim), "--engine", "native", "-q"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    again = execute([*POSTMORTEM, "core", str(slim), "--engine", "native", "-q"])
     assert again.returncode == 1
     assert "SIGSEGV" in again.stdout
 
@@ -216,9 +212,7 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     text = "\n".join(row for row in text.splitlines() if not row.startswith("Documentation="))
     copy = tmp_path / unit.name
     copy.write_text(text + "\n")
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False
-    )
+    done = execute(["systemd-analyze", "verify", str(copy)])
     assert unit.name not in done.stderr, done.stderr
 
 
@@ -250,15 +244,11 @@ def pattern() -> Iterator[str]:
 
 
 def crashed(folder: Path) -> tuple[Path, Path]:
-    """Crash a program, and return what its handler wrote within a minute."""
+    """Crash a program, and return what its handler wrote."""
     done = subprocess.run([sys.executable, "-c", CRASH], check=False)
     assert done.returncode == -signal.SIGSEGV
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        if any(path.read_text() for path in folder.glob("core.*.txt")):
-            return taken(folder)
-        time.sleep(0.1)
-    pytest.fail(f"nothing came: {list(folder.iterdir())}")
+    until(lambda: any(path.read_text() for path in folder.glob("core.*.txt")))
+    return taken(folder)
 
 
 @real
@@ -301,8 +291,5 @@ def test_the_socket_for_real(tmp_path: Path, pattern: str, ending: signal.Signal
         server.wait(30)
         server.stdout.close()
         server.stderr.close()
-    until = time.monotonic() + 60
-    while PATTERN.read_text().rstrip("\n") != pattern and time.monotonic() < until:
-        time.sleep(0.05)
-    assert PATTERN.read_text().rstrip("\n") == pattern
+    until(lambda: PATTERN.read_text().rstrip("\n") == pattern)
     assert not path.exists()

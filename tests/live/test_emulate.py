@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders.commands import execute
+from builders.processes import state, until
 from builders.prose import Prose
 
 PYTHON = sys.executable
@@ -64,14 +66,6 @@ def met(*words: str, **named: Any) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
-
-
 def processes(mark: str) -> list[int]:
     """Return the processes that were started by a test, but for the test itself."""
     found = []
@@ -94,14 +88,6 @@ def shared_files() -> set[str]:
     return {path.name for path in Path("/dev/shm").glob("emulated*")}
 
 
-def state(pid: int) -> str:
-    """Return the state of a process; "" when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-    except OSError:
-        return ""
-
-
 def script(place: Path, text: str) -> list[str]:
     """Return a command that runs a program."""
     path = place / "program.py"
@@ -111,9 +97,7 @@ def script(place: Path, text: str) -> list[str]:
 
 def causes(kind: str, path: Path) -> list[str]:
     """Return the ids of what postmortem says of evidence, its verdict first."""
-    done = subprocess.run(
-        [*POSTMORTEM, kind, str(path), "--json"], capture_output=True, text=True, check=False
-    )
+    done = execute([*POSTMORTEM, kind, str(path), "--json"])
     return [diagnosis["id"] for diagnosis in json.loads(done.stdout)["diagnoses"]]
 
 
@@ -310,13 +294,7 @@ def test_killed_rank_of_torchrun_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     job = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job.append(str(PROGRAMS / "emulated_ranks.py"))
     fault = [*EMULATE, "kill", "1", "--after", "1"]
-    done = subprocess.run(
-        [*POSTMORTEM, "run", "--", *fault, "--", PYTHON, "-m", *job],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    done = execute([*POSTMORTEM, "run", "--", *fault, "--", PYTHON, "-m", *job])
     assert done.returncode == 1
     assert "rank 1 failed" in done.stderr
 
@@ -331,9 +309,7 @@ def test_slow_rank_is_named(place: Path) -> None:
         check=False,
     )
     (folder,) = place.glob("postmortem-*")
-    done = subprocess.run(
-        [*POSTMORTEM, "triage", str(folder), "--json"], capture_output=True, text=True, check=False
-    )
+    done = execute([*POSTMORTEM, "triage", str(folder), "--json"])
     report = json.loads(done.stdout)
     assert done.returncode == 1
     assert [(one["type"], one["ranks"]) for one in report["roots"]] == [("slow", [1])]
@@ -387,7 +363,7 @@ def test_without_rights_it_gives_none(fault: str, tmp_path: Path) -> None:
     source = Path(__file__).parents[2] / "src"
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chown(folder, NOBODY, NOBODY)
-        done = subprocess.run(
+        done = execute(
             [
                 python,
                 "-m",
@@ -399,9 +375,6 @@ def test_without_rights_it_gives_none(fault: str, tmp_path: Path) -> None:
                 "-c",
                 "id -u; grep CapEff /proc/self/status",
             ],
-            capture_output=True,
-            text=True,
-            check=False,
             cwd=folder,
             user=NOBODY,
             group=NOBODY,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from builders.commands import crash_in
+from builders.processes import speaking
 from builders.prose import Prose
 
 pytest.importorskip("postmortem._native")
@@ -278,15 +279,11 @@ def test_createdump_names_no_thread_and_the_one_that_failed_is_found(
     tmp_path: Path, how: str, place: str | None
 ) -> None:
     program = compile_c(tmp_path / "app", DUMPED)
-    with subprocess.Popen([str(program), how], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()
-            target = tmp_path / "core"
-            save = ["gdb", "-batch", "-nx", "-p", str(process.pid), "-ex", f"gcore {target}"]
-            subprocess.run(save, capture_output=True, timeout=60)
-        finally:
-            process.kill()
+    with speaking(program, how) as (process, said):
+        said.readline()
+        target = tmp_path / "core"
+        save = ["gdb", "-batch", "-nx", "-p", str(process.pid), "-ex", f"gcore {target}"]
+        subprocess.run(save, capture_output=True, timeout=60)
     if not target.exists():
         pytest.skip("gdb may not trace here")
     dump = tmp_path / "dump"

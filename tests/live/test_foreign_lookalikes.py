@@ -5,12 +5,12 @@ import platform
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from builders.commands import allow_cores
+from builders.commands import allow_cores, execute
+from builders.processes import speaking, until
 
 pytest.importorskip("postmortem._native")
 
@@ -229,12 +229,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("program") / "ends"
     target.with_suffix(".c").write_text(PROGRAM)
     command = [compiler, "-g", "-O1", "-w", "-fno-optimize-sibling-calls", "-o", str(target)]
-    run = subprocess.run(
-        [*command, str(target.with_suffix(".c")), "-lpthread"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    run = execute([*command, str(target.with_suffix(".c")), "-lpthread"])
     if run.returncode:
         pytest.skip(f"cannot be built here: {run.stderr[-200:]}")
     return target
@@ -253,16 +248,11 @@ def core_in(folder: Path) -> Path:
 
 
 def crash(program: Path, folder: Path, *how: str, kill: int | None = None, **more: str) -> Report:
-    command = [str(program), *how]
-    with subprocess.Popen(
-        command, cwd=folder, preexec_fn=prepare, stdout=subprocess.PIPE
-    ) as process:
+    with speaking(program, *how, cwd=folder, preexec_fn=prepare) as (process, said):
         if kill is not None:
-            assert process.stdout is not None
-            process.stdout.readline()
+            said.readline()
             stat = Path(f"/proc/{process.pid}/stat")
-            while " (ends) S " not in stat.read_text():  # it waits to be killed
-                time.sleep(0.01)
+            until(lambda: " (ends) S " in stat.read_text())  # it waits to be killed
             process.send_signal(kill)
         process.wait(30)
     return analyse(core_in(folder), CoreOptions(engine="native", **more))

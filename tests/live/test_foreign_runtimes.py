@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands import crash_in
+from builders.commands import crash_in, execute
+from builders.processes import speaking
 
 pytest.importorskip("postmortem._native")
 
@@ -57,9 +58,7 @@ static class P {
 
 
 def build(folder: Path, *command: str, **env: str) -> None:
-    run = subprocess.run(
-        command, cwd=folder, env=os.environ | env, capture_output=True, text=True, timeout=180
-    )
+    run = execute(command, cwd=folder, env=os.environ | env)
     if run.returncode:
         pytest.skip(f"cannot be built here: {run.stderr[-200:]}")
 
@@ -178,15 +177,10 @@ def test_createdump_of_a_living_process_is_a_snapshot(dotnet: list[str], tmp_pat
     tools = sorted(runtimes.glob("*/createdump"))
     if not tools:
         pytest.skip("this run-time came without createdump")
-    command = [*dotnet, "wait"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()
-            target = str(tmp_path / "dump")
-            made = subprocess.run([str(tools[-1]), "-f", target, str(process.pid)], timeout=60)
-        finally:
-            process.kill()
+    with speaking(*dotnet, "wait") as (process, said):
+        said.readline()
+        target = str(tmp_path / "dump")
+        made = subprocess.run([str(tools[-1]), "-f", target, str(process.pid)], timeout=60)
     if made.returncode or not Path(target).exists():
         pytest.skip("createdump may not trace here")
     report = analyse(Path(target), CoreOptions(engine="native"))

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from builders.commands import call, report
+from builders.commands import call, execute, report
+from builders.processes import speaking, state, until
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.analyses.live_job import HangOptions, read_job
@@ -25,19 +26,6 @@ from postmortem.cli.main import main
 SCRIPTS = Path(__file__).parents[1] / "programs"
 PROGRAMS = SCRIPTS / "hang"
 _SECONDS = 120
-
-
-def until(what: str, holds: Any) -> None:
-    """Wait for something to become true; fail where it does not."""
-    end = time.monotonic() + _SECONDS
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail(f"waited {_SECONDS} s in vain: {what}")
-        time.sleep(0.02)
-
-
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def channel_is(pid: int, *names: str) -> bool:
@@ -56,20 +44,11 @@ def program(
     """A Python program that prints "ready" and goes on."""
     script = folder / "job.py"
     script.write_text(text)
-    with subprocess.Popen(
-        [sys.executable, str(script), *arguments],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ) | env,
-        start_new_session=True,
-    ) as child:
-        assert child.stdout is not None
-        try:
-            assert child.stdout.readline() == "ready\n"
-            yield child
-        finally:
-            child.kill()
+    words = [sys.executable, script, *arguments]
+    env = dict(os.environ) | env
+    with speaking(*words, stdin=subprocess.PIPE, env=env, start_new_session=True) as (child, said):
+        assert said.readline() == "ready\n"
+        yield child
 
 
 def hang(*words: str | int, code: int | None = None) -> dict[str, Any]:
@@ -111,7 +90,7 @@ step()
 
 def test_a_lock_and_who_holds_it(tmp_path: Path) -> None:
     with program(LOCKED, tmp_path) as child:
-        until("it waits for the lock", lambda: channel_is(child.pid, "202", "98"))
+        until(lambda: channel_is(child.pid, "202", "98"), "it waits for the lock")
         report = hang(child.pid, code=1)
         assert state(child.pid) == "S"
     (process,) = report["processes"]
@@ -136,7 +115,7 @@ take()
 
 def test_a_pipe_that_nobody_else_writes(tmp_path: Path, prose: Prose) -> None:
     with program(PIPE, tmp_path) as child:
-        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        until(lambda: channel_is(child.pid, "0", "63"), "it reads the pipe")
         report = hang(child.pid, code=1)
     thread = main_thread(report["processes"][0])
     assert thread["system_call"]["name"] == "read"
@@ -165,7 +144,7 @@ def test_a_socket_and_its_peer(tmp_path: Path) -> None:
         with program(SOCKET, tmp_path, str(port)) as child:
             accepted, _ = server.accept()
             with accepted:
-                until("it receives", lambda: channel_is(child.pid, "45", "207"))
+                until(lambda: channel_is(child.pid, "45", "207"), "it receives")
                 report = hang(child.pid, code=1)
     does = main_thread(report["processes"][0])["does"]
     assert f"to 127.0.0.1:{port}, established" in does
@@ -181,7 +160,7 @@ def test_where_samples_take_long_fewer_are_taken(tmp_path: Path) -> None:
 
 def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
     with program(PIPE, tmp_path) as child:
-        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        until(lambda: channel_is(child.pid, "0", "63"), "it reads the pipe")
         report = hang(child.pid, "--samples", 1, code=0)
     assert not report["stuck"]
     assert report["processes"][0]["motion"] is None
@@ -221,11 +200,11 @@ def test_a_worker_alone_is_no_rank_and_tells_of_none_that_ended(
 def test_a_stopped_process_stays_stopped(tmp_path: Path, options: tuple[str, ...]) -> None:
     with program(PIPE, tmp_path) as child:
         child.send_signal(signal.SIGSTOP)
-        until("it is stopped", lambda: state(child.pid) == "T")
+        until(lambda: state(child.pid) == "T", "it is stopped")
         report = hang(child.pid, *options, code=1)
         assert state(child.pid) == "T"
         child.send_signal(signal.SIGCONT)
-        until("it goes on", lambda: state(child.pid) == "S")
+        until(lambda: state(child.pid) == "S", "it goes on")
     assert report["diagnoses"][0]["id"] == "process_stopped"
     assert report["diagnoses"][0]["confidence"] == "certain"
     assert own_lines(main_thread(report["processes"][0]))[0] == ("take", "job.py")
@@ -242,8 +221,8 @@ def test_a_traced_process_is_read_as_it_runs(tmp_path: Path) -> None:
         ) as tracer,
     ):
         path = Path(f"/proc/{child.pid}/status")
-        until("it is traced", lambda: f"TracerPid:\t{tracer.pid}\n" in path.read_text())
-        until("it reads on", lambda: channel_is(child.pid, "0", "63"))
+        until(lambda: f"TracerPid:\t{tracer.pid}\n" in path.read_text(), "it is traced")
+        until(lambda: channel_is(child.pid, "0", "63"), "it reads on")
         report = hang(child.pid)
         assert f"TracerPid:\t{tracer.pid}\n" in path.read_text()
         tracer.send_signal(signal.SIGINT)
@@ -310,7 +289,7 @@ def test_pids_that_are_gone(tmp_path: Path) -> None:
 
 def test_a_zombie() -> None:
     with subprocess.Popen(["true"]) as dead:
-        until("it has ended", lambda: state(dead.pid) == "Z")
+        until(lambda: state(dead.pid) == "Z", "it has ended")
         done = call("hang", dead.pid)
         assert done.returncode == 3
         assert f"postmortem: pid {dead.pid}: " in done.stderr
@@ -366,19 +345,15 @@ def test_of_another_user(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of another user")
     with program(PIPE, tmp_path) as child:
-        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        until(lambda: channel_is(child.pid, "0", "63"), "it reads the pipe")
         # Once as root, so that all modules are loaded: another user may not read this folder.
         run = (
             "import os, sys; from postmortem.cli.main import main; "
             "main([*sys.argv[1:], '-o', '/dev/null']); "
             "os.setgroups([]); os.setgid(65534); os.setuid(65534); sys.exit(main(sys.argv[1:]))"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", run, "hang", str(child.pid), "--engine", "native"],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            cwd="/",
+        done = execute(
+            [sys.executable, "-c", run, "hang", str(child.pid), "--engine", "native"], cwd="/"
         )
         assert state(child.pid) == "S"
     assert done.returncode == 3, done.stdout
@@ -401,9 +376,9 @@ def test_nobody_is_left_stopped_whenever_it_ends(tmp_path: Path, number: int) ->
                 time.sleep(wait)
                 reader.send_signal(number)
                 reader.wait(_SECONDS)
-            until("it goes on", lambda: state(child.pid) == "S")
+            until(lambda: state(child.pid) == "S", "it goes on")
         path = Path(f"/proc/{child.pid}/status")
-        until("nobody traces it", lambda: "TracerPid:\t0\n" in path.read_text())
+        until(lambda: "TracerPid:\t0\n" in path.read_text(), "nobody traces it")
 
 
 LIBRARY = """
@@ -432,17 +407,17 @@ def test_ended_while_gdb_waits_for_a_fifo(tmp_path: Path, number: int) -> None:
         with subprocess.Popen(
             [*line, "--deadline", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as reader:
-            until("it is stopped", lambda: state(child.pid) == "t" or reader.poll() is not None)
+            until(lambda: state(child.pid) == "t" or reader.poll() is not None, "it is stopped")
             assert reader.poll() is None
             gdb = tracer(child.pid)
             waits = ("wait_for_partner", "fifo_open")  # fs/pipe.c; "0": the kernel does not say
             channel = Path(f"/proc/{gdb}/wchan")
-            until("gdb waits", lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S")
+            until(lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S", "gdb waits")
             assert state(child.pid) == "t"
             reader.send_signal(number)
             reader.wait(_SECONDS)
-        until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
-        until("gdb is gone", lambda: not Path(f"/proc/{gdb}").exists())
+        until(lambda: state(child.pid) == "S" and tracer(child.pid) == 0, "it goes on")
+        until(lambda: not Path(f"/proc/{gdb}").exists(), "gdb is gone")
 
 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
@@ -458,19 +433,19 @@ def test_killed_at_any_time_while_gdb_reads(tmp_path: Path) -> None:
                 time.sleep(wait)
                 reader.kill()
                 reader.wait(_SECONDS)
-            until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
+            until(lambda: state(child.pid) == "S" and tracer(child.pid) == 0, "it goes on")
 
 
 def test_other_engines(tmp_path: Path) -> None:
     with program(PIPE, tmp_path) as child:
-        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        until(lambda: channel_is(child.pid, "0", "63"), "it reads the pipe")
         for engine in ("py-spy", "gdb"):
             if shutil.which(engine) is None:
                 continue
             report = hang(child.pid, "--engine", engine, "--samples", 1, "--deadline", 60)
             (process,) = report["processes"]
             assert process["read_by"] == engine, report["problems"]
-            until("it goes on", lambda: state(child.pid) == "S")
+            until(lambda: state(child.pid) == "S", "it goes on")
             functions = [frame["function"] for frame in main_thread(process)["frames"]]
             assert ("take" if engine == "py-spy" else "read") in " ".join(functions)
         report = hang(child.pid, "--engine", "proc", "--samples", 1)
@@ -494,7 +469,7 @@ def test_a_tool_that_hangs_with_the_process_stopped(
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     with program(PIPE, tmp_path) as child:
         report = hang(child.pid, "--engine", "py-spy", "--samples", 1, "--deadline", 1)
-        until("it goes on", lambda: state(child.pid) == "S")
+        until(lambda: state(child.pid) == "S", "it goes on")
     assert any(" within 1 s" in row["what"] for row in report["problems"])
 
 
@@ -535,7 +510,7 @@ def test_only_who_is_slow_is_called_so(
     words = [SCRIPTS / "some_ranks.py", "3", sys.executable, SCRIPTS / "meeting_ranks.py", kind]
     with subprocess.Popen([sys.executable, *words]) as launcher:
         try:
-            until("all meet", lambda: len(list(tmp_path.glob("steps.*"))) == 3)
+            until(lambda: len(list(tmp_path.glob("steps.*"))) == 3, "all meet")
             report = hang(launcher.pid, "--samples", "20", "--gap", "0.3")
         finally:
             launcher.terminate()
@@ -556,7 +531,7 @@ class Job:
         with (folder / "log").open("wb") as log:
             self.launcher = subprocess.Popen(line, stdout=log, stderr=log, env=env)
         ready = [folder / f"ready{rank}" for rank in range(3)]
-        until("the ranks train", lambda: not self.runs() or all(map(_whole, ready)))
+        until(lambda: not self.runs() or all(map(_whole, ready)), "the ranks train")
         assert self.runs(), (folder / "log").read_text()
         self.pids = [int(path.read_text()) for path in ready]
 
@@ -573,7 +548,7 @@ class Job:
             (self.folder / "gate").write_bytes(b".")
         else:
             os.kill(self.pids[1], signal.SIGUSR1)
-        until("rank 1 goes on", (self.folder / "over").exists)
+        until((self.folder / "over").exists, "rank 1 goes on")
         (self.folder / "over").unlink()
         self.is_usable = True
 
@@ -625,9 +600,9 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
     pids = job.pids
     out = tmp_path / "hang.json"
     with job.told(kind):
-        until("rank 1 is there", lambda: channel_is(pids[1], *calls))
+        until(lambda: channel_is(pids[1], *calls), "rank 1 is there")
         for pid in (pids[0], pids[2]):  # they wait for it in gloo
-            until("the others wait", lambda pid=pid: channel_is(pid, "202", "98"))
+            until(lambda pid=pid: channel_is(pid, "202", "98"), "the others wait")
         done = call("hang", job.launcher.pid, "--json", "-o", out, "--gap", "2")
         assert all(state(pid) in "SR" for pid in pids)
     assert done.returncode == 1, done.stderr
@@ -676,9 +651,9 @@ def test_a_rank_that_is_gone(job: Job) -> None:
     for pid in others:
         os.kill(pid, signal.SIGSTOP)
     try:
-        until("they are stopped", lambda: all(state(pid) == "T" for pid in others))
+        until(lambda: all(state(pid) == "T" for pid in others), "they are stopped")
         os.kill(pids[1], signal.SIGKILL)
-        until("it has ended", lambda: state(pids[1]) == "Z")
+        until(lambda: state(pids[1]) == "Z", "it has ended")
         report = hang(job.launcher.pid, "--samples", 1, code=1)
         assert [state(pid) for pid in others] == ["T", "T", "T"]
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from builders.commands import report
+from builders.processes import speaking
 from postmortem.readers.live.nccl_ras import ras_of
 
 _TEXT = """\
@@ -56,31 +57,18 @@ _RANK = "import sys; print('ready', flush=True); sys.stdin.read()"
 def server(request: pytest.FixtureRequest) -> Iterator[tuple[int, int, str | None]]:
     """The pid and port of what listens, and what it answers; None: nothing."""
     code = f"TEXT, ANSWERS = {request.param!r}, {request.param is not None}\n{_SERVER}"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        try:
-            yield child.pid, int(child.stdout.readline()), request.param
-        finally:
-            child.kill()
+    with speaking(sys.executable, "-c", code) as (child, said):
+        yield child.pid, int(said.readline()), request.param
 
 
 def test_a_process_of_the_job_is_asked(server: tuple[int, int, str | None]) -> None:
     pid, port, says = server
     env = {"NCCL_RAS_ADDR": f"localhost:{port}", "RANK": "0", "WORLD_SIZE": "2"}
-    with subprocess.Popen(
-        [sys.executable, "-c", _RANK],
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as rank:
-        try:
-            assert rank.stdout is not None
-            assert rank.stdout.readline() == "ready\n"
-            alone = report("hang", rank.pid, "--samples", "1")["nccl_ras"]
-            found = report("hang", rank.pid, pid, "--samples", "1")["nccl_ras"]
-        finally:
-            rank.kill()
+    words = [sys.executable, "-c", _RANK]
+    with speaking(*words, env=env, stdin=subprocess.PIPE) as (rank, said):
+        assert said.readline() == "ready\n"
+        alone = report("hang", rank.pid, "--samples", "1")["nccl_ras"]
+        found = report("hang", rank.pid, pid, "--samples", "1")["nccl_ras"]
     assert alone is None  # who listens there is none of this job
     if says != _TEXT:
         assert found is None

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import pytest
 
 from builders.commands import report
 from builders.manifests import told, traceback
+from builders.processes import speaking, state, until
 from builders.terminals import job_runs
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -45,22 +46,6 @@ def manifest() -> dict[str, Any]:
     """Return what the folder that was left says of itself."""
     document: dict[str, Any] = json.loads((folder() / "manifest.json").read_text())
     return document
-
-
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
-
-
-def state(pid: int) -> str:
-    """Return the state of a process; "" when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-    except OSError:
-        return ""
 
 
 def nothing_left(place: Path) -> bool:
@@ -124,14 +109,10 @@ def test_a_pipeline_of_a_shell(shell: str, status: int, place: Path) -> None:
 
 
 def test_readers_of_output_see_its_end_when_the_command_closes_it(place: Path) -> None:
-    with subprocess.Popen(
-        [*RUN, "--", "sh", "-c", "echo one; exec >&-; read line"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as running:
-        assert running.stdout is not None
+    words = ["sh", "-c", "echo one; exec >&-; read line"]
+    with speaking(*RUN, "--", *words, stdin=subprocess.PIPE) as (running, said):
         assert running.stdin is not None
-        assert running.stdout.read() == b"one\n"
+        assert said.read() == "one\n"
         assert running.poll() is None
         running.stdin.close()
 
@@ -266,9 +247,8 @@ def test_ctrl_c_reaches_the_command_once_and_leaves_nothing(place: Path) -> None
 
 def test_interrupted_python_ends_by_the_signal(place: Path) -> None:
     program = "import time; print('ready', flush=True); time.sleep(60)"
-    with subprocess.Popen([*RUN, "--", PYTHON, "-c", program], stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
+    with speaking(*RUN, "--", PYTHON, "-c", program) as (running, said):
+        said.readline()
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 128 + signal.SIGINT
     assert nothing_left(place)
@@ -286,29 +266,24 @@ def counting(number: int) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 @pytest.mark.parametrize("group", [False, True], ids=["to run alone", "to the group"])
 def test_signals_reach_the_command_once(number: signal.Signals, group: bool) -> None:
-    with subprocess.Popen(
-        [*RUN, "--", PYTHON, "-c", counting(number)], stdout=subprocess.PIPE, start_new_session=True
-    ) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
+    words = [PYTHON, "-c", counting(number)]
+    with speaking(*RUN, "--", *words, start_new_session=True) as (running, said):
+        said.readline()
         time.sleep(0.3)
         (os.killpg if group else os.kill)(running.pid, number)
-        assert running.stdout.readline() == b"got 1\n"
+        assert said.readline() == "got 1\n"
         assert running.wait(60) == 0
 
 
 def test_command_that_ignores_sigterm_lives_on() -> None:
     program = "trap '' TERM; echo ready; read line; exit 4"
-    with subprocess.Popen(
-        [*RUN, "--", "sh", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as running:
-        assert running.stdout is not None
+    with speaking(*RUN, "--", "sh", "-c", program, stdin=subprocess.PIPE) as (running, said):
         assert running.stdin is not None
-        running.stdout.readline()
+        said.readline()
         running.terminate()
         time.sleep(0.5)
         assert running.poll() is None
-        running.stdin.write(b"x\n")
+        running.stdin.write("x\n")
         running.stdin.close()
         assert running.wait(60) == 4
 
@@ -334,13 +309,9 @@ def test_ctrl_z_stops_both_and_continue_wakes_both(monkeypatch: pytest.MonkeyPat
 
 def test_stop_of_the_command_alone_is_no_trap(place: Path) -> None:
     """Who stops the command by TSTP and wakes it again wakes us, too."""
-    with subprocess.Popen(
-        [*RUN, "--", "sh", "-c", "echo $$; while ! [ -e go ]; do sleep 0.05; done; exit 6"],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as running:
-        assert running.stdout is not None
-        pid = int(running.stdout.readline())
+    words = ["sh", "-c", "echo $$; while ! [ -e go ]; do sleep 0.05; done; exit 6"]
+    with speaking(*RUN, "--", *words, start_new_session=True) as (running, said):
+        pid = int(said.readline())
         time.sleep(0.3)
         os.kill(pid, signal.SIGTSTP)
         # In a group that no shell controls the kernel may leave it running: then nobody stops.
@@ -352,9 +323,8 @@ def test_stop_of_the_command_alone_is_no_trap(place: Path) -> None:
 
 def test_killed_supervisor_leaves_the_command_alone(place: Path) -> None:
     program = "echo $$; while ! [ -e go ]; do sleep 0.05; done; echo done >result"
-    with subprocess.Popen([*RUN, "--", "sh", "-c", program], stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        pid = int(running.stdout.readline())
+    with speaking(*RUN, "--", "sh", "-c", program) as (running, said):
+        pid = int(said.readline())
         time.sleep(0.3)
         running.kill()
         running.wait(60)
@@ -587,10 +557,12 @@ def test_a_run_within_a_run_is_the_command_itself(place: Path) -> None:
     assert len(list(place.glob("postmortem-*"))) == 1
 
 
-def probed_away(private: list[str]) -> bool:
-    """Whether there are no mount namespaces, or this Python lies below what is covered in one."""
-    probe = subprocess.run([*private, PYTHON, "-c", ""], capture_output=True, check=False)
-    return probe.returncode != 0
+def behind(script: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command behind a shell that mounts; skip the test where nothing can be mounted."""
+    private = ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "-"]
+    if subprocess.run([*private, PYTHON, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here, or this Python lies in /tmp")
+    return subprocess.run([*private, *words], capture_output=True, timeout=120, check=False)
 
 
 def test_no_place_to_write(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -601,15 +573,7 @@ def test_no_place_to_write(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setenv("TMPDIR", "/nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    private = ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "-"]
-    if probed_away(private):
-        pytest.skip("no mount namespaces here, or this Python lies in /tmp")
-    done = subprocess.run(
-        [*private, *RUN, "--into", "/proc", "--", "sh", "-c", "echo out; exit 4"],
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    done = behind(script, *RUN, "--into", "/proc", "--", "sh", "-c", "echo out; exit 4")
     assert (done.returncode, done.stdout) == (4, b"out\n")
     assert b"running without" in done.stderr
 
@@ -624,15 +588,7 @@ def test_read_only_root(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    private = ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "-"]
-    if probed_away(private):
-        pytest.skip("no mount namespaces here, or this Python lies in /tmp")
-    done = subprocess.run(
-        [*private, *RUN, "--", PYTHON, "-c", "def f():\n    1 / 0\nf()"],
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    done = behind(script, *RUN, "--", PYTHON, "-c", "def f():\n    1 / 0\nf()")
     assert done.returncode == 1
     assert b"postmortem: ZeroDivisionError" in done.stderr
     assert b"evidence: /dev/shm/postmortem-" in done.stderr
@@ -645,15 +601,7 @@ def test_full_disk(place: Path) -> None:
         "cat /dev/zero >/tmp/full 2>/dev/null; cat /dev/zero >/dev/shm/full 2>/dev/null; cd /tmp; "
         'exec "$@"'
     )
-    private = ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "-"]
-    if probed_away(private):
-        pytest.skip("no mount namespaces here, or this Python lies in /tmp")
-    done = subprocess.run(
-        [*private, "env", "TMPDIR=/tmp", *RUN, "--", "sh", "-c", "echo out; exit 4"],
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    done = behind(script, "env", "TMPDIR=/tmp", *RUN, "--", "sh", "-c", "echo out; exit 4")
     assert (done.returncode, done.stdout) == (4, b"out\n")
 
 
@@ -830,9 +778,8 @@ def test_repeat_folds_failures(place: Path) -> None:
 
 def test_a_signal_to_the_group_ends_all_repetitions(place: Path) -> None:
     command = [*RUN, "--repeat", "3", "--", "sh", "-c", "echo ready; exec sleep 60"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
+    with speaking(*command, start_new_session=True) as (running, said):
+        said.readline()
         os.killpg(running.pid, signal.SIGINT)
         assert running.wait(30) == 128 + signal.SIGINT
 

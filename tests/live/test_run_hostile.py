@@ -2,12 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from builders.commands import execute
 
 _SECONDS = 90
 PLANT = """
@@ -31,11 +32,8 @@ def write(text):
 def failed(tmp_path: Path, text: str, **env: str) -> tuple[str, Path]:
     """Run a program that fails; what standard error says, and the folder that was left."""
     command = [sys.executable, "-m", "postmortem", "run", "--into", str(tmp_path / "kept"), "--"]
-    done = subprocess.run(
+    done = execute(
         [*command, sys.executable, "-c", PLANT + text + '\nraise ValueError("odd batch")\n'],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
         cwd=tmp_path,
         env=os.environ | {"TMPDIR": str(tmp_path)} | env,
     )

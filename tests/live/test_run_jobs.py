@@ -1,7 +1,6 @@
 """`postmortem run` over real launchers: who failed first, and where the others stood then."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from builders.manifests import told, traceback
+from builders.processes import speaking
 
 RUN = [sys.executable, "-m", "postmortem", "run"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -219,12 +219,9 @@ def test_sigterm_from_outside_tells_where_it_stood(place: Path) -> None:
         "import threading\ndef waits_for_ever():\n    print('ready', flush=True)\n"
         "    threading.Event().wait()\nwaits_for_ever()\n"
     )
-    with subprocess.Popen(
-        [*RUN, "--", sys.executable, "waits.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        os.kill(running.pid, signal.SIGTERM)
+    with speaking(*RUN, "--", sys.executable, "waits.py") as (running, said):
+        said.readline()
+        running.terminate()
         assert running.wait(120) == 128 + signal.SIGTERM
     folder, said = left(place)
     assert said["stopped_by"] == signal.SIGTERM

@@ -4,9 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -15,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from builders.commands import execute
 from builders.manifests import told, traceback
 from builders.networks import Network, network, why_not
+from builders.processes import until
 
 POSTMORTEM = [sys.executable, "-m", "postmortem"]
 QUICK = str(Path(__file__).parents[1] / "programs" / "quick")
@@ -67,16 +67,11 @@ class Nodes:
 
     def wait_for_steps(self) -> None:
         """Wait until all ranks have made some steps."""
-        end = time.monotonic() + SECONDS
-        while len(list(self.place.glob("up-*"))) < self.size:
-            assert time.monotonic() < end, "the job does not begin"
-            time.sleep(0.1)
+        until(lambda: len(list(self.place.glob("up-*"))) == self.size, "the job begins")
 
     def pids(self, index: int, *words: bytes) -> list[int]:
         """Return the processes of a host, or those in whose command line some words stand."""
-        listed = subprocess.run(
-            ["ip", "netns", "pids", self.net.name(index)], capture_output=True, text=True
-        )
+        listed = execute(["ip", "netns", "pids", self.net.name(index)])
         found = []
         for pid in map(int, listed.stdout.split()):
             with suppress(OSError):
@@ -98,9 +93,7 @@ class Nodes:
     def triage(self) -> dict[str, Any]:
         """Return the verdict over what both have left."""
         folders = [str(path) for path in self.place.glob("node*/*")]
-        done = subprocess.run(
-            [*POSTMORTEM, "triage", *folders, "--json"], capture_output=True, text=True, timeout=60
-        )
+        done = execute([*POSTMORTEM, "triage", *folders, "--json"])
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 

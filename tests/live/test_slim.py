@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import execute
 from live.compare_slim import ask, commands, differences, executable_of, make_slim
 from live.conftest import PROGRAMS, CrashedProcess
 from live.test_python_frames import interpreters
@@ -147,9 +148,7 @@ def _stopped_core(folder: Path, *, alive: bool) -> Iterator[Path]:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        run = subprocess.run(
-            [gcore, "-o", str(folder / "g"), str(process.pid)], capture_output=True, text=True
-        )
+        run = execute([gcore, "-o", str(folder / "g"), str(process.pid)])
         core = folder / f"g.{process.pid}"
         if not core.exists():
             pytest.skip(f"gcore cannot attach here: {run.stderr[-200:]}")
@@ -189,12 +188,7 @@ def _in_kernels_order(data: bytes) -> bytes:
 def _slim_through_pipe(core: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """``cat CORE | postmortem core - ...``."""
     with subprocess.Popen(["cat", str(core)], stdout=subprocess.PIPE) as cat:
-        run = subprocess.run(
-            [sys.executable, "-m", "postmortem", "core", "-", *options],
-            stdin=cat.stdout,
-            capture_output=True,
-            text=True,
-        )
+        run = execute([sys.executable, "-m", "postmortem", "core", "-", *options], stdin=cat.stdout)
         assert cat.stdout is not None
         cat.stdout.close()
     return run

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import execute
+
 _native = pytest.importorskip("postmortem._native")
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "lines.cpp"
@@ -47,9 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def code(library: Path) -> Iterator[int]:
     """Yield addresses inside of functions that have lines, three bytes apart."""
-    nm = subprocess.run(
-        ["nm", "-S", "--defined-only", str(library)], capture_output=True, text=True, check=True
-    )
+    nm = execute(["nm", "-S", "--defined-only", str(library)], check=True)
     for line in nm.stdout.splitlines():
         words = line.split()
         if len(words) == 4 and words[2] in "tTwW":
@@ -60,14 +60,7 @@ def code(library: Path) -> Iterator[int]:
 def of_tool(tool: str, library: Path, addresses: list[int]) -> list[Chain]:
     """Return file and line of each place, innermost first; without those that are not known."""
     asked = "\n".join(map(hex, addresses))
-    done = subprocess.run(
-        [tool, "-a", "-i", "-e", str(library)],
-        input=asked,
-        capture_output=True,
-        text=True,
-        check=False,  # eu-addr2line fails where one address is unknown
-        timeout=100,
-    )
+    done = execute([tool, "-a", "-i", "-e", str(library)], input=asked)
     chains: list[Chain] = []
     for line in done.stdout.splitlines():
         if re.fullmatch(r"0x[0-9a-f]+", line):
@@ -175,9 +168,7 @@ def test_without_entries_each_unit_has_its_lines(tmp_path: Path, *, table: bool)
 
     assert lines() == expected
     whole = bytearray(library.read_bytes())
-    sections = subprocess.run(
-        ["readelf", "-SW", str(library)], capture_output=True, text=True, check=True
-    ).stdout
+    sections = execute(["readelf", "-SW", str(library)], check=True).stdout
     offset = re.search(r"\.debug_line +PROGBITS +\w+ (\w+)", sections)
     assert offset is not None
     whole[int(offset[1], 16) + 4] = 99  # the version of the first program

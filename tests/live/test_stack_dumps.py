@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import execute
+from builders.processes import speaking
 from postmortem.facts.stackdumps import StackDump
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 
@@ -34,14 +36,9 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Pop
     """A process whose main thread is in inner(), called by outer()."""
     script = tmp_path_factory.mktemp("dumps") / "job.py"
     script.write_text(PROGRAM)
-    command = [sys.executable, str(script)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
+    with speaking(sys.executable, script, stdin=subprocess.PIPE) as (child, said):
+        assert said.readline() == "ready\n"
         yield child
-        child.kill()
 
 
 def output(*command: str) -> str:
@@ -138,16 +135,12 @@ def test_faulthandler(tmp_path: Path) -> None:
 
 def test_our_own_json(process: subprocess.Popen[str], tmp_path: Path) -> None:
     gcore = shutil.which("gcore") or pytest.skip("gcore is not installed")
-    made = subprocess.run(
-        [str(gcore), "-o", str(tmp_path / "core"), str(process.pid)], capture_output=True, text=True
-    )
+    made = execute([str(gcore), "-o", str(tmp_path / "core"), str(process.pid)])
     if made.returncode != 0:
         pytest.skip(f"gcore could not read the process: {made.stderr.strip()[-200:]}")
     core = tmp_path / f"core.{process.pid}"
-    run = subprocess.run(
-        [sys.executable, "-m", "postmortem", "core", str(core), "--engine", "native", "--json"],
-        capture_output=True,
-        text=True,
+    run = execute(
+        [sys.executable, "-m", "postmortem", "core", str(core), "--engine", "native", "--json"]
     )
     dump = the_one(run.stdout)
     assert dump.tool == "postmortem"

@@ -7,12 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from builders.processes import until
 from builders.prose import Prose
 
 ATTACH = [sys.executable, "-m", "postmortem", "strace", "--attach"]
@@ -64,22 +64,15 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def goes_on(process: subprocess.Popen[str], folder: Path) -> None:
     """Its loop runs, and nobody traces it."""
+    status = Path(f"/proc/{process.pid}/status")
+    until(lambda: "TracerPid:\t0\n" in status.read_text())
     before = (folder / "beat").read_text()
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        if "TracerPid:\t0\n" in status and (folder / "beat").read_text() != before:
-            return
-        time.sleep(0.05)
-    pytest.fail(f"it does not go on: {status}")
+    until(lambda: (folder / "beat").read_text() != before)
 
 
 def recorded(log: Path) -> None:
     """Wait until something stands in a log."""
-    until = time.monotonic() + 60
-    while not (log.exists() and log.stat().st_size) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert log.stat().st_size
+    until(lambda: log.exists() and log.stat().st_size)
 
 
 def test_it_is_explained_and_goes_on(program: subprocess.Popen[str], tmp_path: Path) -> None:

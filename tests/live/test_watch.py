@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from builders.commands import report
+from builders.commands import execute, report
+from builders.processes import until
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.readers.watch_ring import read_watch_ring
@@ -36,9 +37,7 @@ def growing(step_kib: int, seconds: float = 100) -> Iterator[int]:
 
 
 def watched(*words: str | int, code: int | None = None) -> dict[str, Any]:
-    done = subprocess.run(
-        [*WATCH, *map(str, words), "--json"], capture_output=True, text=True, timeout=100
-    )
+    done = execute([*WATCH, *map(str, words), "--json"])
     assert done.stdout, done.stderr
     assert "Traceback" not in done.stderr
     if code is not None:
@@ -102,9 +101,7 @@ def test_the_ring_outlives_a_kill(tmp_path: Path) -> None:
     with growing(512) as pid:
         command = [*WATCH, str(pid), "--interval", "0.1", "--ring", str(ring), "--no-lines"]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as watch:
-            end = time.monotonic() + 60
-            while samples_in(ring) < 40 and time.monotonic() < end:
-                time.sleep(0.1)
+            until(lambda: samples_in(ring) >= 40)
             watch.kill()
     assert ring.stat().st_mode & 0o777 == 0o600
     document = watched("--read", ring)
@@ -176,9 +173,7 @@ def test_another_users_process(tmp_path: Path) -> None:
             "os.execv(sys.executable, sys.argv[1:])"
         )
         words = [sys.executable, "-m", "postmortem", "watch", str(pid), "--for", "2", "--json"]
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60
-        )
+        done = execute([sys.executable, "-c", program, *words])
         if "Permission denied" in done.stderr and not done.stdout:
             pytest.skip("the interpreter itself is out of another user's reach")
         process = json.loads(done.stdout)["processes"][0]
@@ -202,9 +197,7 @@ def cage() -> Iterator[Path]:
             continue
         (folder / limit).write_text(str(200 << 20))
         yield folder
-        end = time.monotonic() + 20
-        while (folder / "cgroup.procs").read_text() and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda folder=folder: not (folder / "cgroup.procs").read_text())
         folder.rmdir()
         return
     pytest.skip("no memory cgroup can be made here")

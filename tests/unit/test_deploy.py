@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from builders.commands import execute
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 
@@ -86,12 +88,7 @@ def test_our_commands_are_understood() -> None:
 def test_compose_has_what_its_schema_has() -> None:
     pytest.importorskip("check_jsonschema")
     words = ["--builtin-schema", "vendor.compose-spec", str(DEPLOY / "docker" / "compose.yaml")]
-    done = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute([sys.executable, "-m", "check_jsonschema", *words])
     assert done.returncode == 0, done.stdout
 
 

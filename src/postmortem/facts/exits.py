@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from postmortem.facts.last_lines import LastLine
+from postmortem.facts.last_lines import LastLine, Placed
 from postmortem.records import record
 from postmortem.text import counted
 
@@ -36,7 +36,7 @@ RUN = "postmortem run"
 
 
 @record
-class LogExit:
+class LogExit(Placed):
     """How a process ended, or all of a job, as who watched says: a launcher, a shell, a kernel."""
 
     file: str
@@ -78,11 +78,6 @@ class LogExit:
     """The line, of what stands in `RankLogs.words`."""
     above: tuple[LastLine, ...] = ()
     """Lines right above, without a name, that may be its own, where nothing else is of it."""
-
-    @property
-    def where(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.file}:{self.line}"
 
     @property
     def is_bad(self) -> bool:

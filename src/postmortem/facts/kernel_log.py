@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from postmortem.facts.last_lines import Placed
 from postmortem.records import record
 
 
@@ -47,7 +48,7 @@ MOST_COUNTED = 2000
 
 
 @record
-class KernelEvent:
+class KernelEvent(Placed):
     """One thing that went wrong, as the kernel's log says it."""
 
     kind: KernelKind
@@ -87,11 +88,6 @@ class KernelEvent:
     """Functions of the kernel, the innermost first."""
     count: int = 1
     """Lines that say the same of the same; from `MOST_COUNTED` on there may be more."""
-
-    @property
-    def where(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.file}:{self.line}"
 
 
 @record

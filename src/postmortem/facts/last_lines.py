@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from postmortem.records import record, replace
 
 
+class Placed:
+    """Base of a record that stands in a line of a log."""
+
+    if TYPE_CHECKING:  # the record says in which order its fields stand
+        file: str
+        line: int
+
+    @property
+    def where(self) -> str:
+        """The place as evidence is cited: ``FILE:LINE``."""
+        return f"{self.file}:{self.line}"
+
+
 @record
-class LastLine:
+class LastLine(Placed):
     """One of the last lines of a process."""
 
     text: str
@@ -15,11 +30,6 @@ class LastLine:
     since: int = 0
     """The first line of its form, where its writer had printed that before and something has moved
     on since: it tells of work. Else 0."""
-
-    @property
-    def where(self) -> str:
-        """The place as evidence is cited."""
-        return f"{self.file}:{self.line}"
 
 
 @record

@@ -7,7 +7,7 @@ from postmortem.facts.exits import LogExit
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines, Pause, Printed, Watched
+from postmortem.facts.last_lines import LastLine, LastLines, Pause, Placed, Printed, Watched
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
@@ -121,7 +121,7 @@ class GroupPart:
 
 
 @record
-class LogFailure(Known):
+class LogFailure(Known, Placed):
     """A process, or a thread of it, said that it failed."""
 
     kind: str
@@ -243,7 +243,7 @@ class RankPid:
 
 
 @record
-class Remark(Known):
+class Remark(Known, Placed):
     """One line that says something beside tracebacks and endings."""
 
     text: str
@@ -253,11 +253,6 @@ class Remark(Known):
     attempt: int | None = None
     matches: tuple[Match, ...] = ()
     """Known messages that it holds."""
-
-    @property
-    def where(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.file}:{self.line}"
 
 
 @record

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import execute
 from builders.prose import Prose
 from builders.terminals import SECONDS, Job, Terminal, all_wait_for_one
 from postmortem.breakpoints import wire
@@ -38,14 +39,7 @@ def announced(env: dict[str, str]) -> dict[str, Any]:
 def refused(env: dict[str, str], *words: str, **more: str) -> str:
     """What attach says where it is not let in; its exit code is 3."""
     command = [sys.executable, "-m", "postmortem", "attach", *words]
-    done = subprocess.run(
-        command,
-        env=env | more,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = execute(command, env=env | more, stdin=subprocess.DEVNULL)
     assert done.returncode == 3, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -109,14 +103,7 @@ def test_who_leaves_lets_the_program_go_on(start: Start, attach: Attach, how: st
 def test_commands_of_a_pipe(start: Start, env: dict[str, str]) -> None:
     job = start([sys.executable, PLAIN, "stop"])
     announced(env)
-    done = subprocess.run(
-        [sys.executable, "-m", "postmortem", "attach"],
-        input="p secret * 10\n",
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    done = execute([sys.executable, "-m", "postmortem", "attach"], input="p secret * 10\n", env=env)
     assert "410" in done.stdout
     assert done.returncode == 0
     assert job.ends() == 0

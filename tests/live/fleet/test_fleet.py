@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from builders.commands import crash_in
+from builders.commands import crash_in, execute
 from builders.networks import POSTMORTEM, Network, network, why_not
+from builders.processes import until
 from builders.schema import validate
 
 _FOR_EVER = f"sleep 1000.{os.getpid()}"  # those of other tests are not ours
@@ -173,18 +174,11 @@ def test_collect_fetches_one_slim_core_of_each_crash(net: Network, tmp_path: Pat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_started_ends_with_us(net: Network, number: signal.Signals) -> None:
     child = start(net, "-w", "h0,hung", "--deadline", "500", "doctor")
-    until_started()
+    until(sleepers)
     child.send_signal(number)
     child.communicate(timeout=30)
     assert child.returncode == 130
     assert sleepers() == []
-
-
-def until_started() -> None:
-    ends = time.monotonic() + 30
-    while not sleepers():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 def sleepers() -> list[str]:
@@ -206,9 +200,7 @@ def sleepers() -> list[str]:
 )
 def test_what_cannot_begin(words: list[str], code: int) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    done = subprocess.run(
-        [*POSTMORTEM, "fleet", *words], capture_output=True, text=True, timeout=60, env=env
-    )
+    done = execute([*POSTMORTEM, "fleet", *words], env=env)
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert not done.stdout

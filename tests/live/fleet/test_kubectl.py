@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from builders.commands import crash_in
+from builders.commands import crash_in, execute
 from builders.networks import POSTMORTEM, network, why_not
 from builders.pods import Run, cluster
 from builders.schema import validate
@@ -37,13 +37,7 @@ def fleet(folder: Path, pods: Sequence[str], run: Run, code: int, *words: object
     remote = f"{sys.executable} -m postmortem"
     command = [*POSTMORTEM, "fleet", "--engine", "kubectl", "--remote", remote, "--json"]
     with cluster(folder, pods, run) as config:
-        done = subprocess.run(
-            [*command, *map(str, words)],
-            env={**os.environ, "KUBECONFIG": str(config)},
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
+        done = execute([*command, *map(str, words)], env={**os.environ, "KUBECONFIG": str(config)})
     assert done.returncode == code, (done.stdout[-2000:], done.stderr[-2000:])
     found: dict[str, Any] = json.loads(done.stdout)
     validate(found)

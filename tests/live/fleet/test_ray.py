@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import execute
 from builders.schema import validate
 
 pytest.importorskip("ray")
@@ -41,12 +42,8 @@ def test_each_node_is_asked_once(tmp_path: Path) -> None:
         pytest.skip("no namespaces here")
     remote = f"{sys.executable} -m postmortem"
     words = ["--remote", remote, "doctor", "--host"]
-    done = subprocess.run(
+    done = execute(
         [*private, sys.executable, str(script), *words],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": ":".join(sys.path)},
     )
     assert done.stdout, done.stderr[-2000:]

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from builders.networks import ended
+from builders.processes import until
 from builders.slurm import Cluster, NoSlurm
 from builders.slurm import cluster as slurm
 
@@ -73,14 +73,6 @@ def submitted(cluster: Cluster, place: Path, *words: str) -> tuple[str, Path]:
     status, said, err = ended(cluster.start(*command))
     assert status == 0, err
     return said.strip(), place / f"{said.strip()}.out"
-
-
-def until(holds: Callable[[], object], seconds: float = 90.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.2)
 
 
 def over(cluster: Cluster, job: str) -> str:

@@ -1,7 +1,6 @@
 """``postmortem net check HOST:PORT``: each way in which a port is not reached, made for real."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import execute
 from builders.networks import POSTMORTEM, Network, document, ended
 
 Hosts = Callable[..., Network]
@@ -161,9 +161,7 @@ def test_a_name_that_lies(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("place", ["h1", "h1:", "h1:port", "h1:70000", ":6000", "-x:1", "a b:1"])
 def test_places_that_are_none(place: str) -> None:
-    done = subprocess.run(
-        [*POSTMORTEM, "net", "check", "--", place], capture_output=True, text=True, timeout=60
-    )
+    done = execute([*POSTMORTEM, "net", "check", "--", place])
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert not done.stdout

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from builders.networks import POSTMORTEM, Network, document, ended
+from builders.processes import until
 
 Hosts = Callable[..., Network]
 FAST = ("--timeout", "2", "--no-speed")
@@ -347,10 +348,3 @@ def test_strangers_that_talk_rubbish(hosts: Hosts) -> None:
     assert found["problems"][0]["where"] == net.address(2)
     for child in others.values():
         assert ended(child)[0] == 0
-
-
-def until(holds: Callable[[], object], seconds: float = 30) -> None:
-    ends = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < ends
-        time.sleep(0.05)

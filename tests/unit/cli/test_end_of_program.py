@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import execute
+
 _NOTICE = (
     "import atexit, os, sys\n"
     "class Late:\n"
@@ -22,14 +24,7 @@ _PROGRAM = (
 def ended(code: str, *options: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = folder / "program.py"
     program.write_text(_NOTICE + _PROGRAM + code)
-    return subprocess.run(
-        [sys.executable, *options, str(program)],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        timeout=60,
-    )
+    return execute([sys.executable, *options, str(program)], stdin=subprocess.DEVNULL)
 
 
 def test_a_program_of_its_own_ends_without_tear_down(tmp_path: Path) -> None:
@@ -84,13 +79,8 @@ def test_exit_codes_and_output_are_whole(number: str, tmp_path: Path) -> None:
 
 
 def test_a_module_run_by_its_name_ends_so_too() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "postmortem", "--version"],
-        capture_output=True,
-        text=True,
-        env={**os.environ},
-        check=False,
-        timeout=60,
+    done = execute(
+        [sys.executable, "-X", "importtime", "-m", "postmortem", "--version"], env={**os.environ}
     )
     assert done.returncode == 0
     assert done.stdout.startswith("postmortem ")

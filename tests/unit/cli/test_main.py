@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import postmortem
-from builders.commands import run_here
+from builders.commands import execute, run_here
 from builders.prose import Prose
 
 TESTS = Path(__file__).parents[2]
@@ -194,14 +194,7 @@ def test_width_and_color_can_be_asked_for() -> None:
 @pytest.mark.parametrize("form", ["--json", "--markdown", "--verbose"])
 def test_the_reader_may_leave(form: str) -> None:
     command = f"set -o pipefail; '{sys.executable}' '{SAMPLE[1]}' sample report {form} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        env=environment(PYTHONUNBUFFERED="1"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = execute(["bash", "-c", command], env=environment(PYTHONUNBUFFERED="1"))
     assert done.stderr == "ready\n"
     assert done.stdout.count("\n") == 1
 
@@ -266,14 +259,7 @@ def test_the_c_locale() -> None:
 def test_closed_standard_output(prose: Prose) -> None:
     for words, code in (("sample report", 3), ("--help", 0)):
         command = f"'{sys.executable}' '{SAMPLE[1]}' {words} >&-"
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = execute(["bash", "-c", command], env=environment())
         assert done.returncode == code
         assert "Traceback" not in done.stderr
         if code == 3:

@@ -119,6 +119,7 @@ def test_no_wording_stands_in_native_code() -> None:
     assert found == {
         ("reader.cpp", "Traceback (most recent call last)"),
         # What a process holds in memory, and strace's own lines.
+        ("panic_text.cpp", " panicked at "),
         ("panic_text.cpp", "fatal error: "),
         ("panic_text.cpp", " panicked at "),
         ("thrown_value.cpp", "std::bad_alloc"),

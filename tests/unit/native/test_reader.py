@@ -4,7 +4,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from builders import elf
-from builders.commands import crash_in
+from builders.commands import crash_in, execute
 from postmortem import _native
 from postmortem.errors import EvidenceError
 
@@ -139,16 +138,12 @@ def test_real_core_agrees_with_elfutils(real_core):
     if not shutil.which("eu-readelf") or not shutil.which("eu-unstrip"):
         pytest.skip("elfutils is not installed")
     report = _native.read_core(str(real_core))
-    notes = subprocess.run(
-        ["eu-readelf", "-n", real_core], capture_output=True, text=True, check=True
-    ).stdout
+    notes = execute(["eu-readelf", "-n", real_core], check=True).stdout
     # Thread states follow the line PRSTATUS, the process comes with PRPSINFO.
     states = re.findall(r"PRSTATUS\n.*?\bpid: (\d+)", notes, re.S)
     assert [str(t["tid"]) for t in report["threads"]] == states
     assert len(states) == 3
-    listing = subprocess.run(
-        ["eu-unstrip", "-n", f"--core={real_core}"], capture_output=True, text=True, check=True
-    ).stdout
+    listing = execute(["eu-unstrip", "-n", f"--core={real_core}"], check=True).stdout
     theirs = set(re.findall(r"^0x[0-9a-f]+\+0x[0-9a-f]+ ([0-9a-f]{16,})@\S+ /", listing, re.M))
     ours = {m["build_id"] for m in report["modules"] if m["build_id"]}
     assert theirs

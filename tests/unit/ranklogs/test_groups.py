@@ -1,6 +1,5 @@
 """Exception groups as trees, chains in full, and what another process raised."""
 
-import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import execute
 from builders.ranklogs import place_of, raised_first
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
@@ -38,9 +38,7 @@ raise ExceptionGroup("tasks", [kept, OSError("x")])
 
 def tracebacks(tmp_path: Path, code: str) -> tuple[str, Any]:
     """Run a program of Python for real and return what it wrote, and our tracebacks of it."""
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    ended = execute([sys.executable, "-c", code])
     (tmp_path / "job.err").write_text(ended.stderr)
     body: Any = analyse([str(tmp_path)], RankLogOptions()).body
     return ended.stderr, body["tracebacks"]

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.processes import speaking
 from builders.prose import Prose
 from postmortem.errors import EvidenceError
 from postmortem.readers.opening import open_core
@@ -291,12 +292,8 @@ def test_copy_is_removed_when_told_to_stop(tmp_path: Path, number: signal.Signal
         "    print(o.path, flush=True)\n"
         "    signal.pause()\n"
     )
-    command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        assert child.stdout is not None
-        copy = Path(child.stdout.readline().strip())
+    with speaking(sys.executable, "-c", program, path) as (child, said):
+        copy = Path(said.readline().strip())
         assert copy.exists()
         child.send_signal(number)
         child.wait(30)

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.commands import execute
 from builders.reports import full_report
 from postmortem.records import replace
 from postmortem.render import html
@@ -172,15 +172,11 @@ def test_a_browser_shows_it_sorts_it_and_runs_nothing_else(tmp_path: Path) -> No
     digest = base64.b64encode(hashlib.sha256(body[1].encode()).digest()).decode()
     path.write_text(whole.replace(old[0], f"script-src 'sha256-{digest}'"), encoding="utf-8")
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
-    done = subprocess.run(
+    done = execute(
         [
             *(str(BROWSER), *flags.split(), f"--user-data-dir={tmp_path / 'profile'}"),
             *("--dump-dom", path.as_uri()),
         ],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
         env={**os.environ, "HOME": str(tmp_path)},
     )
     shown = done.stdout

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from builders.commands import execute
 from builders.numbers import ITEM, facts_of, values_of
 from postmortem import _scan
 
@@ -155,12 +156,8 @@ def test_many_threads_scan_at_once() -> None:
 @pytest.mark.parametrize("name", LEVELS)
 def test_a_level_can_be_forced(name: str) -> None:
     code = "from postmortem import _scan; print(_scan.level())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "POSTMORTEM_SIMD": name},
-        capture_output=True,
-        text=True,
-        check=True,
+    done = execute(
+        [sys.executable, "-c", code], env={**os.environ, "POSTMORTEM_SIMD": name}, check=True
     )
     assert done.stdout.strip() == name
 

@@ -107,9 +107,7 @@ class _Reading:
             writers = tuple(sorted({writer for writer, _, _ in rows}))
             hosts = tuple(sorted({host for _, host, _ in rows}))
             first = rows[0][2]
-            made.append(
-                BadPeer(address, writers, hosts, f"{first.file}:{first.line}", first.text[:300])
-            )
+            made.append(BadPeer(address, writers, hosts, first.where, first.text[:300]))
         return tuple(sorted(made, key=lambda p: (-len(p.hosts), -len(p.writers), p.address)))
 
 

@@ -71,7 +71,7 @@ def _of_workers(who: tuple[Writer, ...], failures: Iterable[LogFailure]) -> Iter
                     int(pid[:10]),
                     who[failure.writer].host,
                     "a DataLoader worker that it lost",
-                    f"{failure.file}:{failure.line}",
+                    failure.where,
                     own=False,
                 )
 

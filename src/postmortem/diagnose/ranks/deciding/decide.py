@@ -165,9 +165,7 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
     if blame is None or last is None:
         return blame
     said = last.said.words if isinstance(last, LogFailure) else last.text
-    return replace(
-        blame, then=said, evidence=(*blame.evidence, (f"{last.file}:{last.line}", clip(said, 300)))
-    )
+    return replace(blame, then=said, evidence=(*blame.evidence, (last.where, clip(said, 300))))
 
 
 def _with_what_followed(
@@ -179,7 +177,7 @@ def _with_what_followed(
     party = next((one for one in parties if one.failure is not None), None)
     if party is None or party.failure is None:
         return blame
-    where = f"{party.failure.file}:{party.failure.line}"
+    where = party.failure.where
     said = f"{party.words}: {party.failure.said.words}"
     followed = ((where, clip(said, 300)),)
     return replace(blame, cause=replace(cause, then=said), evidence=(*blame.evidence, *followed))
@@ -268,7 +266,7 @@ def _beside_memory(case: Case, blame: Attribution) -> Attribution:
     ended = next((e for e in case.logs.exits if e.memory and e.rank is None), None)
     if ended is None or not isinstance(blame.cause, Raised):
         return blame
-    said = (f"{ended.file}:{ended.line}", f"{ended.launcher} says: {ended.words}")
+    said = (ended.where, f"{ended.launcher} says: {ended.words}")
     return replace(blame, sure=False, evidence=(*blame.evidence, said))
 
 

@@ -308,7 +308,7 @@ def left_open(case: Case) -> Attribution | None:
         return None
     last = max(found, key=lambda f: f.line)
     said = last.said.words if last.said.exception else last.text.split("\n", 1)[0]
-    evidence = ((f"{last.file}:{last.line}", clip(said, 300)),)
+    evidence = ((last.where, clip(said, 300)),)
     return Attribution(SaidLast(said, plain=False, behind=True), evidence=evidence)
 
 

@@ -80,9 +80,7 @@ def _printed_first(case: Case) -> Attribution | None:
             continue
         party = state.party(f"it was the first to print {line.text.strip()!r}")
         said = [
-            (f"{f.file}:{f.line}", f"{s.party('').words}: {f.said.words}")
-            for s in raised
-            for f in s.own[:1]
+            (f.where, f"{s.party('').words}: {f.said.words}") for s in raised for f in s.own[:1]
         ]
         cited = ((line.where, line.text.strip()), *said[:_MOST])
         return Attribution(NumbersWentBad(None), (party,), evidence=cited)

@@ -43,7 +43,7 @@ def named_by_others(case: Case) -> Attribution | None:
         for failure in standing.about_peers:
             found = failure.first_said.match("mon-barrier-named")
             if found:
-                where, text = f"{failure.file}:{failure.line}", failure.first_said.message
+                where, text = failure.where, failure.first_said.message
                 names = found["ranks"].split(", ")
                 said += [(int(name), where, clip(text, 300)) for name in names]
     for remark in case.logs.remarks:

@@ -53,7 +53,7 @@ def _told_beside(child: LogFailure | None, kill: LogExit | None) -> Iterator[tup
     if kill is not None:
         yield kill.where, kill.text.strip()
     if child is not None:
-        yield f"{child.file}:{child.line}", child.said.words
+        yield child.where, child.said.words
 
 
 def _child_of(case: Case, failure: LogFailure) -> LogFailure | None:

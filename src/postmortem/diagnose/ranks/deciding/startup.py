@@ -43,9 +43,7 @@ def could_not_start(case: Case) -> Attribution | None:
     if counts:  # so the store was there, and counted
         faults = [item for item in faults if item[0] is not StartupFault.UNREACHABLE] or faults
     fault, failure = min(faults, key=lambda item: _ORDER.index(item[0])) if faults else (None, None)
-    evidence = [
-        (f"{f.file}:{f.line}", clip(f.said.words, 300)) for f in _different([f for _, f in faults])
-    ]
+    evidence = [(f.where, clip(f.said.words, 300)) for f in _different([f for _, f in faults])]
     if named is not None and (fault is None or _ORDER.index(named[0]) < _ORDER.index(fault)):
         fault = named[0]
         evidence.insert(0, named[1])

@@ -55,9 +55,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         evidence = tuple(map(cited_line, told[:3]))
     else:
         evidence = tuple(
-            (f"{f.file}:{f.line}", clip(f.said.words, 300))
-            for s in stopped[:3]
-            for f in s.stopped[:1]
+            (f.where, clip(f.said.words, 300)) for s in stopped[:3] for f in s.stopped[:1]
         )
     scheduled = any(word.launcher in _SCHEDULERS for word in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
@@ -72,7 +70,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         who, failure = alone
         stood = f"{who.party('').words} was interrupted{at_frame(failure)}, others as they waited"
         cause = replace(cause, then=stood)
-        evidence = (*evidence, (f"{failure.file}:{failure.line}", stood))
+        evidence = (*evidence, (failure.where, stood))
     return Attribution(cause, evidence=evidence)
 
 
