@@ -12,10 +12,10 @@ from operator import attrgetter
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.answers import resumed
+from postmortem.readers.ranklogs.answers import calm_again, resumed
 from postmortem.readers.ranklogs.bad_numbers import NOT_FINITE, NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
-from postmortem.readers.ranklogs.ci_steps import OF_STEP
+from postmortem.readers.ranklogs.ci_steps import unstamped
 from postmortem.readers.ranklogs.cut_summaries import with_whole_messages
 from postmortem.readers.ranklogs.effects import (
     KEYS,
@@ -24,11 +24,12 @@ from postmortem.readers.ranklogs.effects import (
     lost_again,
     told_to_end,
     without_ended,
+    without_output,
     without_repeated,
 )
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
-from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
+from postmortem.readers.ranklogs.last_stack import cut_at_level, dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
@@ -76,15 +77,7 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
 
-_STAMP = Pattern(
-    rf"^{OF_STEP}"
-    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
-    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
-    r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
-)
-"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
-whatever it is: how many have it does not matter here."""
-_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*(?:exit|logout)?\s*$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
@@ -156,6 +149,7 @@ def _read(
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
+    lines, names = without_output(lines, texts, names)
     ids = without_ended(lost_again(without_repeated(texts, names)))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
@@ -195,7 +189,9 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by=told_by(said, about),
+        nearest_by="frame"
+        if errors and not plain and cut_at_level(texts)
+        else told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=told_to_end(lines, texts, ids) if kind is None else None,
@@ -222,12 +218,6 @@ def _tells(row: tuple[Match, ...]) -> bool:
 
 def _worked(rows: Rows, ids: list[Ids]) -> int:
     return max((row[0] for row, names in zip(rows, ids, strict=True) if works(names)), default=0)
-
-
-def unstamped(text: str) -> str:
-    """Return a line without what a CI writes before it."""
-    stamped = _STAMP.match(text)
-    return str(stamped["rest"]) if stamped else text
 
 
 def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...], bool]:
@@ -309,6 +299,7 @@ def _nearest(
     counts = calmly = over = given_up = row = past = False
     others = 0
     work: list[int] = []  # since when it was done
+    only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
@@ -334,7 +325,7 @@ def _nearest(
             level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
-            told = (near and not calmly) or pasted
+            told = (near and not calmly) or (pasted and not calm_again(texts, ids, at)) or only
             told = told and not (past and any(done(above, last=False) for above in ids[:at]))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
@@ -359,7 +350,8 @@ def _told_alone(
     What tells of going on, without known words: a line of a form that its writer had printed
     before. So does the form of the line itself, where it came again and again between others.
     """
-    if is_stuck(texts, ids):
+    alike = whole and len({*map(without_numbers, texts)}) == 1 and told_alone(ids[-1], AT_END)
+    if alike or is_stuck(texts, ids):
         return lines[-1]
     few = whole and len(lines) <= _FEW_LINES
     rest: LastLine | None = None
@@ -369,6 +361,8 @@ def _told_alone(
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or not is_habit(texts, at))
         if told and not (is_text(line.text) or in_column(texts, at) or below_calm(texts, ids, at)):
+            if not few and calm_again(texts, ids, at):
+                return None
             headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
             if not (headed and _goes_on(line.text, names)):
                 return line
