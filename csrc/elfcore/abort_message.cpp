@@ -9,7 +9,6 @@ constexpr std::uint32_t kMaxBuffer = 1 << 20;
 constexpr std::size_t kMaxMessage = 1 << 16;
 constexpr std::size_t kMinMessage = 8;
 constexpr std::uint64_t kMaxVariables = 1 << 18;  // of libc: some 60 KiB
-constexpr std::int32_t kAbort = 6;                // SIGABRT
 
 // struct abort_msg_s { unsigned int size; char msg[]; }, glibc's include/stdlib.h; `size` is that
 // of the whole buffer, rounded up to pages.
@@ -69,6 +68,16 @@ std::optional<std::string> message_of_unknown_build(const Memory& memory, const 
 
 }  // namespace
 
+bool may_have_aborted(const Memory& memory, const ThreadState* thread) {
+  constexpr std::int32_t kAbort = 6, kSegv = 11, kKernel = 0x80;
+  if (!thread || thread->signal == kAbort) return thread != nullptr;
+  const Core& core = memory.core();
+  if (thread != core.crashed_thread() || thread->signal != kSegv) return false;
+  const Module* const module = memory.modules().at(thread->registers.pc());
+  const bool refused = core.signal() && core.signal()->code == kKernel;
+  return refused && core.process() && core.process()->pid == 1 && module && is_glibc_file(*module);
+}
+
 std::optional<std::string> read_abort_message(const Memory& memory) {
   const Module* const executable = memory.modules().executable();
   for (const Module& module : memory.modules().all()) {
@@ -81,8 +90,7 @@ std::optional<std::string> read_abort_message(const Memory& memory) {
     if (!pointer || *pointer == 0) continue;
     if (auto text = message_at(memory, *pointer)) return text;
   }
-  const ThreadState* const thread = memory.core().crashed_thread();
-  if (!thread || thread->signal != kAbort) return std::nullopt;
+  if (!may_have_aborted(memory, memory.core().crashed_thread())) return std::nullopt;
   for (const Module& module : memory.modules().all()) {
     if (module.image || !(is_glibc_file(module) || &module == executable)) continue;
     if (auto text = message_of_unknown_build(memory, module)) return text;

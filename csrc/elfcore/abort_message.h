@@ -12,4 +12,8 @@ namespace pm::elfcore {
 // std::terminate() or Py_FatalError(). Other C libraries have none.
 std::optional<std::string> read_abort_message(const Memory& memory);
 
+// Whether a thread may have called abort(). Of a container's first process its signal is ignored,
+// and abort() comes to its last resort, hlt.
+bool may_have_aborted(const Memory& memory, const ThreadState* thread);
+
 }  // namespace pm::elfcore

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "elfcore/abort_message.h"
 #include "elfcore/thread_storage.h"
 #include "elfcore/thrown_value.h"
 #include "elfcore/type_info.h"
@@ -221,14 +222,14 @@ bool has_own_handler(const Memory& memory, std::uint64_t sp) {
 
 bool is_terminating(const Memory& memory, const ThreadState& thread) {
   const Ranges ranges = terminate_functions(memory);
-  constexpr std::int32_t kAbort = 6;
   if (ranges.empty()) {  // no symbols to tell by
     const auto& all = memory.modules().all();
     const bool is_linked = std::any_of(all.begin(), all.end(), is_runtime);
     const std::uint64_t sp = thread.registers.sp() & ~std::uint64_t{7};
     // Elsewhere an abort with an exception at hand is std::terminate() nearly always.
-    return thread.signal == kAbort && (!is_linked || memory.core().machine() != Machine::x86_64 ||
-                                       find_terminate(memory, sp) || has_own_handler(memory, sp));
+    return may_have_aborted(memory, &thread) &&
+           (!is_linked || memory.core().machine() != Machine::x86_64 ||
+            find_terminate(memory, sp) || has_own_handler(memory, sp));
   }
   const Bytes stack = stack_bytes(memory.core(), thread, kTerminateBytes);
   for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
@@ -281,9 +282,8 @@ class Search {
     }
     // A record that says "none" is believed unless the thread is unwinding now, or another copy of
     // the run-time library (linked statically somewhere) may have thrown.
-    constexpr std::int32_t kAbort = 6;
     const bool any_state = !known || flying > 0;
-    if (!any_state && thread.signal != kAbort) return;
+    if (!any_state && !may_have_aborted(memory_, &thread)) return;
     const bool ends = is_terminating(memory_, thread);
     for (const Header& header : scan_stack(memory_, thread)) {
       if (header.handlers == 0 && !any_state) continue;

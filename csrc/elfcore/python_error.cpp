@@ -28,19 +28,36 @@ std::optional<std::string> name_of_type(const Memory& memory, std::uint64_t slot
   return name;
 }
 
+// Whether there is a type of Python: the type of its type is its own.
+bool is_type(const Memory& memory, std::uint64_t address) {
+  const auto meta = address < 65536 ? std::nullopt : memory.word(address + 8);
+  return meta && *meta >= 65536 && memory.word(*meta + 8) == *meta;
+}
+
+// By the mangled name, or where that is not known, by the Python type that is kept first.
+bool is_pybind11_error(const Memory& memory, std::string_view type, std::uint64_t details) {
+  return type.empty() ? is_type(memory, memory.word(details).value_or(0))
+                      : type == "N8pybind1117error_already_setE";
+}
+
+bool is_torch_error(const Memory& memory, std::string_view type, std::uint64_t object) {
+  return type.empty() ? is_type(memory, memory.word(object + 8).value_or(0))
+                      : type == "12python_error" || type == "N5torch12python_errorE";
+}
+
 }  // namespace
 
 std::optional<std::string> python_error_message(const Memory& memory, std::string_view type,
                                                 std::uint64_t object) {
-  if (type == "N8pybind1117error_already_setE") {
+  const auto details = memory.word(object + 8);
+  if (!details || *details < 65536) return std::nullopt;
+  if (is_pybind11_error(memory, type, *details)) {
     // pybind11 2.10 and later (pytypes.h): behind the vtable a shared_ptr to {type, value, trace,
     // std::string of the message}; before that the three objects behind std::runtime_error.
-    const auto details = memory.word(object + 8);
-    if (!details || *details < 65536) return std::nullopt;
     auto message = text_behind(memory, *details + 24, kMaxErrorText);
     return message ? message : name_of_type(memory, *details);
   }
-  if (type == "12python_error" || type == "N5torch12python_errorE") {
+  if (is_torch_error(memory, type, object)) {
     // torch/csrc/Exceptions.h: vtable, type, value, traceback, std::string message.
     auto message = text_behind(memory, object + 32, kMaxErrorText);
     return message ? message : name_of_type(memory, object + 8);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "elfcore/abort_message.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -102,9 +104,8 @@ std::optional<PythonFatal> find_nameless(const Memory& memory, Bytes stack) {
 }  // namespace
 
 std::optional<PythonFatal> find_python_fatal(const Memory& memory) {
-  constexpr std::int32_t kAbort = 6;
   const ThreadState* const thread = memory.core().crashed_thread();
-  if (!thread || thread->signal != kAbort) return std::nullopt;
+  if (!may_have_aborted(memory, thread)) return std::nullopt;
   const std::uint64_t sp = thread->registers.sp() & ~std::uint64_t{7};
   const Bytes stack = clip(memory.core().dumped_at(sp), 0, kSearchedBytes);
   const auto function = fatal_function(memory);

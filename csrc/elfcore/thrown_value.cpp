@@ -206,6 +206,7 @@ std::optional<std::string> read_what(const Memory& memory, const TypeReader& typ
   if (classes.empty()) {
     auto text = shared_string(memory, object);
     if (!text) text = plain_string(memory, object);
+    if (!text) text = python_error_message(memory, {}, object);
     return text ? text : plain_string(memory, object + 8);  // behind the table of functions
   }
   const std::string& own = classes.front().name;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "elfcore/abort_message.h"
 #include "elfcore/cpp_exception.h"
 #include "unwind/symbol_tables.h"
 #include "unwind/unwinder.h"
@@ -239,9 +240,8 @@ std::optional<Context> Unwinder::step_by_scan(const Context& context, std::uint6
 // abort() in a C library that is not here: nothing leads over its frame. Who calls it most often is
 // std::terminate().
 std::optional<Context> Unwinder::step_to_terminate(const Context& context) const {
-  constexpr std::int32_t kAbort = 6;
   const elfcore::ThreadState* const thread = memory_.core().crashed_thread();
-  if (context.machine != Machine::x86_64 || !thread || thread->signal != kAbort) {
+  if (context.machine != Machine::x86_64 || !elfcore::may_have_aborted(memory_, thread)) {
     return std::nullopt;
   }
   const auto slot = elfcore::find_terminate(memory_, context.sp());

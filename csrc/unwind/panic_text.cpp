@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "elfcore/abort_message.h"
 #include "unwind/managed_words.h"
 
 namespace pm::unwind {
@@ -12,7 +13,7 @@ namespace {
 using elfcore::Memory;
 
 constexpr std::size_t kInnermost = 64;  // frames in which a run-time's end is looked for
-constexpr std::int32_t kAbort = 6;      // SIGABRT
+constexpr std::int32_t kTrap = 5;       // SIGTRAP, by which V8 ends the process
 
 std::string_view name_of(const Stack& stack, const Symbolizer& names, std::size_t at) {
   const Symbol* const symbol = names.find(stack.frames[at].lookup());
@@ -237,7 +238,9 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     }
   }
   // Nothing has a name.
-  if (thread->signal != kAbort) return std::nullopt;
+  if (thread->signal == kTrap)
+    return found("JavaScript", v8_exception(memory, thread->registers.sp()));
+  if (!elfcore::may_have_aborted(memory, thread)) return std::nullopt;
   const std::uint64_t sp = thread->registers.sp();
   if (is_dotnet(memory.modules())) return found(".NET", dotnet_exception(memory, sp));
   if (const std::uint64_t m = m_of(memory, *thread)) {

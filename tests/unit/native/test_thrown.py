@@ -11,18 +11,24 @@ LIBC, RUNTIME = 0x7F0000000000, 0x7F0000100000
 OBJECT = HEAP + 256
 GNU, CLANG = 0x474E5543432B2B00, 0x434C4E47432B2B00
 SIGABRT, SI_TKILL = 6, -6
+SIGSEGV, SEGV_MAPERR, SI_KERNEL = 11, 1, 128
 RW, RX = elf.PF_R | elf.PF_W, elf.PF_R | elf.PF_X
 
 
 def core(
-    words: dict[int, int], heap: bytes = b"", runtime: bytes = b"/gone/libstdc++.so.6"
+    words: dict[int, int],
+    heap: bytes = b"",
+    runtime: bytes = b"/gone/libstdc++.so.6",
+    *,
+    ended: tuple[int, int] = (SIGABRT, SI_TKILL),
+    pid: int = 1000,
 ) -> elf.CoreBuilder:
     """Return an abort in a C library that is not here; `words` are those of its stack."""
     stack = bytearray(2048)
     for at, word in words.items():
         struct.pack_into("<Q", stack, at, word)
-    made = elf.CoreBuilder().thread(1000, SIGABRT, pc=LIBC + 64, sp=SP).process()
-    made.siginfo(SIGABRT, SI_TKILL, pid=1000)
+    made = elf.CoreBuilder().thread(1000, ended[0], pc=LIBC + 64, sp=SP).process(pid)
+    made.siginfo(*ended, pid=1000 if ended[0] == SIGABRT else 0)
     ends = [(LIBC, b"/gone/libc.so.6"), (RUNTIME, runtime)]
     made.files([(start, start + elf.PAGE, 0, path) for start, path in ends])
     for start, _ in ends:
@@ -93,3 +99,43 @@ def test_terminate_is_told_by_three_return_addresses(read, at, frames):
     [thread] = report["threads"]
     assert len(thread["frames"]) == frames
     assert thread["frames"][-1]["trust"] == ("scan" if frames == 2 else "context")
+
+
+@pytest.mark.parametrize(
+    ("ended", "pid", "found"),
+    [((SIGSEGV, SI_KERNEL), 1, 1), ((SIGSEGV, SI_KERNEL), 1000, 0), ((SIGSEGV, SEGV_MAPERR), 1, 0)],
+)
+def test_abort_of_a_containers_first_process_comes_to_hlt(read, ended, pid, found):
+    content = thrown(SHORT)
+    report = read(core(TERMINATED | {512: OBJECT - 32}, content, ended=ended, pid=pid))
+    assert len(report["exceptions"]) == found
+    assert len(report["threads"][0]["frames"]) == 1 + found
+
+
+TYPE, META, STATE = OBJECT + 512, OBJECT + 640, OBJECT + 384
+
+
+def python_error(at: int, meta: int) -> bytes:
+    """Return pybind11's exception, whose text is in what it shares, or PyTorch's own."""
+    content = bytearray(1024)
+    error = STATE - OBJECT if at else 8
+    struct.pack_into("<2Q", content, 0, RUNTIME + 16, STATE if at else TYPE)
+    struct.pack_into("<3Q2Q", content, error, TYPE, TYPE, 0, STATE + 64, 19)
+    struct.pack_into("<Q", content, TYPE + 8 - OBJECT, META)
+    struct.pack_into("<Q", content, META + 8 - OBJECT, meta)
+    struct.pack_into("20s", content, STATE + 64 - OBJECT, b"ValueError: no rows")
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (python_error(1, META), "ValueError: no rows"),
+        (python_error(0, META), "ValueError: no rows"),
+        (python_error(1, TYPE), None),  # no type of Python stands there
+        (python_error(0, TYPE), None),
+    ],
+)
+def test_a_python_error_whose_c_type_is_not_here(read, content, what):
+    report = read(core(TERMINATED | {512: OBJECT - 32}, thrown(content)))
+    assert [row["what"] for row in report["exceptions"]] == [what]

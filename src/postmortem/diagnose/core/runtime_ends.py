@@ -1,8 +1,9 @@
 """Rules of one shape: a language's runtime ended the process; what they say is a table's."""
 
-from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.citing import cite_frame, cite_words
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.stacks import is_nameless
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
@@ -22,7 +23,7 @@ def _finding(row: Row, means: Rows, crash: Crash, panic: Panic | None) -> Findin
     if needed and not any(name in names for name in needed):
         found = None
     said = panic if panic is not None and panic.language == row["language"] else None
-    meant = found or (row.get("nameless") if said is not None and _is_nameless(names) else None)
+    meant = found or (row.get("nameless") if said and is_nameless(crash.crashed) else None)
     if meant is None:
         return
     words = {"step": row["step"], **means[meant]}
@@ -31,6 +32,7 @@ def _finding(row: Row, means: Rows, crash: Crash, panic: Panic | None) -> Findin
     if said is not None:
         title = row["said"].format(title=title, head=said.head.removeprefix("Uncaught "))
         cause = f"{clip(said.head, 300)}: {cause}"
+        evidence = evidence or [cite_words(crash.crashed, said)]
         lines = said.text.splitlines()[1 : 1 + _LINES_CITED]
         where = f"thread {crash.crashed.tid}"
         evidence += [Evidence(where, clip(line.strip(), 200)) for line in lines]
@@ -42,11 +44,6 @@ def _finding(row: Row, means: Rows, crash: Crash, panic: Panic | None) -> Findin
         next_steps=tuple(step.format_map(words) for step in lines_of(row["next_steps"])),
         evidence=tuple(evidence),
     )
-
-
-def _is_nameless(names: list[str]) -> bool:
-    """Return whether abort() was called by code without a name: a program in a single file."""
-    return "abort" in names[:-1] and names[names.index("abort") + 1] == "??"
 
 
 RULES = rules_of("runtime_ends.toml", "function", _finding)
