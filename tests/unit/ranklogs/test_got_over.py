@@ -181,3 +181,53 @@ def test_jobs_of_srun_behind_each_other_are_the_last_one(
 ) -> None:
     _, _, where = told(report_of(tmp_path, first + second))
     assert where == (line or "")
+
+
+_KEPT = "2026-01-0{0} 03:04:05 - INFO - file kept: out/a.bin\n"
+_SOUND = "\nError of the codec: while writing\n\nb.bin: Invalid argument\n\n"
+_HELP = "In case it helps, the codec here is an old one. with name: b\n\n"
+_LOST = "2026-01-0{0} 03:04:04 - ERROR - An error occurred: the codec gave up\n"
+_TRIED = _LOST + _SOUND + _HELP
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (_KEPT.format(1) + _TRIED.format(2) + _KEPT.format(3) + _TRIED.format(4), "last_words"),
+        (_KEPT.format(1) + (_TRIED + _KEPT).format(2) + (_TRIED + _KEPT).format(4), ""),
+        (_KEPT.replace("kept", "sent").format(1) + (_TRIED + _KEPT).format(4), "last_words"),
+    ],
+)
+def test_a_calm_line_that_stood_above_an_error_too_tells_that_the_program_went_on(
+    tmp_path: Path, text: str, rule: str
+) -> None:
+    assert told(report_of(tmp_path, text))[1] == rule
+
+
+@pytest.mark.parametrize(("times", "rule"), [(9, ""), (3, "last_words")])
+def test_a_program_lives_with_a_complaint_that_stands_far_above_again_and_again(
+    tmp_path: Path, times: int, rule: str
+) -> None:
+    tries = "".join(f"[{n}.5s] lens {n}: no reply, next\n" for n in range(40))
+    loop = f"[1.9s] an account\n{tries}[73.1s] the form is filled\n[103.2s] Lens not found\n"
+    text = loop * times + "[1.8s] an account\n"
+    assert told(report_of(tmp_path, text))[1] == rule
+
+
+_TILE = "2026-01-02 03:04:{:02} [ERROR] tile {} of the map: status code: 401\n"
+_COLD = "2026-01-02 03:05:00 [DEBUG] pipe size 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("".join(_TILE.format(n, n * n) for n in range(45)) + _COLD, "last_words"),
+        (_COLD * 9 + "".join(_TILE.format(n, n * n) for n in range(9)) + _COLD, ""),
+        ("Route not found: lens\n" * 12, "last_words"),
+        ("at the door\nRoute not found: lens\nat the gate\nat the bridge\n" * 6, ""),
+    ],
+)
+def test_where_nothing_but_complaints_stand_none_is_a_habit(
+    tmp_path: Path, text: str, rule: str
+) -> None:
+    assert told(report_of(tmp_path, text))[1] == rule

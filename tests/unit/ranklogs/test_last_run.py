@@ -522,3 +522,13 @@ def test_a_script_that_python_cannot_compile_is_a_run_of_its_own_behind_a_bad_en
 def test_a_script_that_python_cannot_compile_was_caught_by_nobody(tmp_path: Path) -> None:
     report = report_of(tmp_path, _ODD)
     assert report.diagnoses[0].cause == report_of(tmp_path, _OUTERMOST + _ODD).diagnoses[0].cause
+
+
+@pytest.mark.parametrize("said", ["KeyboardInterrupt", "KeyboardInterrupt: ", "KeyError: 7"])
+def test_who_stopped_a_run_and_began_it_anew_left_no_error_behind(
+    tmp_path: Path, said: str
+) -> None:
+    head = "loading the settings of lumen\nlumen fits this version of them\n"
+    stopped = head + "no lens was found\n" + _raised(said)
+    report = report_of(tmp_path, stopped + head + "a lens was found\nit is asked for light\n")
+    assert report.failed is (said == "KeyError: 7")

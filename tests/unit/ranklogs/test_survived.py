@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from builders.prose import Prose
+from builders.ranklogs import report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.readers.ranklogs.sources import find_rank_logs
 from postmortem.report.model import Outcome
@@ -151,8 +152,9 @@ def test_a_program_that_says_that_it_is_done_caught_what_it_logged(
     assert analyse([str(tmp_path / "job.log")], RankLogOptions()).failed is failed
 
 
-def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path) -> None:
-    log = "Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
+@pytest.mark.parametrize("stamp", ["", "2026-01-02 03:04:05,678 ERROR ", "ERROR:asyncio:"])
+def test_a_task_of_asyncio_that_raised_has_ended_nothing(tmp_path: Path, stamp: str) -> None:
+    log = f"{stamp}Task exception was never retrieved\nfuture: <Task finished name='Task-2'>\n"
     log += TRACEBACK + "step 0 loss 1.0\nstep 1 loss 0.5\ntraining complete\n"
     (tmp_path / "job.log").write_text(log)
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is Outcome.HEALTHY
@@ -254,3 +256,12 @@ def test_what_a_logger_wrote_far_above_a_quiet_end_is_not_told_for_it(
     (tmp_path / "job.log").write_text(head + TRACEBACK + quiet + "  key  rows\n  A1B2   15\n")
     report = analyse([str(tmp_path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == ([] if level else ["last_words"])
+
+
+@pytest.mark.parametrize(("times", "failed"), [(2, False), (1, True)])
+def test_what_was_logged_in_the_same_place_again_was_survived(
+    tmp_path: Path, times: int, failed: bool
+) -> None:
+    crates = [f"INFO - crate {a}{b} is shut\n" for a in "abcdefgh" for b in "uvwxyz"]
+    text = ("ERROR - the lens failed\n" + TRACEBACK + "".join(crates)) * times
+    assert report_of(tmp_path, "the lens is new\n" + text).failed is failed

@@ -162,3 +162,17 @@ def test_who_lost_its_manager_is_a_victim_of_what_ended_that(
     tmp_path: Path, behind: str, rule: str
 ) -> None:
     assert first(report_of(tmp_path, f"[w 0] step 2\n[w 0] step 3\n{behind}"))[0] == rule
+
+
+@pytest.mark.parametrize("who", ["", "[rank1]: "])
+def test_a_check_in_a_kernel_stands_above_who_noticed_it_in_lines_of_nobody(
+    tmp_path: Path, who: str
+) -> None:
+    check = "/aten/src/{}.cu:7: pick: block: [0,0,0], thread: [{},0,0] Assertion `{}` failed.\n"
+    rows = [check.format("Loss", at, "t >= 0") for at in range(3)]
+    rows += [check.format("Indexing", at, "i < n") for at in range(300)]
+    rows += (RAISED.format("<module>", "main")).splitlines(keepends=True)[:-1]
+    said = "RuntimeError: CUDA error: device-side assert triggered"
+    text = "".join(rows[:303]) + "".join(who + row for row in [*rows[303:], said + "\n"])
+    told = raised_first(report_of(tmp_path, text))
+    assert told == (1 if who else None, f"{said}: `i < n` (Indexing.cu:7)")

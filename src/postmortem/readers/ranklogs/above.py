@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from postmortem import _native, thresholds
 from postmortem.facts.exits import RUN, LogExit
-from postmortem.facts.last_lines import LastLine, Watched
-from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.facts.last_lines import LastLine, LastLines, Watched
+from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.ranklogs.broken_lines import whole_texts
@@ -21,6 +22,7 @@ from postmortem.readers.ranklogs.last_words import (
     carries_on,
     complete,
     has,
+    is_habit,
     place_of,
     read_like,
     says_why,
@@ -36,6 +38,7 @@ from postmortem.readers.ranklogs.told_lines import ToldLines
 from postmortem.readers.ranklogs.wrapped import written
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
+from postmortem.text import without_numbers
 
 _MOST_BYTES = 256 << 20
 """Of a log that is read again, up to the line."""
@@ -45,12 +48,14 @@ _MOST_READ = 48
 _MOST_LINES = 6
 _OWN = "last-launcher"
 _ABORT = "MPI_Abort"
+_CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
 _TABLES = ("Slurm", "kubernetes", RUN)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""
+_MANY_AGAIN = 5
 _REACH = 40
 """Lines between the two, where the error is a mere word or a level: programs go on after such."""
 _RIGHT_ABOVE, _FEWEST_WORDS = 2, 4
@@ -78,8 +83,8 @@ _CARRIED = Pattern(r"^(?:#\d+ \d+\.\d+ |\[[^\]]+\] \{subprocess\.py:\d+\} INFO -
 """What Docker, Airflow and pip write before the lines of a command."""
 _NAME_ALONE = Pattern(r"^\([^()]{1,80} pid=\d+[^()]{0,80}\)\s*$")
 """What Ray writes before an empty line of a worker."""
-_QUOTED = Pattern(r"^(?:@@|[\s+<>|#\"\x27]|-(?!-- FAIL: )|\d+ *\|)")
-"""A part of a diff, of source, of a stack."""
+_QUOTED = Pattern(r"^(?!\s+\w*Error: )(?:@@|[\s+<>|#\"\x27]|-(?!-- FAIL: )|\d+ *\|)")
+"""A part of a diff, of source, of a stack; no error, as runners of tests put it below its test."""
 
 
 def with_above(
@@ -176,11 +181,29 @@ def watched_programs(logs: RankLogs, begins: Mapping[str, int]) -> tuple[Watched
     return tuple(one for one in found if one is not None)
 
 
+def _with_check(failure: LogFailure, checks: Sequence[Remark]) -> LogFailure:
+    above = [r for r in checks if r.file == failure.file and r.line < failure.begin_line]
+    own = [r for r in above if r.writer == failure.writer] or above
+    check = own[-1].match(_CHECK) if own else None
+    if check is None:
+        return failure
+    said, *_ = failure.said.message.split("\n")  # the rest is the same for each
+    why = f"{said}: `{check['check']}` ({PurePosixPath(check['file']).name}:{check['line']})"
+    return replace(failure, said=replace(failure.said, message=why))
+
+
 def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure, ...]:
-    """Return the failures, the first MPI_Abort with the error that its program wrote above."""
-    first = next((f for f in logs.failures if f.said.exception == _ABORT), None)
-    if first is None or any(f.line < first.line for f in logs.failures if f.file == first.file):
-        return logs.failures
+    """Return the failures, the first MPI_Abort with the error that its program wrote above.
+
+    Those of a check in a kernel with what was checked: the device prints that above, and mostly
+    nothing says for which process.
+    """
+    checks = [one for one in logs.remarks if one.match(_CHECK) is not None]
+    told = (_with_check(f, checks) if f.said.match(_CHECKED) else f for f in logs.failures)
+    failures = tuple(told) if checks else logs.failures
+    first = next((f for f in failures if f.said.exception == _ABORT), None)
+    if first is None or any(f.line < first.line for f in failures if f.file == first.file):
+        return failures
     word = LastLine(first.said.words, first.file, first.begin_line)
     above = error_above(word, begins.get(first.file, 1), ToldLines(()))
     if above is not None:
@@ -188,9 +211,9 @@ def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure,
     elif said := _said_above(word):
         why = f"{first.said.message}; just above: {said}"
     else:
-        return logs.failures
-    told = replace(first, said=replace(first.said, message=why))
-    return tuple(told if f is first else f for f in logs.failures)
+        return failures
+    with_why = replace(first, said=replace(first.said, message=why))
+    return tuple(with_why if f is first else f for f in failures)
 
 
 def _said_above(word: LastLine) -> str:
@@ -235,7 +258,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             found.append(at)
             gap = 0
         elif found:
-            gap += not texts[at][:1].isspace()  # what is indented goes on with something
+            gap += not (texts[at][:1].isspace() or carries_on(ids))  # of something above
         else:
             between += 1
     if not found:
@@ -307,6 +330,24 @@ def _is_captured(failure: LogFailure) -> bool:
 def texts_before(path: str, line: int, most: int) -> list[str]:
     """Return the text of lines above one, whoever wrote them."""
     return [text.decode("utf-8", "replace") for text in _lines_before(path, line, most)]
+
+
+def without_habit(found: LastLines) -> LastLines:
+    """Return last lines, a word for what went wrong not counted that a program lives with.
+
+    It came again and again, far above too, and what stands behind had been printed before: all of
+    it, or a good part.
+    """
+    one, last = found.nearest, found.last
+    if one is None or one == last or not found.nearest_counts:
+        return found
+    rows = texts_before(last.file, last.line + 1, _MOST_SEARCHED)
+    forms = [without_numbers(unstamped(row)) for row in rows]
+    at = len(forms) - 1 - (last.line - one.line)
+    lives_on = at >= 0 and forms[:at].count(forms[at]) >= _MANY_AGAIN and is_habit(forms, at)
+    above, behind = {*forms[:at]}, {*filter(None, forms[at + 1 :])}
+    lives_on = lives_on and (behind <= above or len(behind & above) >= _MANY_AGAIN)
+    return replace(found, nearest_counts=False) if lives_on else found
 
 
 def _nameless(lines: list[bytes]) -> list[tuple[int, str]]:

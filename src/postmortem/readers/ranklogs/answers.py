@@ -86,6 +86,16 @@ def resumed(texts: Sequence[str], ids: Sequence[Ids], at: int, *, mere: bool) ->
     return few or sum(count for form, count in behind.items() if form in above) > _MANY_AGAIN
 
 
+def calm_again(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
+    """Return whether a calm line behind an error says what one above it said, not in closing."""
+    above = {*map(without_numbers, texts[:at])}
+    rows = zip(texts[at + 1 :], ids[at + 1 :], strict=True)
+    return any(
+        _is_good(names) and not closes(names) and without_numbers(text) in above
+        for text, names in rows
+    )
+
+
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:
     """Return the last lines without those at the very end that say that all is done."""
     ids = read_like(row[1] for row in tail)
@@ -104,10 +114,13 @@ def says_done(tail: Sequence[Row]) -> bool:
 def _calm_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     rows = [row for row in tail if row[0] > failure.line]
     for row, ids in zip(rows, read_like(row[1] for row in rows), strict=True):
-        good = calm(ids) and not wrong(ids) and not has(ids, AT_END)
-        if not closes(ids) and (good or survived(ids) or done(ids, last=True)):
+        if not closes(ids) and (_is_good(ids) or survived(ids) or done(ids, last=True)):
             return LastLine(row[1], failure.file, row[0], row[2])
     return None
+
+
+def _is_good(ids: Ids) -> bool:
+    return calm(ids) and not wrong(ids) and not has(ids, AT_END)
 
 
 def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:

@@ -14,6 +14,7 @@ from postmortem.readers.ranklogs.above import (
     with_above,
     with_reasons,
     without_captured,
+    without_habit,
 )
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
@@ -167,7 +168,7 @@ class FactBuilder:
             if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
-        earlier = {x.file.path: x.earlier.before for x in self._read if x.earlier.before}
+        earlier = {x.file.path: x.earlier for x in self._read if x.earlier.before}
         runs = set(earlier)
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
@@ -187,7 +188,7 @@ class FactBuilder:
                     found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
-                    found = nan_above(found, file)
+                    found = without_habit(nan_above(found, file))
                 yield with_earlier(with_step(found), earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:

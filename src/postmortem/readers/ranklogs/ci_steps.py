@@ -29,6 +29,14 @@ whatever it is: how many have it does not matter here."""
 _STAMPED = Pattern(
     rf"^{_OF_STEP}(?:(?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
 )
+_STAMP = Pattern(
+    rf"^{_OF_STEP}"
+    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
+    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+    r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
+)
+"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
+whatever it is: how many have it does not matter here."""
 _BEGINS = "ci-step-begins"
 _ERROR, _FAILED, _CANCELLED = "ci-step-error", "ci-step-failed", "ci-step-cancelled"
 _MOST_NAMED, _NEAR = 3, 1000

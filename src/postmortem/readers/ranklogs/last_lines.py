@@ -12,7 +12,7 @@ from operator import attrgetter
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.answers import resumed
+from postmortem.readers.ranklogs.answers import calm_again, resumed
 from postmortem.readers.ranklogs.bad_numbers import NOT_FINITE, NUMBERS, last_bad, printed
 from postmortem.readers.ranklogs.broken_lines import Rows, minded, whole_texts
 from postmortem.readers.ranklogs.ci_steps import unstamped
@@ -77,7 +77,7 @@ from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
 
-_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_PROMPT = Pattern(r"^(?:\([\w.-]+\) )?[^\s=]*[@:~][^=]*[$#%>❯]\s*(?:exit|logout)?\s*$")
 _SAYS = Pattern(r"[^\W_]")
 _TELLING = ("last-error-", "last-foreign-", "last-frame", "last-alone", "last-few", WORKER, STOP)
 _EPILOGUE, _COMMAND = "last-epilogue", "last-command"
@@ -299,6 +299,7 @@ def _nearest(
     counts = calmly = over = given_up = row = past = False
     others = 0
     work: list[int] = []  # since when it was done
+    only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
@@ -324,7 +325,7 @@ def _nearest(
             level = has_level(names) and not (calmly and carried_past(names))
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
-            told = (near and not calmly) or pasted
+            told = (near and not calmly) or (pasted and not calm_again(texts, ids, at)) or only
             told = told and not (past and any(done(above, last=False) for above in ids[:at]))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
@@ -349,7 +350,8 @@ def _told_alone(
     What tells of going on, without known words: a line of a form that its writer had printed
     before. So does the form of the line itself, where it came again and again between others.
     """
-    if is_stuck(texts, ids):
+    alike = whole and len({*map(without_numbers, texts)}) == 1 and told_alone(ids[-1], AT_END)
+    if alike or is_stuck(texts, ids):
         return lines[-1]
     few = whole and len(lines) <= _FEW_LINES
     rest: LastLine | None = None
@@ -359,6 +361,8 @@ def _told_alone(
         line, names = lines[at], ids[at]
         told = told_alone(names, words) and (few or not is_habit(texts, at))
         if told and not (is_text(line.text) or in_column(texts, at) or below_calm(texts, ids, at)):
+            if not few and calm_again(texts, ids, at):
+                return None
             headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
             if not (headed and _goes_on(line.text, names)):
                 return line

@@ -15,8 +15,10 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
+    calm,
     ends,
     has,
+    has_level,
     read_like,
     stopped,
     strong,
@@ -167,12 +169,8 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     places = places_of(data, [*told, *whole_lines(heads)])
     begins = dict(zip(ids, places, strict=False))
     failed, over, closed, ranks, *notices = places[len(ids) : len(told)]
-    if begins[_RESTARTS] or begins[_STEPS]:
-        return (
-            0,
-            False,
-            False,
-        )  # attempts are told apart elsewhere, the steps of a CI's run are one run
+    if begins[_RESTARTS] or begins[_STEPS]:  # told apart elsewhere, or one run
+        return 0, False, False
     again = _head_again(data, places[len(told) :], wrong, MOST)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
         masked = data.translate(_DIGITS)
@@ -192,8 +190,9 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
 def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
     """Return lines of the head that say the same in each run, but for numbers.
 
-    Where a few lines stand above the first traceback, it and what follows it are of the end. No
-    step `begins` a run: without their numbers they are alike in one.
+    Where a few lines stand above the first traceback, it and what follows it are of the end, and
+    what stands below a logger's error goes on with that. No step `begins` a run: without their
+    numbers they are alike in one.
     """
     lines = data[:NEAR].replace(b"\r\n", b"\n").split(b"\n")[:_HEAD_LINES]
     raised = next((i for i, line in enumerate(lines) if TRACEBACK in line), 0)
@@ -203,12 +202,12 @@ def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
         for line in dict.fromkeys(lines)
         if len(line) >= _SHORTEST and not _NO_HEAD.match(line) and not _OF_PROCESS.search(line)
     ]
-    known = read_like([text_of(line) for line in fit])
-    rows = [
-        (line, works(ids))
-        for line, ids in zip(fit, known, strict=True)
-        if not (wrong(ids) or stopped(ids))
-    ]
+    rows: list[tuple[bytes, bool]] = []
+    below = False
+    for line, ids in zip(fit, read_like(map(text_of, fit)), strict=True):
+        below = has_level(ids) or (below and not calm(ids))
+        if not (below or wrong(ids) or stopped(ids)):
+            rows.append((line, works(ids)))
     heads = dropwhile(lambda row: begins and row[1], rows)
     return [line for line, _ in islice(heads, _MOST_HEADS)]
 

@@ -105,7 +105,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         return Line(Shape.CAUSE, body, number, ordinal, margin=framed)
     if body.startswith("Exception ignored in"):
         return Line(Shape.IGNORED, body, number, ordinal)
-    thread = _THREAD.match(body)
+    thread = _THREAD.search(body)
     if thread:
         return Line(Shape.THREAD, body, number, ordinal, function=thread["name"])
     if body[0] in " \t":

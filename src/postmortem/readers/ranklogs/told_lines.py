@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from postmortem import thresholds
-from postmortem.facts.last_lines import LastLine, LastLines
-from postmortem.readers.ranklogs.last_words import form_of, read_like
+from postmortem.facts.last_lines import EarlierRuns, LastLines
+from postmortem.readers.ranklogs.last_words import form_of, read_like, stopped
 from postmortem.records import replace
 
 
@@ -39,15 +39,16 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
+def with_earlier(found: LastLines, earlier: EarlierRuns | None, *, idle: bool) -> LastLines:
     """Return it with the error of an earlier run, where its own says nothing of errors.
 
     That counts where nobody who writes into the file tells of work, or of an end, and little was
-    written behind it.
+    written behind it. Who stopped a run and began it anew did so himself.
     """
-    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
+    before = earlier.before if earlier is not None else None
+    if not earlier or not before or found.errors or found.nearest or found.not_a_number:
         return found
-    idle = idle and found.last.line <= earlier.line + thresholds.END_LINES
-    return replace(
-        found, nearest=earlier, nearest_counts=idle, form=form_of(read_like([earlier.text])[0])
-    )
+    ids, said = read_like([before.text, earlier.failed[0].text])
+    idle = idle and found.last.line <= before.line + thresholds.END_LINES
+    idle = idle and (earlier.others or not stopped(said))
+    return replace(found, nearest=before, nearest_counts=idle, form=form_of(ids))

@@ -158,7 +158,8 @@ def silent_exits(case: Case) -> Attribution | None:
         evidence = ((said.where, clip(said.text, 300)), *cited(parties))
         cause = ExitedSilently(heard, said.text, error=True, known=known)
         return Attribution(cause, parties, evidence=evidence)
-    few = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
+    tells = len(found) == 1 and (_said_little(found[0]) or _left_its_work(case, found[0]))
+    few = found[0].writer.last_words[-1:] if tells else ()
     return Attribution(ExitedSilently(heard, "".join(few)), parties, evidence=cited(parties))
 
 
@@ -173,6 +174,12 @@ def _last_errors(case: Case, writers: Sequence[Writer]) -> Iterator[tuple[LastLi
 
 def _said_little(standing: RankState) -> bool:
     return 0 < standing.writer.lines <= _FEW_LINES
+
+
+def _left_its_work(case: Case, standing: RankState) -> bool:
+    """Return whether the last line of a rank is none of those by which it went on with its work."""
+    ends = (one for one in case.logs.last_lines if case.logs.writers[one.writer] is standing.writer)
+    return any(0 < one.worked < one.last.line for one in ends)
 
 
 def quotes(end: LogExit, cut: LogFailure) -> bool:

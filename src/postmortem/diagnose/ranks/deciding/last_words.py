@@ -136,6 +136,10 @@ def spoke_itself(case: Case) -> Attribution | None:
         for s in case.ranks
         if s.silent and not s.ended_by_launcher and s.rank not in waits
     }
+    if not case.ranks:  # files of which none names its rank
+        raised = {failure.writer for failure in case.logs.failures}
+        quiet = (one.writer for one in case.logs.last_lines if one.writer not in raised)
+        silent = {(who.label, who.host) for who in map(case.logs.who, quiet)}
     said = [
         (one, party)
         for one in case.logs.last_lines
@@ -283,15 +287,23 @@ def whole_above(logs: RankLogs, cut: LogFailure, *, near: bool = False) -> Attri
 
 
 def left_open(case: Case) -> Attribution | None:
-    """Return the last error that nothing tells to have been survived: no work, and no good end."""
+    """Return the last error that nothing tells to have been survived: no work, and no good end.
+
+    What was logged, or ended a thread, was, where much was written behind it; or a little, where
+    the same had come in the same place before. Who survived one had survived those above.
+    """
     over = any(one.done or one.ended for one in case.logs.last_lines)
     ways_out = ("ignored", "thread") if over else ("ignored",)
-    far = thresholds.CAUGHT_LINES_OF_FAILED
-    found = [
-        f
-        for f in case.logs.failures
-        if f.kind not in ways_out and f.work is None and not (f.logged and f.lines_after > far)
-    ]
+    times = Counter((f.writer, f.frames, f.said.exception) for f in case.logs.failures)
+
+    def outlived_one(f: LogFailure) -> bool:
+        again = times[f.writer, f.frames, f.said.exception] > 1
+        most = thresholds.CAUGHT_LINES if again else thresholds.CAUGHT_LINES_OF_FAILED
+        return (f.logged or f.kind == "thread") and f.lines_after > most
+
+    by_line = sorted(case.logs.failures, key=lambda f: f.line)
+    lasts = {(f.file, f.writer): f for f in by_line if f.kind not in ways_out}
+    found = [f for f in lasts.values() if f.work is None and not outlived_one(f)]
     if not found or ended_well(case.logs):
         return None
     last = max(found, key=lambda f: f.line)
