@@ -3,8 +3,10 @@
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -23,6 +25,12 @@ for tile in range(4):
         cut.kill()
         cut.wait()
 print("4 tiles, 2 of them skipped")
+"""
+_RESUMES = """\
+import os, sys
+import torch
+print("rank", os.environ["RANK"], "resumes")
+state = torch.load(sys.argv[1])
 """
 
 
@@ -96,3 +104,47 @@ def tried_below(folder: Path) -> None:
         torchrun(folder, *words, program=JOB, log=name)
         log.write_text(re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", "", log.read_text()))
         _aged(log, age)
+
+
+@case
+def tries_packed(folder: Path) -> None:
+    """Two tries, each in an archive of its own; another rank ended each."""
+    for number, rank in ((1, 0), (2, 1)):
+        own = folder / f"try-{number}"
+        own.mkdir()
+        run(folder, f"{own.name}/train.log", f"{rank}=value", ranks=2)
+        _aged(own / "train.log", (2 - number) * 600)
+    neutral(folder)
+    for own in sorted(folder.glob("try-*")):
+        with tarfile.open(f"{own}.tar.gz", "w:gz") as tar:
+            tar.add(own, own.name)
+        shutil.rmtree(own)
+
+
+@case
+def read_what_was_cut(folder: Path) -> None:
+    """All ranks read a checkpoint that is cut, of two that are there; no line names it."""
+    torchrun(folder, program=PRETRAIN, ranks=1, log="before.log", env={"SAVE": str(folder)})
+    (folder / "before.log").unlink()
+    kept = sorted(folder.glob("*.pt"))[-2:]
+    for path in folder.glob("*.pt"):
+        if path not in kept:
+            path.unlink()
+    kept[-1].write_bytes(kept[-1].read_bytes()[:-700])
+    program = folder / "resume.py"
+    program.write_text(_RESUMES)
+    torchrun(folder, str(kept[-1]), program=program, ranks=2)
+
+
+@case
+def killed_while_it_ran(folder: Path) -> None:
+    """A log that stops at its work; early in it the kernel killed a process of somebody else's."""
+    run(folder, "train.log", ranks=2, env={"STEPS": "40", "PAUSE": "0.3"})
+    text = (folder / "train.log").read_text()
+    (folder / "train.log").write_text("".join(x for x in text.splitlines(True) if " step " in x))
+    stamp = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", text)
+    assert stamp is not None
+    at = time.strptime(stamp[0], "%Y-%m-%d %H:%M:%S")
+    line = "Out of memory: Killed process 8812 (python3) total-vm:9kB, anon-rss:9kB, file-rss:0kB"
+    text = f"[{time.strftime('%a %b %d %H:%M:%S %Y', at)}] {line}, shmem-rss:0kB, UID:0\n"
+    (folder / "dmesg.txt").write_text(text)

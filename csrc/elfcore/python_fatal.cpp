@@ -13,6 +13,11 @@ constexpr std::size_t kLongestFunction = 100, kLongestMessage = 1000;
 // by fatal_error() on x86-64, above it on aarch64, and its own frame.
 constexpr std::uint64_t kBelow = 12 * 8, kAbove = 12 * 8;
 
+bool is_python(const Modules& modules, const Module& module) {
+  return &module == modules.executable() ? module.name().starts_with("python")
+                                         : module.name().starts_with("libpython3");
+}
+
 struct CodeRange {
   std::uint64_t start = 0, end = 0;
 };
@@ -20,8 +25,7 @@ struct CodeRange {
 std::optional<CodeRange> fatal_function(const Memory& memory) {
   const Modules& modules = memory.modules();
   for (const Module& module : modules.all()) {
-    const bool may_have =
-        &module == modules.executable() || module.name().starts_with("libpython3");
+    const bool may_have = &module == modules.executable() || is_python(modules, module);
     if (!module.image || !may_have) continue;
     const auto symbol = module.image->dynamic_symbol("_Py_FatalErrorFunc");
     if (!symbol || symbol->type != STT_FUNC || symbol->size == 0) continue;
@@ -63,16 +67,48 @@ std::optional<PythonFatal> read_pair(const Memory& memory, std::uint64_t low, st
   return std::nullopt;
 }
 
+// The same where CPython's file is not here: what abort() returns to is CPython's, and beside it
+// lie two pointers to constants of a library, or of CPython itself. Their text is mostly in files.
+std::optional<PythonFatal> find_nameless(const Memory& memory, Bytes stack) {
+  constexpr std::size_t kSearched = 0x400, kBefore = 14, kBehind = 8;  // bytes; words
+  enum class Kind { other, constant, python, c_library, code };
+  const auto kind_of = [&](std::uint64_t word) {
+    const Segment* const segment = word < 4096 ? nullptr : memory.core().segment_at(word);
+    const Module* const module = segment ? memory.modules().at(word) : nullptr;
+    if (!module || (segment->flags & kWrite)) return Kind::other;
+    if (!(segment->flags & kExecute)) return Kind::constant;
+    if (is_python(memory.modules(), *module)) return Kind::python;
+    return module->name().starts_with("libc") ? Kind::c_library : Kind::code;
+  };
+  const auto signal = memory.core().signal();
+  if (signal && signal->code == 0) return std::nullopt;  // SI_USER: somebody sent it
+  const std::size_t count = std::min(stack.size(), kSearched) / 8;
+  const auto word = [&](std::size_t i) { return load<std::uint64_t>(stack, 8 * i).value_or(0); };
+  std::size_t python = count;
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    const Kind kind = kind_of(word(i));
+    if (kind == Kind::code) return std::nullopt;  // another one's abort
+    if (kind == Kind::python) python = i;
+    if (kind != Kind::constant || kind_of(word(i + 1)) != Kind::constant) continue;
+    if (python == count || i - python > kBefore) continue;
+    for (std::size_t j = i + 2; j < std::min(count, i + 2 + kBehind); ++j) {
+      if (kind_of(word(j)) != Kind::python) continue;
+      return read_pair(memory, word(i), word(i + 1)).value_or(PythonFatal{});
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<PythonFatal> find_python_fatal(const Memory& memory) {
   constexpr std::int32_t kAbort = 6;
   const ThreadState* const thread = memory.core().crashed_thread();
   if (!thread || thread->signal != kAbort) return std::nullopt;
-  const auto function = fatal_function(memory);
-  if (!function) return std::nullopt;
   const std::uint64_t sp = thread->registers.sp() & ~std::uint64_t{7};
   const Bytes stack = clip(memory.core().dumped_at(sp), 0, kSearchedBytes);
+  const auto function = fatal_function(memory);
+  if (!function) return find_nameless(memory, stack);
   for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
     const std::uint64_t call = *load<std::uint64_t>(stack, at) - 1;
     if (call < function->start || call >= function->end) continue;

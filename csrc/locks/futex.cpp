@@ -7,6 +7,7 @@ namespace {
 constexpr std::uint64_t kFutexX86 = 202, kRestartX86 = 219;
 constexpr std::uint64_t kFutexArm = 98, kRestartArm = 128;
 constexpr std::uint64_t kFutexWaitv = 449;
+constexpr std::uint32_t kPrivate = 0x80;   // FUTEX_PRIVATE_FLAG, FUTEX2_PRIVATE
 constexpr std::uint32_t kCommands = 0x7f;  // FUTEX_CMD_MASK: without PRIVATE and CLOCK_REALTIME
 constexpr std::uint32_t kWait = 0, kLockPi = 6, kWaitBitset = 9, kWaitRequeuePi = 11, kLockPi2 = 13;
 
@@ -72,13 +73,15 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
   const bool restarted = call.number == (x86 ? kRestartX86 : kRestartArm);
   if (call.number == kFutexWaitv) {
     // struct futex_waitv { u64 val, uaddr; u32 flags, reserved }: the first of at most 128.
-    const auto first = memory.get<std::array<std::uint64_t, 2>>(call.arguments[0]);
+    const auto first = memory.get<std::array<std::uint64_t, 3>>(call.arguments[0]);
     if (!first) return std::nullopt;
+    wait.shared = ((*first)[2] & kPrivate) == 0;
     wait.address = (*first)[1];
     wait.expected = static_cast<std::uint32_t>((*first)[0]);
   } else if (call.number == (x86 ? kFutexX86 : kFutexArm) || restarted) {
     wait.address = call.arguments[0];
     wait.operation = static_cast<std::uint32_t>(call.arguments[1]) & kCommands;
+    wait.shared = (call.arguments[1] & kPrivate) == 0;
     if (!waits(wait.operation)) return std::nullopt;
     const bool pi = wait.operation == kLockPi || wait.operation == kLockPi2;
     wait.expected = pi ? 0 : static_cast<std::uint32_t>(call.arguments[2]);

@@ -116,6 +116,13 @@ std::string_view without_count(std::string_view text) noexcept {
 }
 
 // No early exit, and sums of bytes: a compiler makes vectors of it, and most lines have none.
+std::string_view without_mark(std::string_view text) noexcept {
+  for (const std::string_view mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
+    if (text.starts_with(mark)) return text.substr(mark.size());
+  }
+  return text;
+}
+
 bool has_controls(std::string_view line) noexcept {
   unsigned char seen = 0;
   for (const char c : line) {

@@ -25,6 +25,9 @@ std::size_t bar_size(std::string_view text) noexcept;
 // Without how often Ray left a line out that several processes had printed.
 std::string_view without_count(std::string_view text) noexcept;
 
+// Without a byte order mark of UTF-8, or of UTF-16 whose zeros were left out.
+std::string_view without_mark(std::string_view text) noexcept;
+
 bool has_controls(std::string_view line) noexcept;
 
 // Whether characters stand in it that no text has; those of terminals (backspace, escape, bells) it

@@ -54,26 +54,22 @@ std::size_t composer_at(std::string_view text, Prefix& to) noexcept {
   return end + 3;
 }
 
+// The size of the level that a text begins with; 0: with none.
+std::size_t level_at(std::string_view text) noexcept {
+  if (text.empty() || std::string_view("CDEFIW").find(text[0]) == text.npos) return 0;
+  const Level level = level_in(text.substr(0, kLongestLevel + 1));
+  return level.at ? 0 : level.size;
+}
+
+bool is_error(std::string_view level) noexcept {
+  return std::string_view("ECF").find(level[0]) != level.npos;
+}
+
 }  // namespace
 
 std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept {
   if (text.size() < kDay.size() + 4) return 0;
   return text[0] == '[' ? sglang_at(text, to) : composer_at(text, to);
-}
-
-RecordHead record_head(std::string_view text) noexcept {
-  constexpr std::size_t kLongestPlace = 120;
-  for (const std::string_view level : kLevels) {
-    if (text.empty() || text[0] != level[0] || !text.starts_with(level)) continue;
-    constexpr std::string_view kTime = " dd-dd dd:dd:dd ";
-    if (!has_form(text.substr(level.size()), kTime)) return {};
-    const std::size_t place = level.size() + kTime.size();
-    const std::size_t end = text.substr(0, place + kLongestPlace).find("] ", place);
-    if (end == std::string_view::npos || !is_digit(text[end - 1])) return {};
-    if (text.substr(place, end - place).find(".py:") == std::string_view::npos) return {};
-    return {end + 2, level[0] == 'E' || level[0] == 'C' || level[0] == 'F'};
-  }
-  return {};
 }
 
 Level level_in(std::string_view text) noexcept {
@@ -88,17 +84,30 @@ Level level_in(std::string_view text) noexcept {
   return first;
 }
 
+RecordHead vllm_head(std::string_view text) noexcept {
+  constexpr std::size_t kLongestPlace = 120;
+  constexpr std::string_view kTime = " dd-dd dd:dd:dd ";
+  const std::size_t level = level_at(text);
+  if (!level || !has_form(text.substr(level), kTime)) return {};
+  const std::size_t place = level + kTime.size();
+  const std::size_t end = text.substr(0, place + kLongestPlace).find("] ", place);
+  if (end == std::string_view::npos || !is_digit(text[end - 1])) return {};
+  if (text.substr(place, end - place).find(".py:") == std::string_view::npos) return {};
+  const bool error = is_error(text);
+  return {end + 2, error, !error};
+}
+
 RecordHead levelled_head(std::string_view text, std::string_view shape, Prefix& to) noexcept {
-  const Level level = level_in(text.substr(0, kLongestLevel + 1));
-  if (!level.size || level.at) return {};
-  std::string_view rest = text.substr(level.size);
+  const std::size_t level = level_at(text);
+  if (!level) return {};
+  std::string_view rest = text.substr(level);
   if (shape.find_first_not_of(' ') != std::string_view::npos) {  // levels are filled up to a width
     rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
     shape.remove_prefix(shape.find_first_not_of(' '));
   }
   const std::size_t size = shape_at(rest, shape, std::string_view::npos, to);
   if (!size && !rest.empty()) return {};
-  return {text.size() - rest.size() + size, std::string_view("ECF").find(text[0]) != text.npos};
+  return {text.size() - rest.size() + size, is_error(text)};
 }
 
 std::int64_t rank_of_worker(std::string_view name) noexcept {

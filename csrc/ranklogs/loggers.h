@@ -14,11 +14,7 @@ namespace pm::ranklogs {
 std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept;
 
 // What vLLM puts before each line of a record: "ERROR 04-17 23:05:06 [core.py:390] ".
-struct RecordHead {
-  std::size_t size = 0;
-  bool error = false;
-};
-RecordHead record_head(std::string_view text) noexcept;
+RecordHead vllm_head(std::string_view text) noexcept;
 
 // Where the first level of a logger stands in a text, as a word by itself; a size of 0: nowhere.
 struct Level {

@@ -54,6 +54,13 @@ Prefix Grammar::parse_behind(const Prefix& known, std::string_view line) const {
   return found;
 }
 
+RecordHead Grammar::record_head(std::string_view text) const noexcept {
+  const RecordHead known = vllm_head(text);
+  if (known.size || !levels) return known;
+  Prefix none;
+  return levelled_head(text, behind_level, none);
+}
+
 void Grammar::take_prefixes(std::string_view& text, Prefix& found) const {
   for (int i = 0; i < kMostStacked && !text.empty(); ++i) {
     const char first = text[0];

@@ -28,6 +28,13 @@ struct Prefix {
   }
 };
 
+// What a logger puts before each line of a record.
+struct RecordHead {
+  std::size_t size = 0;
+  bool error = false;
+  bool survived = false;  // a traceback in it is one that its program has logged, and survived
+};
+
 // Which forms stand before the lines of one log. Those that a program may print itself ("12: ",
 // "name: ", "[x:0] ", a time) count only where most lines have them: a log votes, never a line.
 struct Grammar {
@@ -49,6 +56,8 @@ struct Grammar {
   Prefix parse(std::string_view line) const;
   // The same where the first `known.size` bytes of the line are known to be these prefixes.
   Prefix parse_behind(const Prefix& known, std::string_view line) const;
+  // The head of a piece of which is known who wrote it.
+  RecordHead record_head(std::string_view text) const noexcept;
 
  private:
   void take_prefixes(std::string_view& text, Prefix& found) const;

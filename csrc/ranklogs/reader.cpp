@@ -6,7 +6,6 @@
 
 #include "ranklogs/clean.h"
 #include "ranklogs/links.h"
-#include "ranklogs/loggers.h"
 #include "ranklogs/prefix_cache.h"
 #include "ranklogs/region_store.h"
 #include "ranklogs/sections.h"
@@ -37,14 +36,6 @@ constexpr Kinds kErrors = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::
 // One line in sixteen, in no step with what is printed again and again.
 bool is_sample(std::uint64_t line) noexcept {
   return (line * std::uint64_t{0x9e3779b97f4a7c15}) >> 60 == 0;
-}
-
-// Byte order marks of UTF-8, and of UTF-16 whose zeros were left out.
-std::string_view without_mark(std::string_view text) noexcept {
-  for (const std::string_view mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
-    if (text.starts_with(mark)) return text.substr(mark.size());
-  }
-  return text;
 }
 
 class Reader {
@@ -278,16 +269,11 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     if (writer.words.size() < held) writer.words.resize(held);
     word = &writers_.hold(writer, text, log_.lines);
   }
-  RecordHead head = record_head(text);
-  const bool logged = head.size && !head.error;
-  if (log_.grammar.levels && !head.size) {
-    Prefix none;  // whoever wrote it is known
-    head = levelled_head(text, log_.grammar.behind_level, none);
-  }
+  const RecordHead head = log_.grammar.record_head(text);
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
-  if (logged) kinds &= ~bit(Kind::kTraceback);  // by the program, which survived
+  if (head.survived) kinds &= ~bit(Kind::kTraceback);
   const bool plain = !kinds;
   if (kinds & kErrors) behind_.error(writer, log_.lines);
   if (kinds & bit(Kind::kLink)) {

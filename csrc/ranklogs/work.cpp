@@ -124,6 +124,11 @@ bool draws(std::string_view text, std::size_t at) noexcept {
   return byte(0) == 0xe2 && byte(1) >= 0x94 && byte(1) <= 0xa3;
 }
 
+bool has_exponent(std::string_view text) noexcept {
+  return text.size() > 2 && (text[0] == 'e' || text[0] == 'E') &&
+         (text[1] == '+' || text[1] == '-') && is_digit(text[2]);
+}
+
 class Taker {
  public:
   explicit Taker(std::string_view text) : rest_(text) {}
@@ -222,6 +227,10 @@ class Taker {
       const char c = word[at];
       if (draws(word, at)) {
         at += 2;
+        continue;
+      }
+      if (is_digit(last) && has_exponent(word.substr(at))) {  // E+00 becomes E-01
+        ++at;
         continue;
       }
       if (is_digit(c)) {

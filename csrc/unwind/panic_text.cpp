@@ -103,10 +103,10 @@ constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
-  if (!type || !data || *type < 4096) return std::nullopt;
-  const auto kind = memory.get<std::uint8_t>(*type + kKindOfType);
-  if (!kind) return std::nullopt;
-  const auto is = static_cast<std::uint8_t>(*kind & kKindMask);
+  if (panic == 0 || !type || !data || *type < 4096) return std::nullopt;
+  // Without the program's file nobody knows the type: most are texts by then.
+  const auto kind = memory.get<std::uint8_t>(*type + kKindOfType).value_or(kStringKind);
+  const auto is = static_cast<std::uint8_t>(kind & kKindMask);
   if (is == kIntKind || is == kInt64Kind) {
     const auto number = memory.get<std::int64_t>(*data);
     return number ? std::optional(std::to_string(*number)) : std::nullopt;
@@ -117,46 +117,85 @@ std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t pa
   return counted_text(memory, *pointer, *length);
 }
 
-// The goroutine on whose stack a frame stands, if this is one, and what it panicked with.
-std::optional<std::string> panic_of_g(const Memory& memory, std::uint64_t g, std::uint64_t frame) {
+// The innermost panic of a goroutine, if this is one: it lies on its stack. Else 0.
+std::uint64_t panic_of_g(const Memory& memory, std::uint64_t g) {
   const auto low = memory.word(g), high = memory.word(g + 8), panic = memory.word(g + kPanicOfG);
-  if (!low || !high || !panic) return std::nullopt;
-  const auto inside = [&](std::uint64_t at) { return at >= *low && at < *high; };
-  if (!inside(frame) || !inside(*panic)) return std::nullopt;
-  return value_of_panic(memory, *panic);
+  return low && high && panic && *panic >= *low && *panic < *high ? *panic : 0;
 }
 
-std::optional<std::string> go_panic(const Memory& memory, const elfcore::ThreadState& thread,
-                                    std::uint64_t frame) {
-  if (thread.registers.machine != elfcore::Machine::x86_64) return std::nullopt;
-  const auto g = memory.word(thread.registers.fs_base() - 8);
-  if (!g || *g < 4096) return std::nullopt;
-  if (auto text = panic_of_g(memory, *g, frame)) return text;
-  const auto m = memory.word(*g + kMOfG);  // on the scheduler's stack: one of m's is current
-  if (!m || *m < 4096) return std::nullopt;
-  for (std::uint64_t i = 0; i < kWordsOfM; ++i) {
-    const auto other = memory.word(*m + 8 * i);
-    if (!other || *other < 65536) continue;
-    if (auto text = panic_of_g(memory, *other, frame)) return text;
+// The thread's m, which names its g0, which names it: 0 in programs that are not Go's.
+std::uint64_t m_of(const Memory& memory, const elfcore::ThreadState& thread) {
+  constexpr std::size_t kX28 = 28;  // aarch64's Go keeps its g there
+  const elfcore::Registers& held = thread.registers;
+  const bool x86 = held.machine == elfcore::Machine::x86_64;
+  const std::uint64_t g = x86 ? memory.word(held.fs_base() - 8).value_or(0) : held.values[kX28];
+  const std::uint64_t m = g < 4096 ? 0 : memory.word(g + kMOfG).value_or(0);
+  const std::uint64_t g0 = m < 4096 ? 0 : memory.word(m).value_or(0);
+  return g0 >= 4096 && memory.word(g0 + kMOfG) == m ? m : 0;
+}
+
+std::uint64_t go_panic(const Memory& memory, std::uint64_t m) {
+  for (std::uint64_t i = 0; m != 0 && i < kWordsOfM; ++i) {  // one of them is the current one
+    const std::uint64_t g = memory.word(m + 8 * i).value_or(0);
+    if (g < 65536 || memory.word(g + kMOfG) != m) continue;
+    if (const std::uint64_t panic = panic_of_g(memory, g)) return panic;
   }
-  return std::nullopt;
+  return 0;
 }
 
 // runtime.printBacklog: what print() wrote last, kept for readers of cores (runtime/print.go).
-std::optional<std::string> go_fatal_error(const Memory& memory) {
-  constexpr std::size_t kBacklog = 512;
+std::optional<std::string> last_fatal_error(std::string_view text) {
   constexpr std::string_view kHead = "fatal error: ";
-  const auto address = address_of(memory, "runtime.printBacklog");
-  std::string text(kBacklog, '\0');
-  if (!address ||
-      !memory.read(*address, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()})) {
-    return std::nullopt;
-  }
   const std::size_t at = text.rfind(kHead);
   if (at == std::string::npos) return std::nullopt;
-  const std::size_t end = text.find_first_of(std::string_view("\n\0", 2), at);
-  std::string found = text.substr(at, end == std::string::npos ? end : end - at);
+  const std::string_view line = text.substr(at, kLongest);
+  const std::string found(line.substr(0, line.find_first_of(std::string_view("\n\0", 2))));
   return found.size() > kHead.size() && is_text(found) ? std::optional(found) : std::nullopt;
+}
+
+// Without symbols it is looked for among the program's variables that are 0 at its start.
+std::optional<std::string> go_fatal_error(const Memory& memory) {
+  constexpr std::size_t kBacklog = 512, kVariables = 1 << 20;
+  const elfcore::Module* const program = memory.modules().executable();
+  const auto text_at = [&](std::uint64_t address, std::size_t size) {
+    const Bytes bytes = clip(memory.at(address), 0, size);
+    return last_fatal_error({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  if (const auto address = address_of(memory, "runtime.printBacklog")) {
+    return text_at(*address, kBacklog);
+  }
+  if (!program || program->mappings.empty()) return std::nullopt;
+  const std::uint64_t zeros = program->mappings.back().end;
+  return memory.core().file_at(zeros) ? std::nullopt : text_at(zeros, kVariables);
+}
+
+// Since 1.84 the words of a panic are put together on the stack (library/std/src/panicking.rs,
+// default_hook), a little below the frames that abort: they are still there.
+std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t sp) {
+  constexpr std::uint64_t kAround = 4096;
+  constexpr std::size_t kBuffer = 512;  // longer words end there
+  constexpr std::string_view kThread = "\nthread '", kPanicked = " panicked at ";
+  const elfcore::Segment* const segment = memory.core().segment_at(sp);
+  if (!segment) return std::nullopt;
+  const std::uint64_t low = std::max(sp - std::min(sp, kAround), segment->start);
+  const Bytes bytes = clip(memory.at(low), 0, sp - low + kAround);
+  const std::string_view stack(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (std::size_t at = stack.find(kThread); at != stack.npos; at = stack.find(kThread, at + 1)) {
+    std::string_view text = stack.substr(at, kBuffer);
+    const bool cut = text.size() == kBuffer && text.find('\0') == text.npos;
+    text = text.substr(1, text.find('\0') - 1);
+    const std::size_t place = text.find(kPanicked), end = text.find(":\n", place);
+    if (end == text.npos || !is_text(text)) continue;
+    std::string_view said = text.substr(end + 2);
+    while (said.ends_with('\n')) said.remove_suffix(1);
+    const std::size_t from = place + kPanicked.size();
+    const std::string_view where = text.substr(from, end - from);
+    if (said.empty()) continue;
+    const std::string words = std::string(said) + (cut ? "…" : "");
+    if (where.starts_with("/rustc/")) return words;  // a check of its own library
+    return words + " (at " + std::string(where) + ")";
+  }
+  return std::nullopt;
 }
 
 // Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
@@ -180,7 +219,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   for (std::size_t i = 0; i < count; ++i) {
     const std::string_view name = name_of(stack, names, i);
     if (name == "runtime.gopanic") {
-      return found("Go", go_panic(memory, *thread, stack.frames[i].sp));
+      return found("Go", value_of_panic(memory, go_panic(memory, m_of(memory, *thread))));
     }
     if (name == "runtime.throw" || name == "runtime.fatal" ||
         name.starts_with("runtime.fatalthrow")) {
@@ -197,11 +236,18 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
       return found(".NET", dotnet_exception(memory, thread->registers.sp()));
     }
   }
-  const auto signal = memory.core().signal();
-  if (signal && signal->number == kAbort && is_dotnet(memory.modules())) {
-    return found(".NET", dotnet_exception(memory, thread->registers.sp()));
+  // Nothing has a name.
+  if (thread->signal != kAbort) return std::nullopt;
+  const std::uint64_t sp = thread->registers.sp();
+  if (is_dotnet(memory.modules())) return found(".NET", dotnet_exception(memory, sp));
+  if (const std::uint64_t m = m_of(memory, *thread)) {
+    const std::uint64_t panic = go_panic(memory, m);
+    auto text = value_of_panic(memory, panic);
+    if (!text) text = go_fatal_error(memory);
+    if (!text && panic != 0) text = "(a value of a type that is not known here)";
+    return found("Go", std::move(text));
   }
-  return std::nullopt;
+  return found("Rust", rust_last_words(memory, sp));
 }
 
 }  // namespace pm::unwind

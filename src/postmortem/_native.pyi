@@ -254,6 +254,8 @@ class RawFutexWait(TypedDict):
     expected: int
     timed: bool
     """The wait has a time-out."""
+    shared: bool
+    """Another process may end it."""
     words: tuple[int, ...] | None
     """The word and the four behind it, 32 bits each; None when the core does not hold it."""
     parked: int

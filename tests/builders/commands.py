@@ -1,4 +1,4 @@
-"""The command ``postmortem core`` in a process of its own, and the crashes that it is given."""
+"""Commands in a process of their own, and the crashes that ``postmortem core`` is given."""
 
 import contextlib
 import importlib
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from builders.schema import validate
 from postmortem.cli.main import main
 from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import own_report
@@ -23,17 +24,37 @@ SECRET = "s3cr3t-Zx81-kq97-veryprivate"
 ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
 # A relative PYTHONPATH would not hold in another working folder.
 ROOT = Path(importlib.import_module("postmortem").__file__ or "").absolute().parents[1]
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {
-    "PYTHONPATH": str(ROOT)
-}
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of now, in which this postmortem is found, and no gdb of the user's."""
+    now = {name: value for name, value in os.environ.items() if name != "POSTMORTEM_GDB"}
+    return now | {"PYTHONPATH": str(ROOT)}
+
+
+ENVIRONMENT = environment()
+
+
+def call(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a whole command line in a process of its own."""
+    command = [sys.executable, "-m", "postmortem", *map(str, words)]
+    given = {"env": environment(), "timeout": 120, **options}
+    return subprocess.run(command, capture_output=True, text=True, **given)
+
+
+def report(*words: object, **options: Any) -> dict[str, Any]:
+    """Return the report of a command line as JSON, which has the schema."""
+    done = call(*words, "--json", **options)
+    assert done.stdout, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    validate(document)
+    assert done.returncode == (document["outcome"] == "failed"), document["verdict"]
+    return document
 
 
 def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    command = [sys.executable, "-m", "postmortem", "core", *map(str, words)]
-    return subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
-    )
+    """Run ``postmortem core`` in a process of its own."""
+    return call("core", *words, **options)
 
 
 def run_here(*words: object) -> subprocess.CompletedProcess[str]:

@@ -65,6 +65,7 @@ def _server() -> tuple[subprocess.Popen[str], IO[str]]:
         text=True,
         start_new_session=True,
     )
+    atexit.register(said.close)
     atexit.register(_end, server)
     return server, said
 

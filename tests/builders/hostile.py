@@ -4,212 +4,206 @@ Each function writes its evidence into a folder and returns the words of the com
 """
 
 import bz2
+import functools
 import gzip
 import importlib
 import json
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from builders import elf
 
 Maker = Callable[[Path, int], list[str]]
+Parts = Callable[[int], Iterable[str | bytes]]
 
 
-def large_rank(folder: Path, size: int) -> list[str]:
+def written(command: str, name: str) -> Callable[[Parts], Maker]:
+    """Return what makes of parts, of any number, a file for a command."""
+
+    def of(parts: Parts) -> Maker:
+        @functools.wraps(parts)
+        def made(folder: Path, size: int) -> list[str]:
+            path = folder / name
+            with path.open("wb") as out:
+                out.writelines(p.encode() if isinstance(p, str) else p for p in parts(size))
+            return [command, str(path)]
+
+        return made
+
+    return of
+
+
+log, strace, pickle = (
+    written("logs", "job.log"),
+    written("strace", "job.strace"),
+    written("scan", "model.pt"),
+)
+_HEAD = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n'
+_JOINT = "\nThe above exception was the direct cause of the following exception:\n\n"
+_AGAIN = f"{_HEAD}ValueError: bad batch\ntrying again\n"
+_NAN = b"G" + struct.pack(">d", float("nan"))
+
+
+def _of_rank(rank: int, text: str) -> Iterator[str]:
+    return (f"[rank{rank}]: {line}\n" for line in text.splitlines())
+
+
+@log
+def large_rank(size: int) -> Iterator[str]:
     """One line of a rank with a large number."""
-    path = folder / "job.log"
-    path.write_text(f"[rank{size}]: x\n")
-    return ["logs", str(path)]
+    yield f"[rank{size}]: x\n"
 
 
-def dated(folder: Path, size: int) -> list[str]:
+@log
+def dated(size: int) -> Iterator[str]:
     """Lines that begin with a date in brackets, as many programs write them."""
-    path = folder / "job.log"
-    path.write_text("".join(f"[20251122] step {i} loss 2.{i}\n" for i in range(size)))
-    return ["logs", str(path)]
+    return (f"[20251122] step {i} loss 2.{i}\n" for i in range(size))
 
 
-def dated_failure(folder: Path, size: int) -> list[str]:
+@log
+def dated_failure(size: int) -> Iterator[str]:
     """Dated lines around a traceback."""
-    path = folder / "job.log"
-    lines = [f"[20251122] step {i} loss 2.{i}" for i in range(size)]
-    lines += ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()"]
-    path.write_text("\n".join([*lines, "ValueError: bad batch", ""]))
-    return ["logs", str(path)]
+    yield from (f"[20251122] step {i} loss 2.{i}\n" for i in range(size))
+    yield f"{_HEAD}ValueError: bad batch\n"
 
 
-def real_ranks(folder: Path, size: int) -> list[str]:
+@log
+def real_ranks(size: int) -> Iterator[str]:
     """A log with a line of each rank, one of which fails."""
-    path = folder / "job.log"
-    with path.open("w") as out:
-        out.writelines(f"[rank{rank}]: step 1 of world_size={size}\n" for rank in range(size))
-        out.write("[rank5]: Traceback (most recent call last):\n")
-        out.write('[rank5]:   File "a.py", line 3, in f\n[rank5]:     g()\n')
-        out.write("[rank5]: ValueError: bad batch\n")
-    return ["logs", str(path)]
+    yield from (f"[rank{rank}]: step 1 of world_size={size}\n" for rank in range(size))
+    yield from _of_rank(5, f"{_HEAD}ValueError: bad batch")
 
 
-def waiting_ranks(folder: Path, size: int) -> list[str]:
+@log
+def waiting_ranks(size: int) -> Iterator[str]:
     """A few ranks that wait for their peers, in a job that says it has `size` of them."""
-    path = folder / "job.log"
-    with path.open("w") as out:
-        out.write(f"[rank0]: world_size={size}\n")
-        for rank in range(3):
-            out.write(f"[rank{rank}]: Traceback (most recent call last):\n")
-            out.write(f'[rank{rank}]:   File "a.py", line 3, in f\n[rank{rank}]:     g()\n')
-            words = "Timed out waiting 1800000ms for recv operation to complete"
-            out.write(f"[rank{rank}]: RuntimeError: [gloo/transport/tcp/pair.cc:1] {words}\n")
-    return ["logs", str(path)]
+    yield f"[rank0]: world_size={size}\n"
+    words = "Timed out waiting 1800000ms for recv operation to complete"
+    for rank in range(3):
+        yield from _of_rank(rank, f"{_HEAD}RuntimeError: [gloo/transport/tcp/pair.cc:1] {words}")
 
 
-def one_traceback_often(folder: Path, size: int) -> list[str]:
+@log
+def one_traceback_often(size: int) -> list[str]:
     """A job that tries again and fails in the same way each time."""
-    path = folder / "job.log"
-    lines = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()"]
-    path.write_text("\n".join([*lines, "ValueError: bad batch", "trying again", ""]) * size)
-    return ["logs", str(path)]
+    return [_AGAIN] * size
 
 
-def ranks_traceback_often(folder: Path, size: int) -> list[str]:
+@log
+def ranks_traceback_often(size: int) -> Iterator[str]:
     """The same, of eight ranks with prefixes."""
-    path = folder / "job.log"
-    lines = ["Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()"]
-    lines += ["ValueError: bad batch", "trying again"]
-    with path.open("w") as out:
-        for turn in range(size):
-            out.writelines(f"[rank{turn % 8}]: {line}\n" for line in lines)
-    return ["logs", str(path)]
+    return (line for turn in range(size) for line in _of_rank(turn % 8, _AGAIN))
 
 
-def chained_tracebacks(folder: Path, size: int) -> list[str]:
+@log
+def chained_tracebacks(size: int) -> Iterator[str]:
     """One traceback after another, each raised from the one before."""
-    path = folder / "job.log"
-    one = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n'
-    joint = "The above exception was the direct cause of the following exception:"
-    with path.open("w") as out:
-        for turn in range(size):
-            out.write(f"{one}ValueError: bad batch {turn}\n\n{joint}\n\n")
-        out.write(f"{one}RuntimeError: the last\n")
-    return ["logs", str(path)]
+    yield from (f"{_HEAD}ValueError: bad batch {turn}\n{_JOINT}" for turn in range(size))
+    yield f"{_HEAD}RuntimeError: the last\n"
 
 
-def one_left_open(folder: Path, size: int) -> list[str]:
-    """The same behind a traceback that has no end."""
-    words = one_traceback_often(folder, size)
-    path = folder / "job.log"
+@log
+def one_left_open(size: int) -> list[str]:
+    """One traceback often, behind one that has no end."""
     cut = 'Traceback (most recent call last):\n  File "b.py", line 1, in h\n    k()\n'
-    path.write_text(cut + path.read_text())
-    return words
+    return [cut, *[_AGAIN] * size]
 
 
-def alike_in_a_chain(folder: Path, size: int) -> list[str]:
+@log
+def alike_in_a_chain(size: int) -> list[str]:
     """Exceptions with the same words, each raised from the one before."""
-    path = folder / "job.log"
-    one = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n'
-    joint = "The above exception was the direct cause of the following exception:"
-    path.write_text(f"{one}ValueError: bad batch\n\n{joint}\n\n" * size + one + "ValueError: x\n")
-    return ["logs", str(path)]
+    return [f"{_HEAD}ValueError: bad batch\n{_JOINT}" * size, f"{_HEAD}ValueError: x\n"]
 
 
-def packed_line_ends(folder: Path, size: int) -> list[str]:
+@written("logs", "job.log.gz")
+def packed_line_ends(size: int) -> list[bytes]:
     """Nothing but line ends, packed a thousand times smaller."""
-    path = folder / "job.log.gz"
-    path.write_bytes(gzip.compress(b"\n" * size))
-    return ["logs", str(path)]
+    return [gzip.compress(b"\n" * size)]
 
 
-def packed_line_ends_strace(folder: Path, size: int) -> list[str]:
+@written("strace", "job.strace.gz")
+def packed_line_ends_strace(size: int) -> list[bytes]:
     """The same for strace."""
-    path = folder / "job.strace.gz"
-    path.write_bytes(gzip.compress(b"\n" * size))
-    return ["strace", str(path)]
+    return [gzip.compress(b"\n" * size)]
 
 
 def packed_line_ends_bzip2(folder: Path, size: int) -> list[str]:
     """The same in a folder, packed with another packer."""
-    path = folder / "job.log.bz2"
-    path.write_bytes(bz2.compress(b"\n" * size))
+    (folder / "job.log.bz2").write_bytes(bz2.compress(b"\n" * size))
     return ["logs", str(folder)]
 
 
-def _zstd_file(path: Path, line: bytes, size: int, first: bytes = b"") -> None:
-    """Write `size` copies of a line, packed."""
+def _zstd(line: bytes, size: int, first: bytes = b"") -> Iterator[bytes]:
+    """Yield `size` copies of a line, packed."""
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     packer = importlib.import_module(name).ZstdCompressor()
     at_once = 100_000
-    with path.open("wb") as out:
-        out.write(packer.compress(first))
-        for done in range(0, size, at_once):
-            out.write(packer.compress(line * min(at_once, size - done)))
-        out.write(packer.flush())
+    yield packer.compress(first)
+    for done in range(0, size, at_once):
+        yield packer.compress(line * min(at_once, size - done))
+    yield packer.flush()
 
 
-def packed_line_ends_zstd(folder: Path, size: int) -> list[str]:
+@written("logs", "job.log.zst")
+def packed_line_ends_zstd(size: int) -> Iterator[bytes]:
     """The same, with a packer that makes 13 kB of 400 MB."""
-    _zstd_file(folder / "job.log.zst", b"\n", size)
-    return ["logs", str(folder / "job.log.zst")]
+    return _zstd(b"\n", size)
 
 
-def packed_line_ends_zstd_strace(folder: Path, size: int) -> list[str]:
+@written("strace", "job.strace.zst")
+def packed_line_ends_zstd_strace(size: int) -> Iterator[bytes]:
     """The same for strace."""
-    _zstd_file(folder / "job.strace.zst", b"\n", size, first=b"7 getpid() = 7\n" * 3)
-    return ["strace", str(folder / "job.strace.zst")]
+    return _zstd(b"\n", size, first=b"7 getpid() = 7\n" * 3)
 
 
-def packed_copies(folder: Path, size: int) -> list[str]:
+@written("logs", "job.log.zst")
+def packed_copies(size: int) -> Iterator[bytes]:
     """One line of a rank, again and again."""
-    _zstd_file(folder / "job.log.zst", b"[rank0]: step\n", size)
-    return ["logs", str(folder / "job.log.zst")]
+    return _zstd(b"[rank0]: step\n", size)
 
 
-def packed_copies_strace(folder: Path, size: int) -> list[str]:
+@written("strace", "job.strace.zst")
+def packed_copies_strace(size: int) -> Iterator[bytes]:
     """Some calls, and a line that is none, again and again."""
-    call = b"7 getpid() = 7\n" * 3
-    _zstd_file(folder / "job.strace.zst", b"a\r\n", size, first=call)
-    return ["strace", str(folder / "job.strace.zst")]
+    return _zstd(b"a\r\n", size, first=b"7 getpid() = 7\n" * 3)
 
 
-def nested_names(folder: Path, size: int) -> list[str]:
+def _doubled(size: int) -> bytes:
+    return b"]" + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
+
+
+@pickle
+def nested_names(size: int) -> list[bytes]:
     """A pickle whose name of a class is `size` lists in lists, each with the same one twice."""
-    path = folder / "model.pt"
-    doubled = b"]" + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
-    path.write_bytes(b"\x80\x04\x8c\x01m" + doubled + b"\x93.")
-    return ["scan", str(path)]
+    return [b"\x80\x04\x8c\x01m", _doubled(size), b"\x93."]
 
 
-def nested_keys(folder: Path, size: int) -> list[str]:
+@pickle
+def nested_keys(size: int) -> list[bytes]:
     """A pickle of storages whose key is lists in lists."""
-    path = folder / "model.pt"
-    doubled = b"]" + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
-    path.write_bytes(b"\x80\x04(\x8c\x07storageN" + doubled + b"\x8c\x03cpuK\x04tQ.")
-    return ["scan", str(path)]
+    return [b"\x80\x04(\x8c\x07storageN", _doubled(size), b"\x8c\x03cpuK\x04tQ."]
 
 
-def copied_lists(folder: Path, size: int) -> list[str]:
+@pickle
+def copied_lists(size: int) -> list[bytes]:
     """A pickle of one list of 100,000, and of copies of it, five bytes each."""
-    path = folder / "model.pt"
     one = b"](" + b"N" * 100_000 + b"e\x94"
     named = b"c__builtin__\nlist\n".replace(b"__builtin__", b"builtins") + b"\x940"
-    path.write_bytes(b"\x80\x04(" + one + named + b"h\x01h\x00\x85R" * size + b"l.")
-    return ["scan", str(path)]
+    return [b"\x80\x04(", one, named, b"h\x01h\x00\x85R" * size, b"l."]
 
 
-def deep_pickle(folder: Path, size: int) -> list[str]:
+@pickle
+def deep_pickle(size: int) -> list[bytes]:
     """Lists in lists, `size` deep, around a number."""
-    path = folder / "model.pt"
-    nan = b"G" + struct.pack(">d", float("nan"))
-    path.write_bytes(b"\x80\x04" + b"]" * size + nan + b"a" * size + b".")
-    return ["scan", str(path)]
+    return [b"\x80\x04", b"]" * size, _NAN, b"a" * size, b"."]
 
 
-def deep_pickle_of_numbers(folder: Path, size: int) -> list[str]:
+@pickle
+def deep_pickle_of_numbers(size: int) -> list[bytes]:
     """Lists in lists with a NaN in each."""
-    path = folder / "model.pt"
-    nan = b"G" + struct.pack(">d", float("nan"))
-    path.write_bytes(b"\x80\x04" + (b"]" + nan + b"a") * size + b"a" * (size - 1) + b".")
-    return ["scan", str(path)]
+    return [b"\x80\x04", (b"]" + _NAN + b"a") * size, b"a" * (size - 1), b"."]
 
 
 def endless_index(folder: Path, _size: int) -> list[str]:
@@ -226,118 +220,96 @@ def endless_index_beside(folder: Path, _size: int) -> list[str]:
     return ["scan", str(folder)]
 
 
-def chained_openat(folder: Path, size: int) -> list[str]:
+@strace
+def chained_openat(size: int) -> Iterator[str]:
     """Each directory opened below the one before."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.write('100 openat(AT_FDCWD, "/data", O_RDONLY|O_DIRECTORY) = 3\n')
-        for number in range(3, 3 + size):
-            out.write(f'100 openat({number}, "step{number % 10}", O_RDONLY|O_DIRECTORY)')
-            out.write(f" = {number + 1}\n")
-        out.write(f'100 write({size + 3}, "x", 1) = -1 ENOSPC (No space left on device)\n')
-    return ["strace", str(path)]
+    yield '100 openat(AT_FDCWD, "/data", O_RDONLY|O_DIRECTORY) = 3\n'
+    for number in range(3, 3 + size):
+        yield f'100 openat({number}, "step{number % 10}", O_RDONLY|O_DIRECTORY)'
+        yield f" = {number + 1}\n"
+    yield f'100 write({size + 3}, "x", 1) = -1 ENOSPC (No space left on device)\n'
 
 
-def chained_chdir(folder: Path, size: int) -> list[str]:
+@strace
+def chained_chdir(size: int) -> Iterator[str]:
     """The same, into each of them."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        for number in range(size):
-            out.write(f'100 chdir("step{number % 10}") = 0\n')
-            out.write(f'100 openat(AT_FDCWD, "f", O_RDONLY) = {number + 3}\n')
-        out.write('100 write(3, "x", 1) = -1 ENOSPC (No space left on device)\n')
-    return ["strace", str(path)]
+    for number in range(size):
+        yield f'100 chdir("step{number % 10}") = 0\n'
+        yield f'100 openat(AT_FDCWD, "f", O_RDONLY) = {number + 3}\n'
+    yield '100 write(3, "x", 1) = -1 ENOSPC (No space left on device)\n'
 
 
-def chained_chdir_forks(folder: Path, size: int) -> list[str]:
+@strace
+def chained_chdir_forks(size: int) -> Iterator[str]:
     """Children of children, each in a folder below its parent's."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        for number in range(100, 100 + size):
-            out.write(f'{number} chdir("step{number % 10}") = 0\n')
-            out.write(f"{number} fork() = {number + 1}\n")
-        out.write(f'{number} openat(AT_FDCWD, "f", O_RDONLY) = -1 ENOSPC (No space left)\n')
-    return ["strace", str(path)]
+    for number in range(100, 100 + size):
+        yield f'{number} chdir("step{number % 10}") = 0\n'
+        yield f"{number} fork() = {number + 1}\n"
+    yield f'{number} openat(AT_FDCWD, "f", O_RDONLY) = -1 ENOSPC (No space left)\n'
 
 
-def many_forks(folder: Path, size: int) -> list[str]:
+@strace
+def many_forks(size: int) -> Iterator[str]:
     """A process with many descriptors and as many children, which all live."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        for number in range(3, 3 + size):
-            out.write(f'100 openat(AT_FDCWD, "/data/part", O_RDONLY) = {number}\n')
-        for number in range(101, 101 + size):
-            out.write(f"100 fork() = {number}\n")
-            out.write(f"{number} close(3) = 0\n")
-    return ["strace", str(path)]
+    for number in range(3, 3 + size):
+        yield f'100 openat(AT_FDCWD, "/data/part", O_RDONLY) = {number}\n'
+    for number in range(101, 101 + size):
+        yield f"100 fork() = {number}\n"
+        yield f"{number} close(3) = 0\n"
 
 
-def many_mappings(folder: Path, size: int) -> list[str]:
+@strace
+def many_mappings(size: int) -> Iterator[str]:
     """The same of file mappings."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.write('100 openat(AT_FDCWD, "/data/part", O_RDONLY) = 3\n')
-        for number in range(size):
-            at = 0x700000000000 + 0x2000 * number
-            out.write(f"100 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3, 0) = {at:#x}\n")
-        for number in range(101, 101 + size):
-            out.write(f"100 fork() = {number}\n")
-            out.write(f"{number} munmap(0x700000000000, 4096) = 0\n")
-    return ["strace", str(path)]
+    yield '100 openat(AT_FDCWD, "/data/part", O_RDONLY) = 3\n'
+    for number in range(size):
+        at = 0x700000000000 + 0x2000 * number
+        yield f"100 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3, 0) = {at:#x}\n"
+    for number in range(101, 101 + size):
+        yield f"100 fork() = {number}\n"
+        yield f"{number} munmap(0x700000000000, 4096) = 0\n"
 
 
-def high_numbers(folder: Path, size: int) -> list[str]:
+@strace
+def high_numbers(size: int) -> Iterator[str]:
     """Processes that each have one descriptor with a large number."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        for number in range(100, 100 + size):
-            out.write(f"{number} dup2(1, 1048000) = 1048000\n")
-    return ["strace", str(path)]
+    for number in range(100, 100 + size):
+        yield f"{number} dup2(1, 1048000) = 1048000\n"
 
 
-def unfinished_reads(folder: Path, size: int) -> list[str]:
+@strace
+def unfinished_reads(size: int) -> Iterator[str]:
     """Processes of which the log has the beginning of one read."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.writelines(f"{pid} read(3,  <unfinished ...>\n" for pid in range(100, 100 + size))
-    return ["strace", str(path)]
+    yield from (f"{pid} read(3,  <unfinished ...>\n" for pid in range(100, 100 + size))
 
 
-def begun_forks(folder: Path, size: int) -> list[str]:
+@strace
+def begun_forks(size: int) -> Iterator[str]:
     """Forks that have begun, and as many processes that show up."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.writelines(f"{pid} fork( <unfinished ...>\n" for pid in range(100, 100 + size))
-        out.writelines(f"{pid} getuid() = 0\n" for pid in range(1_000_000, 1_000_000 + size))
-    return ["strace", str(path)]
+    yield from (f"{pid} fork( <unfinished ...>\n" for pid in range(100, 100 + size))
+    yield from (f"{pid} getuid() = 0\n" for pid in range(1_000_000, 1_000_000 + size))
 
 
-def many_ranks(folder: Path, size: int) -> list[str]:
+@log
+def many_ranks(size: int) -> Iterator[str]:
     """Ranks with a line each, one of them an error."""
-    path = folder / "job.log"
-    with path.open("w") as out:
-        out.writelines(f"[rank{rank}]: step 3 loss 0.5\n" for rank in range(1, size))
-        out.write("[rank0]: RuntimeError: loss is bad\n")
-    return ["logs", str(path)]
+    yield from (f"[rank{rank}]: step 3 loss 0.5\n" for rank in range(1, size))
+    yield "[rank0]: RuntimeError: loss is bad\n"
 
 
-def kills(folder: Path, size: int) -> list[str]:
+@strace
+def kills(size: int) -> Iterator[str]:
     """A process that signals others, which die of it."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.writelines(f"100 kill({pid}, SIGTERM) = 0\n" for pid in range(101, 101 + size))
-        for pid in range(101, 101 + size):
-            line = f"{pid} --- SIGTERM {{si_signo=SIGTERM, si_code=SI_USER, si_pid=100, si_uid=0}}"
-            out.write(f"{line} ---\n{pid} +++ killed by SIGTERM +++\n")
-    return ["strace", str(path)]
+    yield from (f"100 kill({pid}, SIGTERM) = 0\n" for pid in range(101, 101 + size))
+    for pid in range(101, 101 + size):
+        line = f"{pid} --- SIGTERM {{si_signo=SIGTERM, si_code=SI_USER, si_pid=100, si_uid=0}}"
+        yield f"{line} ---\n{pid} +++ killed by SIGTERM +++\n"
 
 
-def kills_alone(folder: Path, size: int) -> list[str]:
+@strace
+def kills_alone(size: int) -> Iterator[str]:
     """A process that signals others, of which the log has nothing else."""
-    path = folder / "job.strace"
-    with path.open("w") as out:
-        out.writelines(f"100 kill({pid}, SIGTERM) = 0\n" for pid in range(101, 101 + size))
-    return ["strace", str(path)]
+    yield from (f"100 kill({pid}, SIGTERM) = 0\n" for pid in range(101, 101 + size))
 
 
 def libc_often(folder: Path, size: int) -> list[str]:

@@ -1,6 +1,5 @@
 """Tasks of asyncio in live processes and in cores: who awaits what, at which line."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from builders.schema import validate
+from builders.commands import call, report
 
 pytestmark = pytest.mark.cores
 PROGRAM = Path(__file__).parents[1] / "programs" / "hang" / "event_loop.py"
@@ -40,15 +39,6 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
             yield child
         finally:
             child.kill()
-
-
-def report(*words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "postmortem", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    validate(found)
-    return found
 
 
 def line_of(text: str) -> int:
@@ -98,8 +88,7 @@ def test_in_a_core_and_in_a_slim_one(process: subprocess.Popen[str], tmp_path: P
         pytest.skip(f"gcore: {done.stderr[-200:]}")
     check(report("core", core, "--engine", "native")["async_tasks"], process.pid)
     slim = tmp_path / "slim"
-    command = [sys.executable, "-m", "postmortem", "core", str(core), "--slim", str(slim)]
-    subprocess.run(command, capture_output=True, check=True, timeout=100)
+    call("core", core, "--slim", slim, check=True)
     check(report("core", slim, "--engine", "native")["async_tasks"], process.pid)
 
 

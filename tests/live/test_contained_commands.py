@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from builders.commands import crash_in
-from builders.schema import validate
+from builders import commands
+from builders.commands import ENVIRONMENT, crash_in
 
 _SECONDS = 100
 _SERVER = Path(__file__).parents[1] / "programs" / "silent_fs.py"
@@ -26,21 +26,11 @@ _RAISED = """\
 
 
 def command(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "postmortem", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        env=dict(os.environ) | env,
-    )
+    return commands.call(*words, env=ENVIRONMENT | env)
 
 
 def report(*words: str | Path, **env: str) -> dict[str, Any]:
-    done = command(*words, "--json", **env)
-    assert done.returncode in (0, 1), done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    validate(document)
-    return document
+    return commands.report(*words, env=ENVIRONMENT | env)
 
 
 def problems(document: dict[str, Any]) -> dict[str, str]:

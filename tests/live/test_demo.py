@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.commands import call
 from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.demo import KINDS
 from postmortem.demo.crashing import crash, crash_under_gdb, program
@@ -148,17 +149,12 @@ def test_samples_use_the_standard_library_only() -> None:
         assert "postmortem" not in text
 
 
-def postmortem(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "postmortem", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.cores
 @needs_house
 @needs_cores
 @pytest.mark.parametrize("kind", KINDS)
 def test_demo_explains_its_own_crash(tmp_path: Path, kind: str) -> None:
-    done = postmortem("demo", kind, "--json", cwd=tmp_path)
+    done = call("demo", kind, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["kind"] == "core"
@@ -174,7 +170,7 @@ def test_demo_explains_its_own_crash(tmp_path: Path, kind: str) -> None:
 @needs_house
 @needs_cores
 def test_demo_keeps_its_core_when_asked(tmp_path: Path) -> None:
-    done = postmortem("demo", "abort", "--keep", "kept", "--json", cwd=tmp_path)
+    done = call("demo", "abort", "--keep", "kept", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (core,) = (tmp_path / "kept").glob("core.abort.*")
     assert list((tmp_path / "kept").glob("postmortem-demo-*/abort.py"))
@@ -183,6 +179,6 @@ def test_demo_keeps_its_core_when_asked(tmp_path: Path) -> None:
 
 @needs_house
 def test_unknown_kind_is_a_usage_error(tmp_path: Path) -> None:
-    done = postmortem("demo", "nonsense", cwd=tmp_path)
+    done = call("demo", "nonsense", cwd=tmp_path)
     assert done.returncode == 2
     assert "segv" in done.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from builders.commands import run_here
+from builders.commands import run, run_here
 from builders.prose import Prose
 from builders.schema import validate
 from live.conftest import CrashedProcess
@@ -152,15 +152,13 @@ def test_cut_cores_are_told_apart_and_with_what_they_fit(crash: Crash, library: 
 
 
 def test_nothing_to_fold_is_no_report(tmp_path: Path, prose: Prose) -> None:
-    command = [sys.executable, "-m", "postmortem", "core", "--fold", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run("--fold", tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     prose(done.stderr)
 
 
 def test_options_about_one_core_are_refused(tmp_path: Path) -> None:
     for options in (["--fold", "--thread", "3"], ["a", "b", "--slim", "out"]):
-        command = [sys.executable, "-m", "postmortem", "core", *options]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        done = run(*options, cwd=tmp_path)
         assert done.returncode == 2
         assert options[-2] in done.stderr

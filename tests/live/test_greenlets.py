@@ -1,6 +1,5 @@
 """Greenlets that are switched out, in live processes and in cores: who waits where."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from builders.schema import validate
+from builders.commands import call, report
 
 pytestmark = pytest.mark.cores
 PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
+NATIVE = ("--engine", "native")
 Start = Callable[[str], subprocess.Popen[str]]
 
 
@@ -47,15 +47,6 @@ def start(request: pytest.FixtureRequest) -> Iterator[Start]:
         child.stderr.close()
 
 
-def report(*words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "postmortem", *map(str, words), "--engine", "native", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    validate(found)
-    return found
-
-
 def line_of(program: str, text: str) -> int:
     """The line of a program that has a text."""
     rows = (PROGRAMS / program).read_text().splitlines()
@@ -78,7 +69,7 @@ def check(greenlets: list[dict[str, Any]], pid: int) -> None:
 
 def test_in_a_live_process(start: Start) -> None:
     process = start("greenlets.py")
-    found = report("hang", process.pid)
+    found = report("hang", process.pid, *NATIVE)
     check(found["processes"][0]["greenlets"], process.pid)
     assert not [one for one in found["problems"] if "greenlet" in one["where"]]
 
@@ -93,18 +84,17 @@ def test_in_a_core(start: Start, tmp_path: Path) -> None:
     core = tmp_path / f"core.{process.pid}"
     if not core.exists():
         pytest.skip(f"gcore: {done.stderr[-200:]}")
-    check(report("core", core)["greenlets"], process.pid)
+    check(report("core", core, *NATIVE)["greenlets"], process.pid)
     slim = tmp_path / "slim"
-    command = [sys.executable, "-m", "postmortem", "core", str(core), "--slim", str(slim)]
-    subprocess.run(command, capture_output=True, check=True, timeout=100)
-    found = report("core", slim)
+    call("core", core, "--slim", slim, check=True)
+    found = report("core", slim, *NATIVE)
     assert found["greenlets"] == []
     assert any(one["where"] == "greenlets" for one in found["problems"])
 
 
 def test_in_the_hub_of_gevent(start: Start) -> None:
     process = start("gevent_hub.py")
-    (one,) = report("hang", process.pid)["processes"]
+    (one,) = report("hang", process.pid, *NATIVE)["processes"]
     main, *others = one["greenlets"]
     assert main["main"]
     assert main["frames"][0]["line"] == line_of("gevent_hub.py", "gevent.joinall(")

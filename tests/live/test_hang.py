@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import call, report
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.analyses.live_job import HangOptions, read_job
@@ -72,14 +73,9 @@ def program(
 
 
 def hang(*words: str | int, code: int | None = None) -> dict[str, Any]:
-    """The JSON of one run; its schema and exit code are checked."""
-    command = [sys.executable, "-m", "postmortem", "hang", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-    assert done.stdout, done.stderr
-    if code is not None:
-        assert done.returncode == code, done.stdout[:2000]
-    document: dict[str, Any] = json.loads(done.stdout)
-    validate(document)
+    """The JSON of one run; its schema and whether that is a failure are checked."""
+    document = report("hang", *words)
+    assert code is None or (document["outcome"] == "failed") == bool(code), document["verdict"]
     return document
 
 
@@ -300,15 +296,10 @@ def test_watched_until_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert report["problems"][-1]["where"] == "hang --watch"
 
 
-def command(*words: str | int) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "postmortem", "hang", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS)
-
-
 def test_pids_that_are_gone(tmp_path: Path) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    done = command(gone.pid)
+    done = call("hang", gone.pid)
     assert done.returncode == 3
     assert f"postmortem: pid {gone.pid}: " in done.stderr
     with program(PIPE, tmp_path) as child:
@@ -320,21 +311,21 @@ def test_pids_that_are_gone(tmp_path: Path) -> None:
 def test_a_zombie() -> None:
     with subprocess.Popen(["true"]) as dead:
         until("it has ended", lambda: state(dead.pid) == "Z")
-        done = command(dead.pid)
+        done = call("hang", dead.pid)
         assert done.returncode == 3
         assert f"postmortem: pid {dead.pid}: " in done.stderr
         assert f" pid {os.getpid()}" in done.stderr
 
 
 def test_no_job_of_that_name() -> None:
-    done = command("--job", "no-such-job-of-anybody")
+    done = call("hang", "--job", "no-such-job-of-anybody")
     assert done.returncode == 3
     assert "no-such-job-of-anybody" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t"])
 def test_an_empty_job_is_not_every_process(name: str) -> None:
-    done = command("--job", name)
+    done = call("hang", "--job", name)
     assert done.returncode == 2
     assert " --job: " in done.stderr
 
@@ -361,7 +352,7 @@ def test_two_jobs_are_kept_apart(tmp_path: Path) -> None:
                 given = {"MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": name}
                 child = jobs.enter_context(program(text, tmp_path, **one, **given))
                 found.append(child.pid)
-        both = command(*pids["a"], *pids["b"])
+        both = call("hang", *pids["a"], *pids["b"])
         assert both.returncode == 3
         assert "ranks of 2 jobs" in both.stderr
         for name, found in pids.items():
@@ -637,7 +628,7 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
         until("rank 1 is there", lambda: channel_is(pids[1], *calls))
         for pid in (pids[0], pids[2]):  # they wait for it in gloo
             until("the others wait", lambda pid=pid: channel_is(pid, "202", "98"))
-        done = command(job.launcher.pid, "--json", "-o", out, "--gap", "2")
+        done = call("hang", job.launcher.pid, "--json", "-o", out, "--gap", "2")
         assert all(state(pid) in "SR" for pid in pids)
     assert done.returncode == 1, done.stderr
     report = json.loads(out.read_text())
@@ -664,11 +655,9 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
 def _read_with_logs(out: Path, pids: list[int]) -> None:
     """The JSON lies in a folder, and ``postmortem logs`` reads it with what else is there."""
     (out.parent / "rank0.log").write_text("step 1\nstep 2\n")
-    line = [sys.executable, "-m", "postmortem", "logs", str(out.parent), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS)
-    report = json.loads(done.stdout)
-    assert report["decided_by"] == "stack"
-    assert report["first_failure"]["rank"] == 1
+    document = report("logs", out.parent)
+    assert document["decided_by"] == "stack"
+    assert document["first_failure"]["rank"] == 1
 
 
 @pytest.mark.timeout(400)

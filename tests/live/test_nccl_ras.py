@@ -1,14 +1,12 @@
 """What NCCL's RAS says: a program that answers as the user guide of NCCL has it."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from builders.schema import validate
+from builders.commands import report
 from postmortem.readers.live.nccl_ras import ras_of
 
 _TEXT = """\
@@ -66,15 +64,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[tuple[int, int, str | Non
             child.kill()
 
 
-def hang(*words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "postmortem", "hang", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    validate(found)
-    return found
-
-
 def test_a_process_of_the_job_is_asked(server: tuple[int, int, str | None]) -> None:
     pid, port, says = server
     env = {"NCCL_RAS_ADDR": f"localhost:{port}", "RANK": "0", "WORLD_SIZE": "2"}
@@ -88,8 +77,8 @@ def test_a_process_of_the_job_is_asked(server: tuple[int, int, str | None]) -> N
         try:
             assert rank.stdout is not None
             assert rank.stdout.readline() == "ready\n"
-            alone = hang(rank.pid, "--samples", "1")["nccl_ras"]
-            found = hang(rank.pid, pid, "--samples", "1")["nccl_ras"]
+            alone = report("hang", rank.pid, "--samples", "1")["nccl_ras"]
+            found = report("hang", rank.pid, pid, "--samples", "1")["nccl_ras"]
         finally:
             rank.kill()
     assert alone is None  # who listens there is none of this job

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import report
 from builders.manifests import told, traceback
 from builders.terminals import job_runs
 
@@ -417,14 +418,9 @@ def test_manifest_lists_what_is_there(place: Path) -> None:
 
 def test_folder_of_a_single_program_has_no_ranks(place: Path) -> None:
     run("--", PYTHON, "-c", "1/0")
-    said = subprocess.run(
-        [PYTHON, "-m", "postmortem", "triage", str(folder()), "--json"],
-        capture_output=True,
-        check=False,
-    )
-    report = json.loads(said.stdout)
-    assert [(one["type"], one["ranks"]) for one in report["roots"]] == [("raised", [])]
-    used = {Path(one["path"]).name for one in report["evidence"] if one["used"]}
+    found = report("triage", folder())
+    assert [(one["type"], one["ranks"]) for one in found["roots"]] == [("raised", [])]
+    used = {Path(one["path"]).name for one in found["evidence"] if one["used"]}
     assert used == {Path(one).name for one in map(str, (folder() / "logs").iterdir())}
 
 
@@ -457,9 +453,9 @@ def test_secrets_in_a_message_are_masked_before_it_is_cut(before: int, place: Pa
     message = "step " * (before // 5) + key
     (place / "job.py").write_text(f"said = {message!r}\nraise RuntimeError(said)\n")
     done = run("--", PYTHON, "job.py")
-    report = done.stderr.replace(message.encode(), b"")  # what the command itself has said
+    said = done.stderr.replace(message.encode(), b"")  # what the command itself has said
     texts = [path.read_bytes() for path in folder().rglob("*") if path.is_file()]
-    for text in (report, *texts):
+    for text in (said, *texts):
         assert key[:9].encode() not in b"".join(text.split())
 
 

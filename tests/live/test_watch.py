@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from builders.commands import report
 from builders.prose import Prose
 from builders.schema import validate
 from postmortem.readers.watch_ring import read_watch_ring
@@ -224,13 +225,7 @@ def test_a_kill_for_memory(cage: Path, tmp_path: Path) -> None:
     assert first["confidence"] == "likely"
     assert first["about"]["pid"] == child.pid
     assert 200 << 20 in [one["limit_bytes"] for one in document["limits"]]
-    done = subprocess.run(
-        [sys.executable, "-m", "postmortem", "triage", str(ring.parent), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    found = json.loads(done.stdout)
+    found = report("triage", ring.parent)
     assert [(one["type"], one["pid"]) for one in found["roots"]] == [
         ("killed for memory", child.pid)
     ], found

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem import underway
+from postmortem.diagnose.incident.damaged import raised_in_reading
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
@@ -15,7 +16,7 @@ from postmortem.readers.all_evidence import Evidence, plan, take_evidence
 from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
-from postmortem.readers.side_by_side import read_side_by_side
+from postmortem.readers.side_by_side import read_side_by_side, with_unread
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report
@@ -50,6 +51,8 @@ def analyse(
         raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
     runs = runs_of(results)
     told = without_others(results, runs)
+    if any(raised_in_reading(document) for document in documents):
+        told = tuple(map(with_unread, told))
     documents = [result.document for result in told if result.document is not None]
     clock = by_clock(told, evidence.found)
     known_in = Signatures.load("process text").matches
@@ -62,6 +65,7 @@ def analyse(
         runs,
         inputs=tuple(Source(i.path, i.size_bytes) for i in found.items if files[i.path].used),
         problems=(*evidence.problems, *problems_of(results, found)),
+        read=all(one.document is not None for one in told if one.reading.kind != "scan"),
         verbose=options.verbose,
     )
     if not evidence.archives:

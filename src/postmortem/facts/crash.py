@@ -111,7 +111,7 @@ class FatalPythonError(Known):
     function: str
     """The one that found the state of the interpreter broken; empty where that is not known."""
     message: str
-    """Cut where it ends with an ellipsis."""
+    """Cut where it ends with an ellipsis; empty where its text is in a file that is not here."""
     matches: tuple[Match, ...] = ()
 
 

@@ -6,9 +6,12 @@ and `dataclasses` would take longer to import than all else of a report on logs.
 """
 
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from postmortem.records import record
+
+if TYPE_CHECKING:
+    from postmortem._scan import ScanResult
 
 
 class CellKind(IntEnum):
@@ -53,33 +56,8 @@ class Note(StrEnum):
     """A tensor that nothing could be read of; why stands behind it."""
 
 
-class Numbers(Protocol):
-    """What one pass over a tensor found: a `ScanResult`, or a `Reading` out of a file."""
-
-    @property
-    def abs_min(self) -> float: ...
-    @property
-    def abs_max(self) -> float: ...
-    @property
-    def abs_min_nonzero(self) -> float: ...
-    @property
-    def abs_max_finite(self) -> float: ...
-    @property
-    def nan_count(self) -> int: ...
-    @property
-    def inf_count(self) -> int: ...
-    @property
-    def zero_count(self) -> int: ...
-    @property
-    def subnormal_count(self) -> int: ...
-    @property
-    def numel(self) -> int: ...
-    @property
-    def first_nonfinite(self) -> int | None: ...
-    @property
-    def is_finite(self) -> bool: ...
-    @property
-    def dtype(self) -> str: ...
+Numbers: TypeAlias = Union["ScanResult", "Reading"]
+"""What one pass over a tensor found, live or out of a file."""
 
 
 @record

@@ -71,8 +71,9 @@ class LastLines:
     """They have the form of an error that ends something, not only a word or a level."""
     form: str = ""
     """What the first of them, or the nearest one, is, where that says more: ``"usage"``, a command
-    line that was refused, ``"code"``, the word of who watched a program that failed, ``"summary"``,
-    what names or counts what failed, ``"launcher"``, a launcher's own line."""
+    line that was refused, ``"code"``, the word of who watched a program that failed, ``"nccl"``, a
+    code of NCCL's, ``"summary"``, what names or counts what failed, ``"launcher"``, a launcher's
+    own line."""
     above: LastLine | None = None
     """The line right above these errors: what ended may have written it."""
     first: bool = False
@@ -86,9 +87,9 @@ class LastLines:
     nearest_counts: bool = False
     """It has the form of an error that ends something, and no line behind it tells of work."""
     nearest_by: str = "form"
-    """By what: ``"form"``; ``"word"``, a mere word or a level; ``"alone"``, a word that is none in
-    a log but where it ends it; ``"frame"`` of a traceback of Python that is cut off at both ends.
-    All but the first are no end where somebody else wrote later."""
+    """By what: ``"form"``; ``"word"``, a mere word or a level; ``"heading"``, one before a colon;
+    ``"alone"``, a word that is none in a log but where it ends it; ``"frame"`` of a traceback of
+    Python that is cut off at both ends. All but the first are no end where somebody wrote later."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None

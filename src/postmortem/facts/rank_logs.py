@@ -65,10 +65,16 @@ class ExceptionText(Known):
         if len(places) > 1 and not places[0]:
             at = places[-1]
             first = f"{first} … {below[at - 1]} {below[at].strip()}"
+        at = below.index(_OF_NCCL) + 1 if _OF_NCCL in below else 0
+        if 0 < at < len(below):  # above it stands in which call, and of which kind
+            first = f"{below[0].partition(':')[0]}: {below[at]}"
         place, _, number = first.rpartition(":")
         if rest and number.isdigit() and "." in place.rpartition("/")[2]:
             first = f"{first} {[one for one in below if not one[:1].isspace()][-1]}"
         return f"{self.exception}: {first}" if first else self.exception
+
+
+_OF_NCCL = "Last error:"
 
 
 def _below_headings(lines: list[str]) -> list[str]:

@@ -154,7 +154,7 @@ class Wait:
     def contended(self) -> bool:
         """Whether another thread is in the way, not merely no work to do."""
         known = self.holder is not None or self.missing_owner is not None
-        return known or self.kind in ("lock", "mutex", "gil", "stdio", "heap")
+        return known or self.kind in ("lock", "mutex", "unowned mutex", "gil", "stdio", "heap")
 
 
 @record

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from postmortem.knowledge.lookup import load_table
+from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.records import record
 
 REFERENCE = "https://docs.nvidia.com/cuda/cuda-gdb/index.html#gpu-error-reporting"
@@ -43,18 +43,13 @@ def cuda_exception(code: int) -> CudaException:
 @lru_cache(maxsize=1)
 def exceptions() -> dict[int, CudaException]:
     """Return all that are known, by number."""
-    table = load_table("cuda_exceptions.toml")
-    kinds = {row["id"]: row for row in table["kind"]}
-    return {
-        int(row["code"]): CudaException(
-            int(row["code"]),
-            row["name"],
-            row["words"],
-            row["exact"],
-            row["kind"],
-            row.get("logs", ""),
-            kinds[row["kind"]]["cause"],
-            tuple(kinds[row["kind"]][key] for key in ("step", "then") if key in kinds[row["kind"]]),
-        )
-        for row in table["exception"]
-    }
+    found: dict[int, CudaException] = {}
+    for kind in load_table("cuda_exceptions.toml")["kind"]:
+        steps = tuple(kind[key] for key in ("step", "then") if key in kind)
+        for line in lines_of(kind["exceptions"]):
+            code, exact, name, said = line.split(" ", 3)
+            words, _, logs = said.partition(" | ")
+            found[int(code)] = CudaException(
+                int(code), name, words, exact, kind["id"], logs, kind["cause"], steps
+            )
+    return found

@@ -43,8 +43,8 @@ def unread_languages(frames: Iterable[Frame]) -> tuple[Unread, ...]:
 def _rows() -> tuple[_Row, ...]:
     return tuple(
         _Row(
-            frozenset(row["modules"].split()),
-            tuple(row["functions"].split()),
+            frozenset(row.get("modules", "").split()),
+            tuple(row.get("functions", "").split()),
             Unread(row["language"], row["seen"], row["remedy"]),
         )
         for row in load_table("runtimes.toml")["runtime"]

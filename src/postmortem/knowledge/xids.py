@@ -1,9 +1,10 @@
 """Xid numbers of NVIDIA's driver: names, whose fault they are, how far they reach."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from postmortem.facts.kernel_log import Fault
-from postmortem.knowledge.lookup import load_table
+from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.records import record
 
 REFERENCE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
@@ -35,24 +36,26 @@ def xid(number: int) -> Xid:
     )
 
 
+def rows() -> Iterator[tuple[int, str, str, Fault, str]]:
+    """Yield number, name, cause, fault and reach; no cause where a message has it."""
+    for row in load_table("xid.toml")["xid"]:
+        for line in lines_of(row["lines"]):
+            numbers, name, *cause = line.split(": ", 2)
+            for number in map(int, numbers.split()):
+                yield number, name, "".join(cause), Fault(row["fault"]), row["reach"]
+
+
 @lru_cache(maxsize=1)
 def _table() -> dict[int, Xid]:
     from postmortem.knowledge.messages import family
 
     known = {signature.id: signature for signature in family("xid")}
     found: dict[int, Xid] = {}
-    for row in load_table("xid.toml")["xid"]:
-        number, fault = int(row["number"]), Fault(row["fault"])
+    for number, name, cause, fault, reach in rows():
         # One record speaks for both errors of the GSP.
         signature = known.get(f"xid-{119 if number == 120 else number}")
         steps = {Fault.HARDWARE: _RESET, Fault.PROGRAM: _PROGRAM}.get(fault, _ANY)
-        cause = row.get("cause") or (signature.cause if signature else "")
-        found[number] = Xid(
-            number,
-            row["name"],
-            fault,
-            row["reach"],
-            cause,
-            signature.next_steps if signature else steps,
-        )
+        if signature:
+            cause, steps = cause or signature.cause, signature.next_steps
+        found[number] = Xid(number, name, fault, reach, cause, steps)
     return found

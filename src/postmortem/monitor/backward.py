@@ -357,7 +357,7 @@ class Backward:
 
 
 def _is_here(frame: Frame) -> bool:
-    return all(c.numbers is None or c.numbers.ready for c in frame.cells)  # type: ignore[attr-defined]
+    return all(c.numbers is None or c.numbers.ready for c in frame.cells)  # type: ignore[union-attr]
 
 
 def _may_be_bad(frame: Frame) -> bool:

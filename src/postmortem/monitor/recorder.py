@@ -111,7 +111,7 @@ class Recorder:
             numbers = cell.numbers
             if numbers is None:
                 continue
-            if not numbers.ready:  # type: ignore[attr-defined]
+            if not numbers.ready:  # type: ignore[union-attr]
                 pending = True
             elif not numbers.is_finite:
                 bad = True
@@ -172,4 +172,4 @@ class Recorder:
 
 
 def _ready(cell: Cell) -> bool:
-    return cell.numbers is None or bool(cell.numbers.ready)  # type: ignore[attr-defined]
+    return cell.numbers is None or bool(cell.numbers.ready)  # type: ignore[union-attr]

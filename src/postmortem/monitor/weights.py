@@ -149,7 +149,7 @@ def _is_simple(cell: Cell) -> bool:
         numbers is not None
         and not cell.note
         and cell.saturated is None
-        and bool(numbers.ready)  # type: ignore[attr-defined]
+        and bool(numbers.ready)  # type: ignore[union-attr]
         and numbers.is_finite
     )
 

@@ -10,7 +10,7 @@ how all ranks ended that it names.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -19,9 +19,19 @@ from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, K
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
-from postmortem.readers.ranklogs.launchers import tasks_of
+from postmortem.readers.log_ends import (
+    CERTAIN,
+    LONG,
+    NUMBER,
+    OF_RANK,
+    Ends,
+    are_apart,
+    ends_of,
+    one_by_one,
+    outlives,
+)
 from postmortem.readers.ranklogs.log_names import names_a_rank
-from postmortem.records import record, replace
+from postmortem.records import replace
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
 _JOB = Pattern(
@@ -32,45 +42,20 @@ _JOB = Pattern(
 _DATED = Pattern(
     r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_./T][0-2]\d[-_:.]?[0-5]\d[-_:.]?[0-5]\d(?!\d)"
 )
-_SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
-_TASKS = Pattern(r"(?m)^srun: error: \S{1,255}: tasks? ([\d,-]{1,4000}): ")
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
-_OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
+_UNPACKED = Pattern(r"/postmortem-\w{8}/\d+(?=/)")
+"""Where one of several archives was unpacked to."""
 _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
-_NUMBER = Pattern(r"\d+")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _TABLE = Pattern(r"(?i)\W*Job ?ID\b")
 _MOST_LOOKED_AT = 256
-_BEGIN = 40
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
-_CERTAIN = 5.0
-"""Seconds that a file must have begun after another one's end."""
 _COPIED = 5.0
-"""Seconds between the times of files that were copied, or unpacked, together."""
-_LONG = 3600.0
-"""The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
-
-
-@record
-class _Ends:
-    """What the two ends of a log tell."""
-
-    began: float | None
-    ended: float
-    times: tuple[float, ...]
-    """The first and the last that it says, by its own clock."""
-    ranks: dict[str, str]
-    """The processes of torchrun's summary, by rank."""
-    gone: frozenset[str]
-    """Ranks of which a launcher tells how they ended."""
-    named: frozenset[str]
-    """Ranks that its lines name."""
-    first: str
-    """How the first line begins, its numbers taken out."""
+"""Seconds between the times of files that were copied together."""
 
 
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
@@ -148,7 +133,8 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
         elif job:
             groups.setdefault(_of_job(path, job), []).append(path)
         elif attempt is not None and not _ATTEMPT.search(path):
-            tried.setdefault((attempt, _form(attempt), False), []).append(path)
+            form = _form(_UNPACKED.sub("", attempt))
+            tried.setdefault((attempt, form, False), []).append(path)
         else:
             rest.append(path)
     for series, found in dated.items():
@@ -201,7 +187,7 @@ def _join_steps(groups: dict[_Key, list[str]]) -> None:
 def _is_of_rank(path: str) -> bool:
     job = _JOB.match(Path(path).name)
     head, tail, _ = text_ends(path) if job and job["task"] else ("", "", 0.0)
-    ranks = {int(rank) for rank in _OF_RANK.findall(head + tail)}
+    ranks = {int(rank) for rank in OF_RANK.findall(head + tail)}
     return job is not None and 0 not in ranks and int(job["task"] or 0) in ranks
 
 
@@ -211,7 +197,7 @@ def _is_console(
     """Return whether one of our own runs ended as a log beside it did; that is then added to it."""
     if not ours:
         return False
-    ended = _ends(path).ended
+    ended = ends_of(path).ended
     nearest = min(ours, key=lambda one: abs(one.ended - ended))
     if not nearest.began <= ended <= nearest.ended + _TOGETHER:
         return False
@@ -249,17 +235,20 @@ def _by_content(
         if not names_a_rank(path) and not _ATTEMPT.search(path):
             beside.setdefault(Path(path).parent, []).append(path)
     apart: dict[str, _Key] = {}
-    ends = cache(_ends)
+    parted: set[tuple[str, str]] = set()
+    ends = cache(ends_of)
     for paths in beside.values():
         if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
-            if one_by_one := _one_by_one(ends(a), ends(b), alike=alike):
+            if one_behind := one_by_one(ends(a), ends(b), alike=alike):
                 first, then = sorted((a, b), key=lambda path: ends(path).ended)
-                since[then] = max(since.get(then, 0.0), ends(first).ended + _CERTAIN)
-            if one_by_one or _are_apart(ends(a), ends(b)):
+                since[then] = max(since.get(then, 0.0), ends(first).ended + CERTAIN)
+            if one_behind or are_apart(ends(a), ends(b)):
+                parted |= {(a, b), (b, a)}
                 apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
+    apart |= _numbered(apart, parted)
     held = [path for paths in beside.values() for path in paths]
     if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
         apart = _long_after({path: ends(path) for path in held}, since)
@@ -269,19 +258,39 @@ def _by_content(
     return groups, groups.pop(_REST, [])
 
 
-def _long_after(ends: Mapping[str, _Ends], since: dict[str, float]) -> dict[str, _Key]:
+def _numbered(apart: Iterable[str], parted: Collection[tuple[str, str]]) -> dict[str, _Key]:
+    """Return the run of logs of which one number counts the runs, and another one their ranks."""
+    found: dict[str, _Key] = {}
+    forms: dict[str, list[str]] = {}
+    for path in apart:
+        forms.setdefault(_form(path), []).append(path)
+    for form, paths in forms.items():
+        above = len(form) - len(Path(form).name)
+        for at in range(form.count("#", above)):
+            runs: dict[str, list[str]] = {}
+            for path in paths:
+                end = [*NUMBER.finditer(path[above:])][at].end()
+                runs.setdefault(path[: above + end], []).append(path)
+            pairs = (pair for run in runs.values() for pair in combinations(run, 2))
+            if 1 < len(runs) < len(paths) and not any(pair in parted for pair in pairs):
+                found |= {path: (name, form, False) for name, run in runs.items() for path in run}
+                break
+    return found
+
+
+def _long_after(ends: Mapping[str, Ends], since: dict[str, float]) -> dict[str, _Key]:
     """Return the run of each log of which something alike began elsewhere long after its end."""
     runs: list[list[str]] = []
     until = 0.0
-    before: list[_Ends] = []
+    before: list[Ends] = []
     for path, one in sorted(ends.items(), key=lambda item: item[1].began or item[1].ended):
-        outlives = not before or any(_outlives(other, one) for other in before)
-        began = one.ended if one.began is None and outlives else one.began
+        late = not before or any(outlives(other, one) for other in before)
+        began = one.ended if one.began is None and late else one.began
         before.append(one)
         if began is not None:
-            if not runs or began > until + _LONG:
+            if not runs or began > until + LONG:
                 runs.append([])
-                since[path] = until + _CERTAIN
+                since[path] = until + CERTAIN
             runs[-1].append(path)
         until = max(until, one.ended)
     for earlier, later in pairwise(runs):
@@ -291,16 +300,16 @@ def _long_after(ends: Mapping[str, _Ends], since: dict[str, float]) -> dict[str,
     folders = [{Path(path).parent for path in run} for run in runs]
     for at, run in enumerate(runs if len(runs) > 1 else ()):
         first = Path(run[0])
-        own = first if len(run) == 1 and _NUMBER.search(first.name) else first.parent
+        own = first if len(run) == 1 and NUMBER.search(first.name) else first.parent
         # Below the folder of a later one, it was set aside for that.
         over = (one for one in own.parents if any(one in there for there in folders[at + 1 :]))
-        series = _NUMBER.sub("#", next(over, own).name.partition(".")[0])
+        series = NUMBER.sub("#", next(over, own).name.partition(".")[0])
         key = (str(own), series, False)
         found |= {path: key for path in ends if path in run or Path(path).parent in folders[at]}
     return found
 
 
-def _is_alike(a: str, b: str, ends: Mapping[str, _Ends]) -> bool:
+def _is_alike(a: str, b: str, ends: Mapping[str, Ends]) -> bool:
     """Return whether two logs in different folders have one name, or begin alike."""
     if Path(a).parent == Path(b).parent:
         return False
@@ -308,27 +317,7 @@ def _is_alike(a: str, b: str, ends: Mapping[str, _Ends]) -> bool:
 
 
 def _form(path: str) -> str:
-    return str(Path(path).parent / _NUMBER.sub("#", Path(path).name))
-
-
-def _are_apart(one: _Ends, other: _Ends) -> bool:
-    common = one.ranks.keys() & other.ranks.keys()
-    return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
-
-
-def _one_by_one(one: _Ends, other: _Ends, *, alike: bool) -> bool:
-    """Return whether one began after the other's end, in a file of the same kind."""
-    first, then = sorted((one, other), key=lambda ends: ends.ended)
-    alike = alike or bool(first.ranks and first.first == then.first)
-    side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
-    behind = then.began is not None and then.began > first.ended + _CERTAIN
-    return alike and (behind or _outlives(first, then)) and not side_by_side
-
-
-def _outlives(first: _Ends, then: _Ends) -> bool:
-    """Return whether a log without times went on long after all ranks had ended that it names."""
-    gone = bool(then.named) and then.named <= first.gone
-    return then.began is None and gone and then.ended > first.ended + _LONG
+    return str(Path(path).parent / NUMBER.sub("#", Path(path).name))
 
 
 def _stamps(path: str) -> list[float]:
@@ -336,23 +325,9 @@ def _stamps(path: str) -> list[float]:
     return [*times_in(head), *times_in(tail)] or [0.0]
 
 
-def _ends(path: str) -> _Ends:
-    """Return what the ends of a log tell."""
-    head, tail, ended = text_ends(path)
-    times = [*times_in(head), *times_in(tail)]
-    # By the clock of the file's last change, for the log's own may be another one.
-    began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
-    first = _NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
-    ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
-    tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
-    named = frozenset(_OF_RANK.findall(head + tail))
-    gone = frozenset((*ranks, *tasks))
-    return _Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)
-
-
 def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
     name, series, sweep = key
-    ends = {path: _ends(path) for path in paths[:_MOST_LOOKED_AT]}
+    ends = {path: ends_of(path) for path in paths[:_MOST_LOOKED_AT]}
     told = ((since.get(path) if one.began is None else one.began) for path, one in ends.items())
     begins = [began for began in told if began is not None]
     return Run(
@@ -375,5 +350,5 @@ def _of_copies(runs: Sequence[Run]) -> Sequence[Run]:
 
 def _order(run: Run) -> tuple[int, bool, list[int], str]:
     """Return a key: by the minute of the end; copies have one time, and numbers that grow."""
-    numbers = list(map(int, _NUMBER.findall(run.name)))
+    numbers = list(map(int, NUMBER.findall(run.name)))
     return int(run.ended // 60), not run.series, numbers, run.name

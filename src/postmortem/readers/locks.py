@@ -36,6 +36,12 @@ _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""
 
+_OF_MUSL = 0x80000010
+"""What a plain mutex of musl holds while it is locked and waited for: EBUSY and a bit."""
+
+_ENDS = (0x38, 0x2D0, 0x628)
+"""Of struct pthread on x86-64: musl's detach_state, glibc's tid and, since 2.43, joinstate."""
+
 _SHARED = 0x80
 """Bit of its kind: PTHREAD_PROCESS_SHARED."""
 _KIND_BITS = 0x1FF
@@ -87,26 +93,48 @@ def _native_wait(
     pointers: Mapping[int, int],
 ) -> Wait:
     address, words = row["address"], row["words"]
+    if row["operation"] == 0 and row["expected"] == _OF_MUSL:
+        how = "a locked mutex of musl, which names no owner"
+        return Wait("a mutex", address, kind="unowned mutex", certain=False, how=how)
     # first what contains the others: a condition variable takes its mutex again
     if stands_in(_MUTEX, stack) or _looks_like_mutex(row, stack, threads):
         return _mutex(row, threads, named=stands_in(_MUTEX, stack))
     if stands_in(_CONDITION, stack):
         return Wait("a condition variable", address, kind="condition", certain=False)
-    if stands_in(_JOIN, stack):
-        joined = words[0] if words is not None and words[0] in threads else None
-        if joined is None:
-            return Wait("a thread to end", address, kind="join", certain=False)
-        how = "the word that pthread_join() waits on is the id of that thread"
-        return Wait(f"thread {joined} to end", address, joined, kind="join", how=how)
-    if stands_in(_RWLOCK, stack):
-        return _read_write_lock(row, threads)
+    nameless = all(name == "??" for name in stack[:2])
+    joins = stands_in(_JOIN, stack)
+    joined = _joined(row, pointers) if joins or nameless else None
+    if joins and joined is None and words is not None and words[0] in threads:
+        joined = words[0]
+    if joined is not None:
+        how = "the word that is waited on is in what the C library keeps of that thread"
+        return Wait(f"thread {joined} to end", address, joined, kind="join", certain=joins, how=how)
+    if joins:
+        return Wait("a thread to end", address, kind="join", certain=False)
+    writer = _writer(row)
+    has_writer = writer > 1 and writer in threads  # 1 may be the word for sharing
+    if stands_in(_RWLOCK, stack) or (nameless and has_writer):
+        what = "a read-write lock"
+        if has_writer:
+            how = "the lock names the thread that writes"
+            return Wait(what, address, writer, kind="rwlock", certain=not nameless, how=how)
+        unnamed = "it names no writer: readers hold it, and it does not name those"
+        how_not = unnamed if words is not None and writer == 0 else None
+        return Wait(what, address, kind="rwlock", certain=False, how=how_not)
     if stands_in(_LOW_LEVEL, stack):
         return _low_level(row, stack, pointers)
     if stands_in(_BARRIER, stack):
         return Wait("a barrier", address, kind="barrier", certain=False)
     if stands_in(_SEMAPHORE, stack):
         return Wait("a semaphore", address, kind="semaphore", certain=False)
-    return Wait("a futex", address, kind="futex", certain=False)
+    kind = "futex" if row["shared"] else "private futex"
+    return Wait("a futex", address, kind=kind, certain=False)
+
+
+def _joined(row: RawFutexWait, pointers: Mapping[int, int]) -> int | None:
+    """Return the thread in whose struct pthread the word tells of its end."""
+    found = (pointers.get(row["address"] - offset) for offset in _ENDS)
+    return next((tid for tid in found if tid is not None and tid != row["tid"]), None)
 
 
 def _looks_like_mutex(
@@ -141,22 +169,15 @@ def _mutex(row: RawFutexWait, threads: Mapping[int, RawThread], *, named: bool) 
     return Wait(what, address, kind="mutex", certain=False, how=how, missing_owner=owner)
 
 
-def _read_write_lock(row: RawFutexWait, threads: Mapping[int, RawThread]) -> Wait:
-    """Return the wait for a pthread_rwlock_t, which names a writer that has it, but no reader.
+def _writer(row: RawFutexWait) -> int:
+    """Return which thread a pthread_rwlock_t says that writes; it names no reader.
 
     Threads wait on its third or fourth word; the writer is the seventh (struct_rwlock.h of glibc
     2.25 and later, x86-64 and aarch64), two words of padding and the word for sharing being 0.
     """
-    what, address, words = "a read-write lock", row["address"], row["words"]
-    if words is None:
-        return Wait(what, address, kind="rwlock", certain=False)
+    words = row["words"] or (0,) * 5
     phase, turn = words[4], words[3]
-    writer = phase if words[2] == words[3] == 0 else turn if words[1] == words[2] == 0 else 0
-    if writer > 1 and writer in threads:  # 1 may be the word for sharing
-        how = "the lock names the thread that writes"
-        return Wait(what, address, writer, kind="rwlock", how=how)
-    unnamed = "it names no writer: readers hold it, and it does not name those"
-    return Wait(what, address, kind="rwlock", certain=False, how=unnamed if writer == 0 else None)
+    return phase if words[2] == words[3] == 0 else turn if words[1] == words[2] == 0 else 0
 
 
 def _low_level(row: RawFutexWait, stack: tuple[str, ...], pointers: Mapping[int, int]) -> Wait:

@@ -7,12 +7,13 @@ power failed before its text was on the disk, and where a program printed the en
 import codecs
 import errno
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from functools import partial
 from typing import BinaryIO
 
-from postmortem.readers.codecs import beginning
+from postmortem.readers.codecs import StreamError, beginning
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import open_regular, size_of
 from postmortem.readers.signatures import blocks_of
 
 _LOOKED_FOR = 64 << 20
@@ -33,6 +34,23 @@ def open_plain(path: str) -> BinaryIO | None:
     return None
 
 
+def numbered_lines(path: str, *, most: int, longest: int = -1) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a log that is read once more; none where it is packed, too large or gone.
+
+    What is longer than `longest` comes in pieces.
+    """
+    try:
+        stream = open_plain(path) if 0 < size_of(path) <= most else None
+        if stream is not None:
+            with stream:
+                number = 1
+                for line in iter(partial(stream.readline, longest), b""):
+                    yield number, line
+                    number += line.endswith(b"\n")
+    except OSError:
+        return
+
+
 def plain_pieces(path: str) -> Generator[bytes, None, None]:
     """Yield the bytes of a log, unpacked, up to where a packed one is damaged. Raises OSError."""
     with open_regular(path) as stream:
@@ -50,6 +68,14 @@ def text_head(path: str) -> bytes:
             head = _behind_zeros(stream)
     head = in_utf_8(head)
     return head if looks_like_binary(head) else head.replace(b"\0", b"")
+
+
+def known_head(path: str) -> bytes:
+    """Return the first bytes of a file's text; nothing where it cannot be read."""
+    try:
+        return text_head(path)
+    except (OSError, StreamError):
+        return b""
 
 
 def in_utf_8(text: bytes) -> bytes:

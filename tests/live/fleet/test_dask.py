@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from builders.commands import call
 from builders.schema import validate
 from live.conftest import CrashedProcess
 
 if importlib.util.find_spec("distributed") is None:
     pytest.skip("no dask.distributed here", allow_module_level=True)
 _SECONDS = 60
+REMOTE = ("--remote", f"{sys.executable} -m postmortem")
 _SEGV = "import ctypes; ctypes.string_at(0)"
 _ABORT = "import os; os.abort()"
 
@@ -48,9 +50,7 @@ if __name__ == "__main__":
 
 
 def fleet(code: int, *words: str | Path) -> tuple[dict[str, Any], str]:
-    command = [sys.executable, "-m", "postmortem", "fleet", "--json"]
-    command += ["--remote", f"{sys.executable} -m postmortem", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    done = call("fleet", "--json", *REMOTE, *words)
     assert done.returncode == code, (done.stdout[-2000:], done.stderr[-2000:])
     if not done.stdout:
         return {}, done.stderr
@@ -99,10 +99,7 @@ def test_collect_through_fsspec(
 
 
 def test_doctor_on_one_worker_of_each_host(scheduler: str) -> None:
-    command = [sys.executable, "-m", "postmortem", "fleet", "--dask", scheduler, "--json"]
-    command += ["--remote", f"{sys.executable} -m postmortem", "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-    assert done.returncode in (0, 1), done.stderr
+    done = call("fleet", "--json", *REMOTE, "--dask", scheduler, "doctor")
     found = json.loads(done.stdout)
     validate(found)
     assert (found["nodes_asked"], found["nodes_answered"]) == (1, 1)

@@ -8,11 +8,15 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from builders.commands import run_here
 from builders.memory_snapshots import MIB, Device, stack, write
 from builders.prose import Prose
+from postmortem.diagnose.incident.events import Event
+from postmortem.diagnose.incident.graph import Incident
+from postmortem.present.headline.incident import headline
 
 RUNS = Path(__file__).parents[3] / "corpus" / "ranks" / "runs"
 STRACE = Path(__file__).parents[3] / "corpus" / "strace"
@@ -163,3 +167,38 @@ def test_a_snapshot_of_gpu_memory_tells_why_a_rank_raised(tmp_path: Path) -> Non
     )
     found = document("triage", tmp_path)
     assert all(not row["explained_by"] for row in found["chain"] if row["type"] == "raised")
+
+
+@pytest.mark.parametrize("good", [0, 1], ids=["nothing can be read", "one beside it"])
+def test_the_checkpoint_that_is_damaged_explains_who_read_it(tmp_path: Path, good: int) -> None:
+    np.save(tmp_path / "step-2.npy", np.zeros(400))
+    (tmp_path / "step-9.npy").write_bytes((tmp_path / "step-2.npy").read_bytes()[:900])
+    if not good:
+        (tmp_path / "step-2.npy").unlink()
+    (tmp_path / "train.log").write_text(
+        'Traceback (most recent call last):\n  File "/job/t.py", line 9, in <module>\n'
+        '  File "/v/lib/python3.11/site-packages/numpy/lib/_npyio_impl.py", line 484, in load\n'
+        "EOFError: No data left in file\n"
+    )
+    found = document("triage", tmp_path)
+    assert [(one["type"], one["confidence"]) for one in found["roots"]] == [
+        ("file damaged", "likely")
+    ]
+    assert [step["source"] for step in found["chain"]] == ["logs", "scan"]
+
+
+def test_a_damaged_checkpoint_that_nobody_read_is_no_cause(tmp_path: Path) -> None:
+    (tmp_path / "step-9.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    (tmp_path / "train.log").write_text(
+        'Traceback (most recent call last):\n  File "/job/t.py", line 9, in <module>\n'
+        "EOFError: No data left in file\n"
+    )
+    found = document("triage", tmp_path)
+    assert [one["type"] for one in found["roots"]] == ["raised"]
+
+
+def test_that_all_went_well_is_not_said_where_a_reader_failed() -> None:
+    calm = [{"kind": kind, "outcome": "healthy", "verdict": kind} for kind in ("logs", "strace")]
+    nothing = Incident[Event]((), (), ())
+    for documents in (calm, calm[:1]):
+        assert headline(nothing, documents) != headline(nothing, documents, read=False)

@@ -11,15 +11,10 @@ import pytest
 
 import postmortem
 from builders.checkpoints import floats, safetensors
+from builders.commands import run_here
 from builders.prose import Prose
 from postmortem.cli import pager
 from postmortem.cli.commands import COMMANDS
-
-
-def call(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "postmortem", *words]
-    env = {**os.environ, **environ}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ def bad(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_takes_its_completion(shell: str) -> None:
-    done = call("completion", shell)
+    done = run_here("completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     for command in COMMANDS:
         assert command in done.stdout
@@ -42,7 +37,7 @@ def test_a_shell_takes_its_completion(shell: str) -> None:
 
 
 def completed(*words: str, cwd: Path = Path("/")) -> list[str]:
-    script = call("completion", "bash").stdout
+    script = run_here("completion", "bash").stdout
     typed = " ".join(f"'{word}'" for word in words)
     script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _postmortem\n"
     script += 'printf "%s\\n" "${COMPREPLY[@]}"\n'
@@ -74,7 +69,7 @@ def test_bash_completes_names_with_blanks(tmp_path: Path) -> None:
     "words", [("core", "--thred", "3"), ("scan",), ("hang",), ("strace",), ("watch",)]
 )
 def test_a_usage_error_is_one_line(words: tuple[str, ...], prose: Prose) -> None:
-    done = call(*words)
+    done = run_here(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     prose(done.stderr)
@@ -82,12 +77,12 @@ def test_a_usage_error_is_one_line(words: tuple[str, ...], prose: Prose) -> None
 
 
 def test_quiet_is_the_verdict_alone(bad: Path) -> None:
-    done = call("scan", "-q", str(bad))
+    done = run_here("scan", "-q", str(bad))
     assert (done.returncode, done.stdout, done.stderr) == (1, "NaN in w (1 of 2 values)\n", "")
 
 
 def test_demo_offers_no_option_about_files_that_lie_somewhere() -> None:
-    told = call("demo", "--help").stdout
+    told = run_here("demo", "--help").stdout
     assert "--locals" in told
     for option in ("--fold", "--slim", "--pid", "--sysroot", "--temp-dir"):
         assert option not in told

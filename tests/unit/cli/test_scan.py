@@ -4,19 +4,18 @@ import json
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from builders.checkpoints import floats, safetensors
+from builders.commands import run_here
 from builders.prose import Prose
 from builders.schema import validate
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "postmortem", "scan", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return run_here("scan", *words)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders.unwind_cores import CoreBuilder, Segment
+from builders.unwind_cores import AARCH64, CoreBuilder, Segment
 from builders.unwind_images import ImageBuilder
 from postmortem import _native
 
@@ -113,3 +113,92 @@ def test_of_an_exception_inside_of_another_the_outer_one_is_told(tmp_path: Path)
 )
 def test_what_is_no_such_exception_is_not_told(tmp_path: Path, objects: tuple[bytes, ...]) -> None:
     assert dotnet(tmp_path, *objects, pointers=(HEAP, HEAP + 256)) is None
+
+
+WORDS = b"\nthread 'reader' (7) panicked at src/shard.rs:2:39:\nno shard 12\n\0"
+
+
+def nameless(folder: Path, *segments: Segment, signal: int = 6) -> Any:
+    """Return what is told of a thread whose program is not here."""
+    core = CoreBuilder(auxv={3: CODE + 64}).thread(
+        5, signal, rip=CODE + 4, rsp=STACK + 2048, fs_base=HEAP + 64
+    )
+    core.module("/app/reader", CODE, 4096)
+    core.segments.extend(segments)
+    path = folder / "core"
+    path.write_bytes(core.build())
+    return _native.read_core(str(path))["panic"]
+
+
+def stack(text: bytes) -> Segment:
+    return Segment(STACK, (b"\1" * 1000 + text).ljust(4096, b"\0"))
+
+
+def test_what_rust_put_together_on_the_stack_of_a_program_that_is_not_here(tmp_path: Path) -> None:
+    assert nameless(tmp_path, stack(WORDS)) == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+    long = WORDS.replace(b"shard 12", b"shard " * 99)
+    assert len(nameless(tmp_path, stack(long))[1]) < 512 + 30
+    own = WORDS.replace(b"src/", b"/rustc/abc/")
+    assert nameless(tmp_path, stack(own)) == ("Rust", "no shard 12")
+
+
+@pytest.mark.parametrize(
+    ("text", "signal"),
+    [
+        pytest.param(WORDS, 11, id="a fault"),
+        pytest.param(WORDS.replace(b":\n", b" "), 6, id="no place"),
+        pytest.param(WORDS.replace(b"no shard 12", b""), 6, id="no words"),
+        pytest.param(WORDS.replace(b"12", b"\1\2"), 6, id="no text"),
+        pytest.param(WORDS[:30], 6, id="its end is overwritten"),
+    ],
+)
+def test_what_is_no_panic_of_rust_is_not_told(tmp_path: Path, text: bytes, signal: int) -> None:
+    assert nameless(tmp_path, stack(text), signal=signal) is None
+
+
+G, G0, M, PANIC, TEXT = (HEAP + 0x100 * i for i in range(1, 6))
+
+
+def go(**changed: int) -> Segment:
+    """Return the goroutine that panicked, its thread's m and g0 (runtime/runtime2.go)."""
+    memory = bytearray(4096)
+    words = {56: G0, G: HEAP, G + 8: HEAP + 4096, G + 32: PANIC, G + 48: M, G0 + 48: M, M: G0}
+    words |= {M + 64: G, PANIC + 8: CODE, PANIC + 16: TEXT, TEXT: TEXT + 32, TEXT + 8: 11}
+    words |= {{"PANIC": G + 32}.get(name, globals()[name]): v for name, v in changed.items()}
+    for at, value in words.items():
+        struct.pack_into("<Q", memory, at % 4096, value)
+    struct.pack_into("11s", memory, TEXT % 4096 + 32, b"no shard 12")
+    return Segment(HEAP, bytes(memory))
+
+
+def test_the_goroutine_of_aarch64_is_in_a_register(tmp_path: Path) -> None:
+    core = CoreBuilder(machine=AARCH64).thread(5, 6, pc=CODE + 4, sp=STACK + 2048, x28=G0)
+    core.module("/app/reader", CODE, 4096)
+    core.segments.extend([stack(b""), go()])
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    assert _native.read_core(str(path))["panic"] == ("Go", "no shard 12")
+
+
+def test_what_a_goroutine_panicked_with_where_the_program_is_not_here(tmp_path: Path) -> None:
+    assert nameless(tmp_path, stack(b""), go()) == ("Go", "no shard 12")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [pytest.param({"M": M}, id="m has another g0"), pytest.param({"PANIC": 64}, id="no panic")],
+)
+def test_what_is_no_goroutine_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
+    assert nameless(tmp_path, stack(b""), go(**changed)) is None
+
+
+def test_a_value_that_is_no_text(tmp_path: Path) -> None:
+    language, text = nameless(tmp_path, stack(b""), go(TEXT=64))
+    assert language == "Go"
+    assert "shard" not in text
+
+
+def test_gos_fatal_error_is_found_among_its_variables(tmp_path: Path) -> None:
+    zeros = Segment(CODE + 4096, bytes(999) + b"fatal error: all asleep\n" + bytes(900))
+    text = ("Go", "fatal error: all asleep")
+    assert nameless(tmp_path, stack(b""), go(TEXT=64), zeros) == text

@@ -41,6 +41,20 @@ def test_logs_of_ranks_one_behind_the_other_are_one_run(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
+def test_a_rank_that_starts_behind_the_end_of_another_is_of_its_run(tmp_path: Path) -> None:
+    """The launcher's rules, which come again below, are no head."""
+    text = ""
+    for rank in (1, 0):
+        raised = _raised("ValueError: first").replace("\n", f"\n[rank{rank}]: ", 3)
+        text += f"2026-01-02 03:00:0{2 - rank} | rank {rank}/2 | reads its shards\n"
+        text += f"2026-01-02 03:00:0{2 - rank} | rank {rank}/2 | resumes at step 9\n"
+        text += f"[rank{rank}]: {raised}"
+    rules = f"{'=' * 60}\n/job/t.py FAILED\n{'-' * 60}\nFailures:\n{'-' * 60}\n{'=' * 60}\n"
+    report = report_of(tmp_path, text + rules)
+    assert report.problems == ()
+    assert report.body["first_failure"]["ranks"] == [0, 1]
+
+
 def test_a_head_that_comes_again_without_an_end_is_no_new_run(tmp_path: Path) -> None:
     report = report_of(tmp_path, _run(3, "") + _run(4, "ValueError: first\n"))
     assert report.problems == ()

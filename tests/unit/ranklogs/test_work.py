@@ -43,6 +43,13 @@ def test_work_of_a_form_that_was_printed_before_goes_on(
     assert not report.diagnoses
 
 
+def test_the_sign_of_an_exponent_makes_no_other_form(tmp_path: Path) -> None:
+    before, behind = "step {0} of 50: lm loss: {0}.5E+00", "step {0} of 50: lm loss: {0}.5E-01"
+    report = report_of(tmp_path, _each(before, *range(7)) + _ERROR + _each(behind, *range(7, 18)))
+    assert not report.failed
+    assert not report.diagnoses
+
+
 def test_identifiers_in_brackets_are_of_one_form(tmp_path: Path) -> None:
     told = [f"job rows.open[{0x9E3779B1 * n % 2**32:08x}-a7] is over\n" for n in range(1, 40)]
     report = report_of(tmp_path, "".join([*told[:9], _ERROR, *told[9:]]))

@@ -322,3 +322,12 @@ def test_what_is_unpacked_keeps_the_time_of_its_last_change(tmp_path: Path) -> N
     assert (tmp_path / "run1.log").stat().st_mtime == 1_700_000_000
     changed = time.localtime((tmp_path / "run2.log").stat().st_mtime)
     assert changed[:6] == (2026, 1, 2, 3, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("NOTES.txt", "other"), ("readme", "other"), ("notes-of-rank0.txt", "log")]
+)
+def test_what_a_person_wrote_is_no_log_by_its_name(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_text("thu: it died again, maybe out of memory\n")
+    (found,) = take_inventory([str(tmp_path)]).items
+    assert found.kind == kind

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -376,3 +378,36 @@ def test_tries_that_were_copied_at_once_keep_their_order(clock: str, tmp_path: P
     assert (code, document["outcome"]) == (0, "healthy")
     write(tmp_path / "job" / "attempt_1" / "rank0.log", "step 0\nstep 1\n" + ERROR)
     assert triage(tmp_path / "job", tmp_path / "out.json")[0] == 1
+
+
+def test_one_number_in_names_counts_jobs_and_another_one_their_ranks(tmp_path: Path) -> None:
+    for job, clock in ((71, "08"), (72, "09")):
+        for rank in (0, 1):
+            text = steps(clock) + (ERROR if job == 71 else "")
+            write(tmp_path / f"seg.{job}.{rank}.log", text, NOW + 3600 * (job - 71) + rank)
+    runs = runs_apart(take_inventory([str(tmp_path)]))
+    assert [(Path(run.name).name, len(run.paths)) for run in runs] == [("seg.71", 2), ("seg.72", 2)]
+
+
+@pytest.mark.parametrize(("waited", "runs"), [(20, []), (0, ["n1-0.log", "n2-3.log"])])
+def test_a_log_that_went_on_without_times_began_as_the_clock_of_the_other_says(
+    tmp_path: Path, waited: int, runs: list[str]
+) -> None:
+    write(tmp_path / "n2-3.log", "2025-11-23 08:00:00 hello\n" + ERROR, NOW)
+    hello = f"2025-11-23 08:00:{21 - waited:02} hello\n"
+    write(tmp_path / "n1-0.log", f"{hello}TimeoutError: nobody came\n", NOW + 21)
+    assert names(tmp_path) == runs
+
+
+def test_tries_that_were_packed_one_by_one_are_runs(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / f"try-{number}"
+        for rank in (0, 1):
+            write(folder / f"r{rank}.log", steps(f"0{number}") + ERROR, NOW + 60 * number)
+        subprocess.run(
+            ["tar", "-C", tmp_path, "-czf", tmp_path / f"{folder.name}.tgz", folder.name],
+            check=True,
+        )
+        shutil.rmtree(folder)
+    _, found = triage(tmp_path, tmp_path / "out.json")
+    assert [len(row["files"]) for row in found["runs"]] == [2, 2]

@@ -5,7 +5,7 @@ from postmortem.diagnose.core.recursion import Recursion
 from postmortem.diagnose.core.stacks import python_index
 from postmortem.diagnose.core.waiting_caller import waiting_caller
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.facts.crash import AbortMessage, CppException
+from postmortem.facts.crash import AbortMessage, CppException, Panic
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.records import replace
 from postmortem.report.model import Confidence, Evidence
@@ -56,6 +56,11 @@ def cite_abort(message: AbortMessage) -> Evidence:
     """Return what the C library printed before it aborted."""
     of = "" if message.of_this_end else " (or of an abort before: the stack does not tell)"
     return Evidence(f"abort message of the C library{of}", clip(message.text, TEXT_LIMIT))
+
+
+def cite_words(thread: Thread, panic: Panic) -> Evidence:
+    """Return what a language's run-time said."""
+    return Evidence(f"thread {thread.tid}", clip(panic.head, TEXT_LIMIT))
 
 
 def degree_of(message: AbortMessage | None) -> Confidence:

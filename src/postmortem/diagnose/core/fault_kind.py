@@ -107,13 +107,11 @@ _RAISING = Pattern(
     r"^std::(__)?terminate$|^_?Py_Fatal|^(rust_panic|runtime\.|PROC)"
 )
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
-_OF_LIMITS = ("SIGXFSZ",)
 _DUMPING = CRASH_SIGNALS - {"SIGTRAP"} | {"SIGQUIT", "SIGXCPU", "SIGXFSZ"}
 """Signals whose default is a core (signal(7)), but for SIGTRAP, which is mostly gdb's own."""
 _OF_DEBUGGERS = ("TRAP_TRACE", "TRAP_HWBKPT")
 """A single step or a watchpoint that a debugger left behind: no instruction is a trap."""
 _SI_KERNEL = 0x80
-_LIMITED = ("SIGXCPU", "SIGXFSZ")
 
 
 def classify(
@@ -124,7 +122,8 @@ def classify(
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
-    if signal.name in _OF_LIMITS and _is_from(signal, process) and signal.code == "SI_USER":
+    from_itself = signal.code == "SI_USER" and signal.sender_pid in (0, process.pid)
+    if signal.name == "SIGXFSZ" and from_itself:
         return FaultKind.RESOURCE_LIMIT  # send_sig(SIGXFSZ, current, 0) in mm/filemap.c
     crashed = threads.crashed
     if _is_forged(signal, crashed):
@@ -177,7 +176,8 @@ def _is_notice(signal: Signal) -> bool:
     if signal.code in ("SI_MESGQ", "SI_ASYNCIO", "SI_SIGIO"):
         return True
     code = signal.code_number or 0
-    return 0 < code < _SI_KERNEL and signal.name in ("SIGABRT", "SIGQUIT", *_LIMITED)
+    sent = ("SIGABRT", "SIGQUIT", "SIGXCPU", "SIGXFSZ")
+    return 0 < code < _SI_KERNEL and signal.name in sent
 
 
 def _saved_by_debugger(signal: Signal | None) -> bool:
@@ -190,10 +190,6 @@ def _saved_by_debugger(signal: Signal | None) -> bool:
         return False
     # Of an int3 that is not gdb's own, the reader says that the thread crashed.
     return signal.name in _DUMPING or (signal.name, signal.code) == ("SIGTRAP", "SI_KERNEL")
-
-
-def _is_from(signal: Signal, process: Process) -> bool:
-    return signal.sender_pid in (0, process.pid)
 
 
 def _sent(signal: Signal, threads: Threads, process: Process) -> FaultKind:
@@ -254,7 +250,8 @@ def _segmentation_fault(
         known = fault is not None and not may_be_sending(threads.crashed)
         return FaultKind.GENERAL_PROTECTION if known else FaultKind.UNKNOWN
     if is_null_based(signal.address):
-        return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
+        lost = lost_stack_pointer(fault) is not None and fault is not None and not fault.sp.mapped
+        return FaultKind.UNMAPPED if lost else FaultKind.NULL_DEREFERENCE
     if signal.code == "SEGV_MAPERR" and signal.address < 1 << 32 and pointer_value(fault) == 0:
         return FaultKind.NULL_DEREFERENCE  # a member or an element far behind it
     if signal.code in ("SEGV_ACCERR", "SEGV_PKUERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"):
@@ -278,10 +275,6 @@ def _is_end_of_abort(kind: FaultKind, crashed: Thread | None, process: Process) 
         return bare(inner.function) == "abort"
     possible = all(map(is_canonical, (crashed.registers or {}).values()))
     return process.pid == 1 and possible and "/libc" in (inner.module or "")
-
-
-def _on_no_stack(fault: Fault | None) -> bool:
-    return lost_stack_pointer(fault) is not None and bool(fault and not fault.sp.mapped)
 
 
 def _general_protection(fault: Fault | None) -> FaultKind:
@@ -341,10 +334,9 @@ def _bus_error(signal: Signal, fault: Fault | None, threads: Threads) -> FaultKi
 
 def is_memory_backed(file: MappedFile) -> bool:
     """Return whether a file's pages are memory: tmpfs, /dev/shm, hugetlbfs."""
-    kind = file.filesystem_type or ""
-    return kind in ("tmpfs", "ramfs", "hugetlbfs", "devtmpfs") or file.path.startswith(
-        ("/dev/shm/", "/run/shm/", "/memfd:", "/anon_hugepage", "/SYSV")
-    )
+    named = ("/dev/shm/", "/run/shm/", "/memfd:", "/anon_hugepage", "/SYSV")
+    kinds = ("tmpfs", "ramfs", "hugetlbfs", "devtmpfs")
+    return file.filesystem_type in kinds or file.path.startswith(named)
 
 
 def _bus_error_in_file(file: MappedFile) -> FaultKind:
@@ -366,9 +358,13 @@ def _bus_error_in_file(file: MappedFile) -> FaultKind:
     return FaultKind.FILE_UNREADABLE
 
 
-def _illegal_instruction(fault: Fault | None) -> FaultKind:
+def _is_trap(fault: Fault | None) -> bool:
     instruction = fault.instruction if fault is not None else None
-    if instruction is not None and instruction.feature == "trap":
+    return instruction is not None and instruction.feature == "trap"
+
+
+def _illegal_instruction(fault: Fault | None) -> FaultKind:
+    if _is_trap(fault):
         return FaultKind.COMPILER_TRAP
     if fault is not None and _jumped_to_data(fault.pc):
         return FaultKind.BAD_CALL
@@ -377,9 +373,7 @@ def _illegal_instruction(fault: Fault | None) -> FaultKind:
 
 def _break_of_aarch64(fault: Fault | None) -> FaultKind:
     """Tell a compiler's `brk` from a breakpoint: there is no ud2, so traps come as SIGTRAP."""
-    instruction = fault.instruction if fault is not None else None
-    is_trap = instruction is not None and instruction.feature == "trap"
-    return FaultKind.COMPILER_TRAP if is_trap else FaultKind.BREAKPOINT
+    return FaultKind.COMPILER_TRAP if _is_trap(fault) else FaultKind.BREAKPOINT
 
 
 def _jumped_to_data(pc: Address) -> bool:

@@ -61,15 +61,10 @@ def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | No
 
 
 def _is_nameless_api(threads: Threads) -> bool:
-    """Return whether a thread with lines of Python failed in CPython's code, which is not here."""
-    crashed = threads.crashed
-    inner = next(iter(crashed.frames), None) if crashed is not None else None
-    return (
-        crashed is not None
-        and inner is not None
-        and (inner.function == "??" and owner(inner) is Owner.CPYTHON)
-        and any(frame.kind == "python" for frame in crashed.frames)
-    )
+    """Return whether a thread failed in the code of a running CPython, which is not here."""
+    inner = next(iter(threads.crashed.frames), None) if threads.crashed is not None else None
+    nameless = inner is not None and inner.function == "??" and owner(inner) is Owner.CPYTHON
+    return nameless and is_interpreter_known(threads)
 
 
 def _api(threads: Threads) -> int | None:

@@ -169,6 +169,12 @@ def site_after(thread: Thread, start: int) -> int | None:
     return None
 
 
+def is_nameless(thread: Thread) -> bool:
+    """Return whether nobody knows who wanted this end: his code is not here."""
+    end = site(thread)
+    return end is None or thread.frames[end].function == "??" or thread.frames[end].kind == "python"
+
+
 def is_lone_word(thread: Thread, index: int) -> bool:
     """Return whether a frame is a word of the stack with no frame behind it: nobody's call.
 

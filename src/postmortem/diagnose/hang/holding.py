@@ -31,7 +31,8 @@ def holder_up(job: LiveJob) -> Attribution:
     nobody = Attribution(NothingFailed())
     if progresses(job):
         return nobody
-    return stands_elsewhere(job.stacks) or nobody
+    world = next((one.world_size for one in job.ranks()), None) or 0
+    return stands_elsewhere(job.stacks, world=world) or nobody
 
 
 def worth_following(ranks: Sequence[LiveProcess], found: StackClasses) -> tuple[int, ...]:

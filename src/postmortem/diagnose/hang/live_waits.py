@@ -7,7 +7,7 @@ from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, is_own, own_frames
 
 _LONGEST_CHAIN = 6
-_LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
+_LOCKS = ("lock", "mutex", "unowned mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
 _STATES = {"R": "runs", "T": "is stopped by a signal", "t": "is stopped by a tracer"}
 
 

@@ -32,6 +32,8 @@ class EventType(StrEnum):
     NEVER_JOINED = "never joined"
     COULD_NOT_START = "could not start"
     STORAGE = "storage failed"
+    DAMAGED = "file damaged"
+    """Of a checkpoint; of no job that did not read it."""
     REFUSED = "resource refused"
     NETWORK = "network failed"
     DEVICE_LOST = "device lost"
@@ -75,6 +77,8 @@ class Event(Known):
     errnos: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     """Of tensors or modules."""
+    loads: bool = False
+    """It was raised by what reads a checkpoint."""
     wrote: tuple[str, ...] = ()
     """The last lines that its process wrote to standard error, cut where the recording cut them."""
     means: str = ""

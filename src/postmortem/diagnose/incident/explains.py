@@ -122,9 +122,7 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     # torch.save reports no more than this of any error.
     unsaid = cause.type is EventType.STORAGE and effect.match("ckpt-iostream") is not None
     path = cause.path or ""
-    words = [word.strip(_QUOTES + "()[],:;").rstrip(".") for word in effect.what.split()]
-    ways = ((path, word) for word in words if path and word)
-    named = any(f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}") for a, b in ways)
+    words, named = _words(effect.what), _names(effect.what, path)
     process = same_process(cause, effect)
     if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
         ended = effect.type is EventType.EXITED and None not in (cause.pid, effect.pid)
@@ -143,6 +141,14 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     of_another = cause.type is not EventType.STORAGE and quotes
     unclear = not of_another if said else "/" in path and path in words
     return Confidence.POSSIBLE if unclear else None
+
+
+def damaged_file(cause: Event, effect: Event) -> Confidence | None:
+    """The error names the file, or came of reading a checkpoint where one alone is damaged."""
+    if _names(effect.what, cause.path or ""):
+        return Confidence.LIKELY
+    loads = effect.loads or effect.match("ckpt-central-dir", "st-incomplete") is not None
+    return cause.confidence if loads else None
 
 
 def same_tensor(cause: Event, effect: Event) -> Confidence | None:
@@ -245,6 +251,7 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("watchdog-ends-process", frozenset({EventType.WATCHDOG}), _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
     Explains("call-refused", REFUSALS | {EventType.COULD_NOT_START}, _ENDS, refused_call),
+    Explains("file-damaged", frozenset({EventType.DAMAGED}), _ENDS, damaged_file),
     Explains(
         "numbers", frozenset({EventType.NON_FINITE}), frozenset({EventType.NON_FINITE}), same_tensor
     ),
@@ -287,3 +294,13 @@ def _one_host(cause: Event, effect: Event) -> bool:
     if cause.host is None or effect.host is None:
         return True
     return cause.host.partition(".")[0] == effect.host.partition(".")[0]
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip(_QUOTES + "()[],:;").rstrip(".") for word in text.split()]
+
+
+def _names(text: str, path: str) -> bool:
+    """Return whether a text names a file, as a whole or by the last parts of its path."""
+    ways = ((path, word) for word in _words(text) if path and word)
+    return any(f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}") for a, b in ways)

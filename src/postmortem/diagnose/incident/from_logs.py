@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, root_of, told_by
+from postmortem.diagnose.incident.damaged import raised_in_reading
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS
 from postmortem.facts.exits import RUN
@@ -125,6 +126,7 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
         next_steps=tuple(top["next_steps"]) if top is not None else (),
         cause=str(top["cause"]) if top is not None else "",
         means=found.get("means") or "",
+        loads=raised_in_reading(document),
         belongs=True,
     )
 
@@ -238,7 +240,8 @@ def _kernel(document: Document) -> Iterator[Event]:
             lost.add(what)
         joined = row["joined_by"] in ("pid", "child", "gpu")
         other = not str(row["process"] or "python").startswith(PYTHONS)
-        calm = document.get("outcome") != "failed" and (other or document.get("done"))
+        over = other or document.get("done") or row.get("outlived")
+        calm = document.get("outcome") != "failed" and over
         if calm and not joined:
             continue  # a process that is none of the ranks', whom nothing happened to
         where = f"{row['file']}:{row['line']}"

@@ -1,9 +1,10 @@
 """Events that reports on one process tell of: cores, system-call logs, live stacks, tensors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.incident.common import Document, alone, best, evidence, roots_of, told_by
+from postmortem.diagnose.incident.damaged import of_damaged
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.facts.threads import is_own
 from postmortem.patterns import Pattern
@@ -18,6 +19,7 @@ _NETWORK = frozenset(
 _ASKED_FOR = frozenset({"SIGABRT", "SIGQUIT"})
 """Signals that somebody sends for a core: a launcher sends others."""
 _OF_DEVICES = Pattern(r"cuda|nccl|amdhip|c10d::|gloo::")
+_WAITS_FOR_FILE = frozenset({"open", "openat", "openat2", "flock", "fcntl"})
 _STUCK = frozenset({"deadlock", "futex_deadlock", "pipe_deadlock", "lock_wait", "silent_peer"})
 
 
@@ -128,6 +130,30 @@ def of_strace(document: Document) -> Iterator[Event]:
             **told_by(row),
             order=order,
         )
+    for row in processes.values() if document.get("outcome") == "failed" else ():
+        yield from _stopped_in_file(document, row)
+
+
+def _stopped_in_file(document: Document, row: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield in which call on a file a process stood when a signal ended it: it waited there.
+
+    Only a call that waits is interrupted, and what waits for devices and peers is none on files.
+    """
+    ended = (row.get("exit") or {}).get("signal")
+    files = [str(one["path"]) for one in document["inputs"]]
+    file = next((one for one in files if one.endswith(f".{row['pid']}")), next(iter(files), ""))
+    for one in row.get("interruptions") or ():
+        if one["signal"] == ended and one["syscall"] in _WAITS_FOR_FILE and one["target"]:
+            what = f"waited in {one['syscall']} of {one['target']} when {ended} came"
+            yield Event(
+                EventType.STUCK,
+                what,
+                "strace",
+                ranks=alone(row.get("rank")),
+                pid=row["pid"],
+                path=one["target"],
+                evidence=(Evidence(f"{file}:{one['line']}", what),),
+            )
 
 
 def _strace_type(rule: str, errno: str | None, signal: str | None) -> EventType:
@@ -179,9 +205,11 @@ def of_hang(document: Document) -> Iterator[Event]:
 
 
 def of_scan(document: Document) -> Iterator[Event]:
-    """Yield which tensors of checkpoints are bad."""
+    """Yield which tensors of checkpoints are bad; without any, which files are damaged."""
     bad = [t for t in document.get("tensors", ()) if t["nan_count"] or t["inf_count"]]
     top = best(document)
+    if not bad and (document["outcome"] == "failed" or not document["inputs"]):
+        yield from of_damaged(document)
     if not bad or top is None or top["confidence"] == Confidence.POSSIBLE:
         return  # Inf where it may be meant: masks, a best value so far
     bad = [t for t in bad if t["nan_count"]] or bad

@@ -68,6 +68,7 @@ def judge(
     `of_the_end` were written as the logs stopped.
     """
     job = job_of(documents)
+    looked: dict[object, int] = {}  # at whom, and in which report first
     events: list[Event] = []
     origin: list[int] = []
     foreign: dict[int, str] = dict(outdated)
@@ -80,7 +81,9 @@ def judge(
             event, why = judged(event, document, job)
             if why is not None:
                 foreign[index] = why
-            if event.belongs is False:
+            who = (event.type, event.source, event.host, event.ranks, event.pid)
+            again = (event.pid or event.ranks) and looked.setdefault(who, index) != index
+            if event.belongs is False or again:
                 continue
             if index in of_the_end and only_stop and event.type in _ENDED_BY_KERNEL:
                 event = replace(event, belongs=True)
@@ -95,6 +98,8 @@ def judge(
     joined = {origin[index] for index in range(len(events)) if index not in alone}
     apart |= {origin[index]: "nothing links it to the rest" for index in alone}
     apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
+    damaged = (i for i, one in enumerate(events) if one.type is EventType.DAMAGED)
+    alone |= {i for i in damaged if not incident.hit_by(i)}
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)

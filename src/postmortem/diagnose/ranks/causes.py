@@ -85,6 +85,8 @@ class ExitedSilently:
     """The last line of the one, where it may be why: of few lines, or an error."""
     error: bool = False
     """That line reads like an error."""
+    known: str = ""
+    """See `LastLines.known`."""
 
 
 @record
@@ -144,6 +146,8 @@ class HostFailed:
 
     how = CauseKind.NODE
     host: str
+    by: str = "Slurm"
+    """Who says so."""
 
 
 @record

@@ -38,6 +38,8 @@ def _case(cause: causes.Cause) -> str:
             return seen if cause.halted else "stood" if cause.at else silent
         case causes.OtherText():
             return cause.kind
+        case causes.HostFailed():
+            return cause.by
     return ""
 
 
@@ -70,6 +72,7 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             line = f"{cause.step} (line {cause.line})" if cause.step else f"line {cause.line}"
             words["since"] = f"or before {line}" if cause.earlier else line
         case causes.HostFailed() as cause:
+            words["by"] = cause.by
             words["failed_host"] = clip(cause.host, 60)
             words["host"] = shell_word(words["failed_host"])
             who = words["who"]

@@ -28,3 +28,5 @@ class KernelMatch:
     """What joins them, in words."""
     sure: bool = False
     """Both sides name the host, or there is only one."""
+    outlived: bool = False
+    """All logs went on behind it, by their clocks."""

@@ -1,6 +1,6 @@
 """What the rules over rank logs say alike: who, where, and which words of theirs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
@@ -15,9 +15,12 @@ from postmortem.report.model import Confidence, Evidence
 from postmortem.text import some
 
 _MOST_LABELS = 3
-_NO_SPACE, _SEMAPHORE = "enospc-log", "semlock-enospc"
-_MAKES_SEMAPHORES = ("multiprocessing/synchronize.py", "multiprocessing\\synchronize.py")
-"""A semaphore lives in /dev/shm, and on no disk."""
+_BY_FRAME: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "enospc-log": ("semlock-enospc", ("multiprocessing/synchronize.py:",)),
+    "error-eagain": ("threads-limit", ("fork", "subprocess.py:", "multiprocessing/popen_")),
+    "error-einval": ("ckpt-central-dir", ("torch/serialization.py:",)),
+}
+"""What words mean by the innermost frame: a semaphore lives in /dev/shm, and on no disk."""
 
 
 def ranks_words(parties: Sequence[Suspect]) -> str:
@@ -92,13 +95,17 @@ def known_match(failure: LogFailure | None) -> Match | None:
         return None
     table = briefs()
     told = [m for said in (failure.said, *failure.causes) for m in said.matches]
+    inner = failure.frames[-1] if failure.frames else None
+    place = f"{inner.file}: {inner.code}".replace("\\", "/") if inner is not None else ""
+    for match in told:
+        name, places = _BY_FRAME.get(match.id, ("", ()))
+        if any(part in place for part in places):
+            return Match(name, {})
     told = [m for m in told if "log" in table[m.id].where]
     for role in ("root", "contributing"):
         for match in told:
             if table[match.id].role == role:
-                inner = failure.frames[-1].file if failure.frames else ""
-                made = match.id == _NO_SPACE and inner.endswith(_MAKES_SEMAPHORES)
-                return Match(_SEMAPHORE, {}) if made else match
+                return match
     return None
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
 from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
+from postmortem.facts.threads import is_own
 from postmortem.knowledge.messages import briefs
 
 
@@ -72,6 +73,20 @@ def _of_no_rank(failure: LogFailure) -> bool:
     )
 
 
+def of_own_pipe(failure: LogFailure) -> bool:
+    """Return whether the program wrote to a file of its own whose reader is gone: no rank is one.
+
+    To another rank it would send, by a socket or a library.
+    """
+    inner = failure.frames[-1] if failure.frames else None
+    return (
+        failure.first_said.exception == "BrokenPipeError"
+        and inner is not None
+        and is_own(inner.file)
+        and any(call in (inner.code or "") for call in _WRITES)
+    )
+
+
 def _of_another_port(failure: LogFailure) -> bool:
     """Return whether a port was taken that is no store's, as the traceback shows: a server's."""
     said = failure.first_said
@@ -83,6 +98,7 @@ def _of_another_port(failure: LogFailure) -> bool:
     )
 
 
+_WRITES = (".write(", ".writelines(", ".flush(")
 _OF_OTHERS = (ErrorRole.STARTUP, ErrorRole.CLOSED, ErrorRole.WAITED)
 _CANCELLED = "CancelledError"
 _OF_CLIENTS = tuple(

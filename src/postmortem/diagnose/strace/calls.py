@@ -7,7 +7,7 @@ from typing import Protocol
 from postmortem.diagnose.names import clip
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Match, Target
-from postmortem.knowledge.lookup import load_table
+from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.report.model import Evidence, Subject
 from postmortem.text import counted, shell_word
 
@@ -110,7 +110,12 @@ def quoted(target: Target) -> str:
 @lru_cache(maxsize=1)
 def _tables() -> dict[tuple[str, str], dict[str, str]]:
     rows = load_table("kernel_tables.toml")["table"]
-    return {(call, row["errno"]): row for row in rows for call in row["calls"].split()}
+    told = ((row["errno"], *line.split(": ")) for row in rows for line in lines_of(row["lines"]))
+    return {
+        (call, errno): {"full": full, "setting": setting}
+        for errno, calls, full, setting in told
+        for call in calls.split()
+    }
 
 
 def kernel_table(group: FailedCalls) -> dict[str, str] | None:

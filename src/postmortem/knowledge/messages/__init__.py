@@ -44,8 +44,9 @@ def signatures() -> tuple[Signature, ...]:
 def family(name: str) -> tuple[Signature, ...]:
     """Return the messages of one file."""
     tables = load_table(f"messages/{name}.toml")
-    explained = (_signature(name, row) for row in tables.get("signature", ()))
-    return (*explained, *(_wording(name, row) for row in tables.get("wording", ())))
+    default = tables.get("default", [{}])[0]
+    explained = (_signature(name, default | row) for row in tables.get("signature", ()))
+    return (*explained, *(_wording(name, default | row) for row in tables.get("wording", ())))
 
 
 @lru_cache(maxsize=1)
@@ -158,23 +159,21 @@ def table() -> str:
 
 
 def _signature(family: str, row: dict[str, Any]) -> Signature:
-    left = dict(row)
-    take = left.pop
+    take = row.pop
     return _made(
         family,
-        left,
+        row,
         role=take("role"),
-        where=tuple(take("where").split(", ")),
+        where=tuple(take("where", "log").split(", ")),
         cause=" ".join(take("cause").split()),
         next_steps=_steps(take("next")),
     )
 
 
 def _wording(family: str, row: dict[str, Any]) -> Signature:
-    left = dict(row)
-    where = tuple(left.pop("where", "line").split(", "))
-    what = left.pop("what")
-    return _made(family, left, role="context", where=where, cause=what, next_steps=())
+    where = tuple(row.pop("where", "line").split(", "))
+    what = row.pop("what")
+    return _made(family, row, role="context", where=where, cause=what, next_steps=())
 
 
 def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:

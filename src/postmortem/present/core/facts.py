@@ -50,7 +50,7 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
         rows += _fault_rows(view.fault)
     if view.abort_message is not None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
-    if view.fatal_python_error is not None:
+    if view.fatal_python_error is not None and view.fatal_python_error.message:
         rows.append(("Python stopped", _cut(view.fatal_python_error.message, verbose)))
     if view.panic is not None:
         rows.append((f"{view.panic.language} said", _cut(view.panic.text, verbose)))

@@ -16,7 +16,7 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
     best = diagnoses[0] if diagnoses else None
     if best is not None and best.role is Role.ROOT:
         if best.id == "rank_holds_up":
-            return f"{doubt(best)}{best.verdict or best.title}{_at(job, blame)}"
+            return f"{doubt(best)}{best.verdict or best.title}"
         return best.verdict or f"{doubt(best)}{best.title}"
     if blame.how is CauseKind.UNDECIDED:
         named = ", ".join(party.words for party in blame.candidates[:8])
@@ -40,10 +40,3 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
         does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
         return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
     return f"no rank is seen holding up the others{unknown}"
-
-
-def _at(job: LiveJob, blame: Attribution) -> str:
-    process = job.process(blame.first[0].label) if blame.first else None
-    thread = process.main_thread if process is not None else None
-    place = place_words(thread, most=1) if thread is not None else ""
-    return f", at {place}" if place else ""

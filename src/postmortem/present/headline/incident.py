@@ -22,12 +22,16 @@ def short_step(event: Event) -> str:
     )
 
 
-def headline(incident: Incident[Event], documents: Sequence[Document]) -> str:
-    """Return one sentence: the roots, and in few words what they brought about."""
-    if len(documents) == 1 and not explained_by_kernel(incident, documents[0]):
+def headline(incident: Incident[Event], documents: Sequence[Document], *, read: bool = True) -> str:
+    """Return one sentence: the roots, and in few words what they brought about.
+
+    Unless all evidence was `read`, what was says nothing of the whole.
+    """
+    alone = len(documents) == 1 and (read or documents[0].get("outcome") != "healthy")
+    if alone and not explained_by_kernel(incident, documents[0]):
         return str(documents[0]["verdict"])
     if not incident.roots:
-        return _undecided(documents)
+        return _undecided(documents, read=read)
     said = []
     for root in incident.roots[:2]:
         steps = chain(incident, root)
@@ -61,13 +65,13 @@ def _is_told(step: Event, root: Event) -> bool:
     return bool(step.ranks or step.label) and not same
 
 
-def _undecided(documents: Sequence[Document]) -> str:
+def _undecided(documents: Sequence[Document], *, read: bool) -> str:
     failed = [one for one in documents if one.get("outcome") == "failed"]
     if failed:
         return next(
             (str(one["verdict"]) for one in failed if one["kind"] == "logs"),
             str(failed[0]["verdict"]),
         )
-    if all(one.get("outcome") == "healthy" for one in documents):
+    if read and all(one.get("outcome") == "healthy" for one in documents):
         return "no failure: every kind of evidence says that all went well"
     return "nothing here says that anything failed, nor that all went well"

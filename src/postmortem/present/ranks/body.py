@@ -141,4 +141,5 @@ def _kernel_event(tie: KernelMatch) -> dict[str, object]:
         xid=event.number if event.signature == "xid" else None,
         joined_by=tie.by,
         ranks=tie.ranks,
+        outlived=tie.outlived,
     )

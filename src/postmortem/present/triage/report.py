@@ -33,19 +33,23 @@ def triage_report(
     *,
     inputs: tuple[Source, ...],
     problems: tuple[Problem, ...],
+    read: bool,
     verbose: bool,
 ) -> Report:
-    """Return the report; `documents` are those of all evidence, in the order that was judged."""
+    """Return the report; `documents` are those of all evidence, in the order that was judged.
+
+    Unless all of it was `read`, nothing is healthy.
+    """
     apart = frozenset((*judged.foreign, *judged.apart))
     mine = [one for index, one in enumerate(documents) if index not in apart]
     told = mine or list(documents)
     failed = bool(judged.incident.roots) or any(_is_bad(one) for one in told)
-    healthy = not failed and all(one.get("outcome") == "healthy" for one in told)
+    healthy = not failed and read and all(one.get("outcome") == "healthy" for one in told)
     whole = tuple(dict.fromkeys(problems))
     return Report(
         kind="triage",
         inputs=inputs,
-        verdict=before_verdict(runs) + headline(judged.incident, told),
+        verdict=before_verdict(runs) + headline(judged.incident, told, read=read),
         failed=failed,
         diagnoses=tuple(_diagnoses(judged, documents, apart)),
         blocks=(*_blocks(judged, told, files, runs, verbose=verbose), *runs_block(runs)),

@@ -70,9 +70,15 @@ def event_of(
     if kind is KernelKind.OOM_KILL:
         limit = _is_limit(signature.id, groups, event.text)
         return replace(event, words=_memory_words(signature.id, groups, limit=limit), limit=limit)
-    if signature.id == "dmesg-nvswitch" and groups.get("what", "").startswith("Non-fatal"):
-        return replace(event, fault=Fault.UNKNOWN)
+    if signature.id == "dmesg-nvswitch":
+        what = groups["what"].strip()
+        fault = _OF_SWITCH.get(what.partition(",")[0], Fault.AFTERMATH)
+        return replace(event, fault=fault, words=f"SXid {groups['number']}: {what[:_SHORT]}")
     return event
+
+
+_OF_SWITCH = {"Fatal": Fault.HARDWARE, "Non-fatal": Fault.UNKNOWN}
+"""What follows these are numbers of the error above."""
 
 
 def _pid(text: str | None) -> int | None:

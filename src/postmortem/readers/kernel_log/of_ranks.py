@@ -32,7 +32,7 @@ def with_kernel(
         replace(e, host=host_in_name(e.file, hosts)) if e.host is None else e for e in kernel.events
     ]
     events += events_of_remarks(quoted, {i: w.host for i, w in enumerate(logs.writers)})
-    if any(event.signature == "dmesg-boot" for event in events):
+    if events:
         logs = replace(logs, last_lines=tuple(map(_timed, logs.last_lines)))
     return replace(logs, pids=pids, kernel=replace(kernel, events=tuple(events)))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from postmortem.facts.kernel_log import MOST_COUNTED, KernelEvent, KernelKind, KernelLog
+from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelEvent, KernelKind, KernelLog
 from postmortem.facts.rank_logs import Remark
 from postmortem.facts.signature import Hit, Signature
 from postmortem.facts.source import Problem, Source
@@ -176,7 +176,8 @@ def _merged(events: Iterable[KernelEvent]) -> Iterator[KernelEvent]:
         elif event.kind is KernelKind.OOM_KILL:
             kept[key] = _joined(old, event)
         else:
-            kept[key] = replace(old, count=old.count + event.count)
+            worse = event.fault is Fault.HARDWARE and old.fault is not Fault.HARDWARE
+            kept[key] = replace(event if worse else old, count=old.count + event.count)
     yield from kept.values()
 
 

@@ -2,7 +2,8 @@
 
 Forms: printk with and without ``<N>`` and the caller, dmesg -T -e -d -x and --time-format iso
 (util-linux sys-utils/dmesg.c), /dev/kmsg, journalctl -o short* (systemd src/shared/logs-show.c),
-rsyslog's traditional and RFC 3339 files, and any of those behind ``HOST: `` of pdsh or clush.
+rsyslog's traditional and RFC 3339 files, and any of those behind ``HOST: `` of pdsh or clush,
+or ``FILE:`` of grep.
 """
 
 import calendar
@@ -33,7 +34,7 @@ _SYSLOG = Pattern(
 )
 # Of what journalctl -o short-monotonic prints only the kernel's lines can be told from dmesg's.
 _MONOTONIC = Pattern(r"\[ *(?P<up>\d{1,9}\.\d{6})\] (?P<host>[A-Za-z0-9][\w.-]{0,252}) kernel: ")
-_HOST = Pattern(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}): (?=[\[<\dA-Z])")
+_HOST = Pattern(r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,252}): |[\w./-]{1,252}:)(?=[\[<\dA-Z])")
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 NO_YEAR = 1972
 """Stands in for the year where a line has none: a leap year, so that every day exists."""

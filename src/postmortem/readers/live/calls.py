@@ -37,7 +37,7 @@ _PATH_AT = {
         1,
     ),
 }
-_SLEEPS = {"nanosleep": 0, "clock_nanosleep": 2}
+SLEEPS = {"nanosleep": 0, "clock_nanosleep": 2}
 _KNOWN = {
     "pause": "waits for a signal (pause)",
     "rt_sigsuspend": "waits for a signal (sigsuspend)",
@@ -95,14 +95,23 @@ def explained(
     if name in _PATH_AT:
         path = _string(pid, arguments[_PATH_AT[name]])
         return replace(call, words=_path_words(pid, name, path)) if path else _plain(call)
-    if name in _SLEEPS:
+    if name in SLEEPS:
         clock = arguments[0] if name == "clock_nanosleep" and arguments[1] & 1 else None
-        return replace(call, words=_sleep_words(pid, arguments[_SLEEPS[name]], clock))
+        return replace(call, words=_sleep_words(pid, arguments[SLEEPS[name]], clock))
     if name in ("wait4", "waitid"):
         return replace(call, words=_child_words(call.child, named))
     if name.startswith("futex"):
         return replace(call, words=f"waits for a lock or a condition (futex {arguments[0]:#x})")
     return _plain(call)
+
+
+def sqlite_words(pid: int, descriptors: Mapping[int, Descriptor], named: Names) -> str:
+    """Return which lock SQLite sleeps for until it tries again: of a file that others lock."""
+    for one in descriptors.values():
+        held = lock_holders(pid, one.target) if one.kind == "file" else ()
+        if held and pid not in held:
+            return f"waits for SQLite's lock of {one.words}, held by {', '.join(map(named, held))}"
+    return "waits for a lock of SQLite"
 
 
 def _plain(call: SystemCall) -> SystemCall:

@@ -14,7 +14,7 @@ from postmortem.facts.source import Problem
 from postmortem.facts.threads import Thread, Threads
 from postmortem.readers.core import facts_of
 from postmortem.readers.launcher import Placement, find_placement
-from postmortem.readers.live.calls import explained
+from postmortem.readers.live.calls import SLEEPS, explained, sqlite_words
 from postmortem.readers.live.descriptors import OtherEnds, read_connections, read_descriptors
 from postmortem.readers.live.job_processes import Member
 from postmortem.readers.live.native import NativeLive, read_native
@@ -26,6 +26,8 @@ from postmortem.records import record, replace
 
 Engine = Literal["auto", "native", "py-spy", "gdb", "proc"]
 
+_INNERMOST = 12
+"""Frames in which a library shows what it sleeps for."""
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 
@@ -318,12 +320,19 @@ def _with_calls(
 
     tasks = []
     calls: dict[SystemCall, SystemCall] = {}
+    in_sqlite = {
+        one.tid
+        for one in process.threads
+        if any("sqlite" in (frame.module or "") for frame in one.frames[:_INNERMOST])
+    }
     for task in process.tasks:
         call = task.call
         if call is not None:
             if call not in calls:
                 calls[call] = explained(call, pid, rows, named, describe)
             task = replace(task, call=calls[call])
+            if task.tid in in_sqlite and call.name in SLEEPS:
+                task = replace(task, call=replace(call, words=sqlite_words(pid, rows, named)))
         tasks.append(task)
     return replace(process, tasks=tuple(tasks), descriptors=tuple(rows.values()))
 

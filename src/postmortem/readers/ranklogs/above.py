@@ -39,7 +39,6 @@ from postmortem.readers.ranklogs.wrapped import written
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
 from postmortem.text import without_numbers
-from postmortem.underway import Refused
 
 _MOST_BYTES = 256 << 20
 """Of a log that is read again, up to the line."""
@@ -69,7 +68,7 @@ _MOST_CITED = 3
 _MOST_WORDS = 8
 """Words of watchers that are followed up."""
 _OF_WATCHERS = ("last-more", _OWN, COUNT)
-_NOT_WHY = ("code", "count")
+_NOT_WHY = ("code", "count", "nccl")
 """Forms of last words that only say that something failed, or how much: see `LastLines.form`."""
 _BEGINS, _AFTER = "last-command", "last-after"
 _OF_TOOL = "last-error-word-build"
@@ -305,7 +304,7 @@ def _lines_before(path: str, line: int, most: int) -> list[bytes]:
                 read += len(block)
                 if above >= wanted or read >= _MOST_BYTES:
                     break
-    except (OSError, Refused):
+    except OSError:
         return []
     lines = kept.split(b"\n")
     lines = lines[: len(lines) - 1 - (above - wanted)]

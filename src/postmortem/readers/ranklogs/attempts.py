@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
 _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d{1,18}) ")
+_KERNEL = Pattern(r"\b(?:kernel|NVRM): ")
+"""A kernel's log that was put below what the job wrote."""
 _SUMMARY = ("torchrun-summary", "torchrun-rank", "torchelastic-rootcause")
 _OF_AGENT = ("torchrun-agent", "torchrun-summary")
 _FEW = 12
@@ -34,7 +36,10 @@ class FileAttempts:
             found = _AGENT.search(text)
             said = known.of(text)
             slurm = "slurm-starts-again" in said
-            mine = agents.setdefault("slurm" if slurm else (label, found and found["pid"]), [])
+            key = "slurm" if slurm else (label, found and found["pid"])
+            mine = agents.setdefault(key, [])
+            if mine and not slurm and self._gave_up_between(mine[-1], place):
+                mine = agents[*key, place] = []  # in its own container, each has the same pid
             again = "torchrun-restarts" in said and said["torchrun-restarts"]["left"]
             follows = again and mine and self._gives_up(mine[-1])
             if follows or (slurm and mine and self._between(mine[-1], place) <= _FEW):
@@ -52,6 +57,16 @@ class FileAttempts:
 
     def _gives_up(self, place: int) -> bool:
         return "torchrun-group-failed" in self._known.of(self._raw["marks"][place][2])
+
+    def _gave_up_between(self, first: int, second: int) -> bool:
+        """Return whether a summary stands between two marks: its agent starts nothing again."""
+        begin, end = (self._raw["marks"][place][0] for place in (first, second))
+        return any(
+            "torchelastic-rootcause" in self._known.of(row[2])
+            for region in self._raw["regions"]
+            for row in region[3]
+            if begin < row[0] < end
+        )
 
     def _is_agent(self, text: str) -> bool:
         return bool(_AGENT.search(text)) or any(name in self._known.of(text) for name in _OF_AGENT)
@@ -90,7 +105,11 @@ class FileAttempts:
             return False
         # Without prefixes the agent's lines and those of the ranks have one label.
         written = (word for word in labels[agent]["last_words"] if word)
-        words = [word for word in written if "slurm-line" not in self._known.of(word)]
+        words = [
+            word
+            for word in written
+            if "slurm-line" not in self._known.of(word) and not _KERNEL.search(word)
+        ]
         done = any("torchrun-finished" in self._known.of(word) for word in words)
         return bool(after) and bool(words) and (done or not self._is_agent(words[-1]))
 

@@ -4,18 +4,15 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, takewhile
-from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
-from postmortem.readers.log_heads import open_plain
+from postmortem.readers.log_heads import numbered_lines, open_plain
 from postmortem.readers.ranklogs.last_words import wrong
 from postmortem.readers.ranklogs.number_columns import MEASURES, bad_column
-from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
-from postmortem.underway import Refused
 
 NUMBERS = ("last-loss", "last-measure", "last-norm", "last-loss-left-out", "last-loss-nan")
 """Ids of lines that print a number of the training."""
@@ -44,17 +41,10 @@ _LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
 def nan_since(found: LastLines, path: str) -> LastLines:
     """Return it with the line from which on the numbers are none, however far above that is."""
     last = found.not_a_number
-    try:
-        if last is None or not found.earlier or not 0 < size_of(path) <= _MOST_BYTES:
-            return found
-        stream = open_plain(path)
-        if stream is None:
-            return found
-        with stream:
-            bad = _NAN if found.value == "NaN" else NOT_FINITE
-            since = _first_bad(stream, found.quantity, bad)
-    except (OSError, Refused):
+    if last is None or not found.earlier:
         return found
+    bad = _NAN if found.value == "NaN" else NOT_FINITE
+    since = _first_bad(path, found.quantity, bad)
     if since is None or since[0] > (last.line or since[0]):
         return found
     line = LastLine(since[1], path, since[0])
@@ -77,7 +67,7 @@ def nan_above(found: LastLines, path: str) -> LastLines:
         with stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - _NEAR_END))
             lines = [line for line in stream.read(_NEAR_END).splitlines() if _OF_LOSS.search(line)]
-    except (OSError, Refused):
+    except OSError:
         return found
     rows = [LastLine(line.decode("utf-8", "replace").strip(), path, 0) for line in lines]
     if not any(may_be_bad(row.text) for row in rows):
@@ -103,21 +93,19 @@ def with_step(found: LastLines) -> LastLines:
     return replace(found, step=" ".join(told[0])) if told else found
 
 
-def _first_bad(stream: BinaryIO, quantity: str, bad: Sequence[str]) -> tuple[int, str] | None:
+def _first_bad(path: str, quantity: str, bad: Sequence[str]) -> tuple[int, str] | None:
     """Return the first line of the last run of numbers that are none."""
     name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
     forms = [re.compile((known[one].pattern or "").encode()) for one in NUMBERS]
     first: tuple[int, str] | None = None
-    number = 1
-    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
-        here, number = number, number + line.endswith(b"\n")
+    for number, line in numbered_lines(path, most=_MOST_BYTES, longest=_LONGEST_LINE):
         if name not in line:
             continue
         hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
         values = [hit["value"] for hit in hits]
         if any(value.lower().decode() in bad for value in values):
-            first = first or (here, line.decode("utf-8", "replace").strip())
+            first = first or (number, line.decode("utf-8", "replace").strip())
         elif values:
             first = None
     return first

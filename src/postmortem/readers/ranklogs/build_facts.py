@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from postmortem import thresholds
 from postmortem.facts.batch_jobs import BatchJob
-from postmortem.facts.last_lines import EarlierRuns, LastLine, LastLines
+from postmortem.facts.last_lines import EarlierRuns, LastLines
 from postmortem.facts.rank_logs import LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import (
-    texts_before,
     watched_programs,
     with_above,
     with_reasons,
     without_captured,
     without_habit,
 )
-from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -37,7 +33,6 @@ from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.last_lines import last_lines
-from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import logs_error, shape_of
 from postmortem.readers.ranklogs.log_names import LogFile, sections
@@ -45,21 +40,19 @@ from postmortem.readers.ranklogs.lone_exceptions import lone_exceptions
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
-from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
+from postmortem.readers.ranklogs.rows import KeptRows
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
+from postmortem.readers.ranklogs.work_behind import FEW_WRITERS, WorkBehind
 from postmortem.readers.ranklogs.world import Head, world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawPlainLine, RawRankLog, RawRegion
+    from postmortem._native import RawRankLog, RawRegion
 
 
-_VERY_LAST = 3
-_FEW_WRITERS = 16
-"""For each of so many a file may be read again, up to a long traceback."""
 _AFTERMATH = "error-aftermath"
 """What only follows from an error that stands above."""
 
@@ -84,9 +77,6 @@ class FactBuilder:
         self._found = found
         self._known = KnownLines(row[2] for one in read for r in one.raw["regions"] for row in r[3])
         self._labels: list[Label] = []
-        self._caught: set[object] = set()
-        """Where errors were raised behind which their program worked: it survives each of them."""
-        self._work_of: dict[int, list[RawPlainLine]] = {}
         self._first: list[int] = []
         """Position of each file's first label."""
         self._launchers: dict[int, Launchers] = {}
@@ -116,6 +106,7 @@ class FactBuilder:
             for end in launchers.exits
         ]
         self._writers = Writers(self._labels, exits)
+        self._behind = WorkBehind(self._labels, self._writers, self._launchers, self._attempt)
 
     def logs(self, world: int | None) -> RankLogs:
         failures: list[LogFailure] = []
@@ -129,7 +120,7 @@ class FactBuilder:
         writers = self._writers.writers
         named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
         processes = set(map(self._writers.index, named))
-        few = self._labels if len(self._labels) <= _FEW_WRITERS else []
+        few = self._labels if len(self._labels) <= FEW_WRITERS else []
         failures = with_known_words(without_captured(failures, few))
         last = tuple(self._last_lines(failures))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
@@ -193,7 +184,7 @@ class FactBuilder:
         for file, found in rows:
             if found is not None:
                 if found.nearest_by != "form" and found.last.line < newest[file]:
-                    near = found.nearest if found.nearest_by == "word" else None
+                    near = found.nearest if found.nearest_by in ("word", "heading") else None
                     found = replace(found, nearest=near, nearest_counts=False)
                 found = without_told(nan_since(found, file), known[file])
                 if writers[file] == 1 and file not in runs:
@@ -287,8 +278,10 @@ class FactBuilder:
                 attempt = self._attempt(position, failure.line)
                 # Behind a report of the JVM stand its own sections, with forms that come again.
                 dead = failure.match("jvm-signal", "jvm-internal") is not None
-                work = None if dead else self._work(position, failure)[0]
-                yield replace(failure, attempt=attempt, work=work)
+                work = None if dead else self._behind.work(position, failure)[0]
+                failure = replace(failure, attempt=attempt, work=work)
+                ended = self._labels[position].file.crashed is not None
+                yield replace(failure, lines_after=0, work=None) if ended else failure
 
     def _failure(
         self, traceback: Traceback, writer: int, position: int, kept: KeptRows
@@ -316,80 +309,10 @@ class FactBuilder:
             attempt=self._attempt(position, traceback.line),
             logged=behind > 0 and logs_error(kept.above(traceback.begin)),
         )
-        work, went_on = self._work(position, failure, region, behind)
+        work, went_on = None, False
+        if region is None or not still_in_flight(region, failure.line, behind):
+            work, went_on = self._behind.work(position, failure)
         return replace(failure, work=work, went_on=went_on)
-
-    def _work(
-        self, position: int, failure: LogFailure, region: KeptRegion | None = None, behind: int = 0
-    ) -> tuple[LastLine | None, bool]:
-        """Return the last line that tells of work behind an error, and if its own writer did any.
-
-        Where no prefix tells ranks apart those that go on for a while may be the others, and what
-        a process printed before an exception that nothing caught may come through another pipe
-        behind it. Then there must be a good many such lines, or one of them ends the log.
-        """
-        label = self._labels[position]
-        if region is not None and still_in_flight(region, failure.line, behind):
-            return None, False
-        if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
-            return answer, False
-        attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
-        found: list[RawPlainLine] = []
-        for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            alike = row[2] >= failure.begin_line
-            fewest = thresholds.WORK_ALIKE if alike else thresholds.WORK_VALUES
-            if row[3] >= fewest and self._attempt(position, row[0]) == attempt:
-                found.append(row)
-                if len(found) == thresholds.WORK_OF_OTHERS:
-                    break
-        place = (position, attempt, failure.frames, failure.said.exception)
-        again = bool(failure.caught_in or failure.logged) and place in self._caught
-        if not found:
-            return self._logged_only(position, failure, again), False
-        shared = self._writers.writers[self._writers.index(position)].shared
-        number, text, since, _ = found[0]
-        if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
-            ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
-            alone = not (position in self._launchers and self._launchers[position].exits)
-            anew = alone and began_anew(label.raw["tail"], failure)
-            if (len(found) < _VERY_LAST or not ends) and not anew and not again:
-                return self._logged_only(position, failure, again), not shared
-        self._caught.add(place)
-        return LastLine(text, label.file.path, number, since), not shared
-
-    def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
-        """Return the calm line behind a traceback that somebody wrote under words of his own."""
-        few, within = failure.lines_after <= thresholds.CAUGHT_LINES, bool(failure.caught_in)
-        if not few and not within:
-            return None
-        label = self._labels[position]
-        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
-        rows = [row for row in tail if row[0] < failure.begin_line][-1 - CLOSING :]
-        above = [row[1] for row in rows]
-        if rows and not failure.uncaught and rows[-1][0] + 2 >= failure.begin_line:
-            number, text, since, _ = rows[-1]
-            if passed_over(text):
-                return LastLine(text, failure.file, number, since)
-        behind = [row for row in tail if row[0] > failure.line]
-        writers = len(self._read[self._file_of[position]].raw["labels"])
-        near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
-        if near and not above and writers <= _FEW_WRITERS:
-            above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
-        logged = few and (again or not writer.shared or says_done(tail))
-        texts = [row[1] for row in behind]
-        at = calm_behind(above, texts, failure.said.message, logged=logged, warned=near and within)
-        if at is None:
-            return None
-        number, text, since, _ = behind[at]
-        return LastLine(text, label.file.path, number, since)
-
-    def _lines_of_work(self, position: int) -> list[RawPlainLine]:
-        if position not in self._work_of:
-            raw = self._labels[position].raw
-            rows = (row for row in (*raw["tail"], *raw["work"]) if row[2])
-            known = {(row[0], row[3]): row for row in rows}  # a bar is drawn again in one line
-            self._work_of[position] = [known[place] for place in sorted(known)]
-        return self._work_of[position]
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)

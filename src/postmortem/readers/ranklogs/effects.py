@@ -23,11 +23,13 @@ from postmortem.readers.ranklogs.last_words import (
     is_habit,
     says_why,
     stopped,
+    strong,
     survived,
     told_alone,
     works,
     wrong,
 )
+from postmortem.records import replace
 from postmortem.text import without_numbers
 
 WORKER = "last-lost-worker"
@@ -35,6 +37,7 @@ WORKER = "last-lost-worker"
 _ERRORS = {"last-lost-worker": "last-error-died", "last-lost-worker-limit": "last-error-memory"}
 KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
+_OUTPUT, _OUTPUT_END = Pattern(r"^\s*╰─> \[\d+ lines? of output\]$"), "[end of output]"
 _AGAIN = 3
 _COUNTED = Pattern(r"^\S+: ?\d+$")
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
@@ -77,6 +80,21 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
         )
         for stops, text, words, names in rows
     ]
+
+
+def without_output(
+    lines: list[LastLine], texts: Sequence[str], ids: list[Ids]
+) -> tuple[list[LastLine], list[Ids]]:
+    """Return lines and their ids, where pip's output of a command that had failed is cut off.
+
+    There is no work in it, and a mere word is no error: the command went on.
+    """
+    heads = [at for at, text in enumerate(texts) if _OUTPUT.search(text)]
+    if not heads or any(_OUTPUT_END in text for text in texts[heads[-1] :]):
+        return lines, ids
+    since = heads[-1] + 1
+    shown = [replace(line, since=0) for line in lines[since:]]
+    return [*lines[:since], *shown], [*ids[:since], *map(strong, ids[since:])]
 
 
 def in_column(texts: Sequence[str], at: int) -> bool:

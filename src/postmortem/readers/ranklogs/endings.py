@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _CAUSED = Pattern(r"^Caused by: (?P<exception>[\w.$]+)(?:: )?(?P<what>.*)$")
 _ABORTED_AT = "Aborted at"
+_RECEIVED = "received by PID "
+"""How the handler of absl goes on behind the signal."""
 _PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
 """Before each line that a process of Open MPI writes when it dies."""
 _LAST = {
@@ -180,9 +182,10 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
 
 def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:
     said = failure.said
-    if said.message != "Aborted" or failure.line - last.line > _MOST_BETWEEN:
+    told = said.message == "Aborted"
+    if not (told or said.message.startswith(_RECEIVED)) or failure.line - last.line > _MOST_BETWEEN:
         return False
-    if said.exception == "Fatal Python error":
+    if told and said.exception == "Fatal Python error":
         return True
     before = process_named(last, known)
     same = before is None or before == process_named(failure, known)
@@ -203,8 +206,9 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         return _End("fatal", ExceptionText("Go", f"panic: {said['what']}"), at, is_last=True)
     stopped = found.get("gdb-crash")
     first = rows[at + 1][2] if stopped and at + 1 < len(rows) else ""
-    frame = native_frame(f"#0  {first}") if first.startswith("0x") else None
-    if stopped and frame is not None:  # gdb numbers it in its bt only
+    first = f"#0  {first}" if first.startswith("0x") else first  # gdb numbers it in its bt only
+    frame = native_frame(first) if first.startswith("#0 ") else None
+    if stopped and frame is not None:
         library = (frame.module or "").rpartition("/")[2]
         place = f"{stopped['what']} in {frame.function}" + (f" ({library})" if library else "")
         return _End("fatal", ExceptionText(stopped["exception"], place), at + 1)

@@ -79,8 +79,22 @@ def _whole(
 
 
 def _rank_of_pod(pod: str, writers: Writers) -> int | None:
-    """Return the rank whose log has the name of a pod, as people save them."""
-    ranks = {w.rank for w in writers.writers if w.source and Path(w.source).stem == pod} - {None}
+    """Return the rank whose log has the name of a pod, as people save them.
+
+    Where that is not there, the number in it, if the logs of the others are of the ranks in theirs.
+    """
+    told = ((Path(w.source).stem, w.rank) for w in writers.writers if w.source)
+    stems = {(stem, rank) for stem, rank in told if rank is not None}
+    ranks = {rank for stem, rank in stems if stem == pod}
+    if not ranks:
+        form, _, number = pod.rpartition("-")
+        # Workers are counted behind a master of their own.
+        first = any(stem.endswith("-master-0") and rank == 0 for stem, rank in stems)
+        like = [(stem, rank) for stem, rank in stems if stem.rpartition("-")[0] == form]
+        known = len(like) + first > 1 and all(
+            stem == f"{form}-{rank - first}" for stem, rank in like
+        )
+        ranks = {int(number) + first} if form and known and number.isdecimal() else set()
     return ranks.pop() if len(ranks) == 1 else None
 
 

@@ -12,7 +12,6 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError
 from postmortem.readers.flight import is_flight, read_flight
 from postmortem.readers.flight_recorder import (
     Shared,
@@ -24,10 +23,16 @@ from postmortem.readers.flight_recorder import (
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
-from postmortem.readers.log_heads import in_utf_8, looks_like_binary, text_head
+from postmortem.readers.log_heads import in_utf_8, known_head, looks_like_binary
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular, size_of, unread
-from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, own_text, read_stack_dumps
+from postmortem.readers.stackdumps import (
+    looks_like_stacks,
+    of_a_crash,
+    own_text,
+    process_in,
+    read_stack_dumps,
+)
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import fetching_workers, rank_stacks
 from postmortem.records import replace
@@ -60,10 +65,10 @@ def kind_of_file(path: str) -> str | None:
     if is_flight(head):
         return FLIGHT
     if compression_of(head) is not None:
-        head = _text(path)
+        head = known_head(path)
         return KERNEL if looks_like_kernel_log(head, path) else None
     if b"\0" in head:
-        head = _text(path)
+        head = known_head(path)
     if looks_like_binary(head):
         return None
     if looks_like_kernel_log(head, path):
@@ -71,20 +76,14 @@ def kind_of_file(path: str) -> str | None:
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
 
 
-def is_crash(path: str) -> bool:
-    """Return whether stacks are those of one crash in gdb: they say how a process ended."""
+def crashed_in(path: str) -> int | None:
+    """Return the process of whose crash gdb tells, 0 where it is not named; None for no crash."""
     try:
         with open_regular(path) as stream:
-            return of_a_crash(stream.read(_HEAD).decode("utf-8", "replace"))
+            text = stream.read(_HEAD).decode("utf-8", "replace")
     except OSError:
-        return False
-
-
-def _text(path: str) -> bytes:
-    try:
-        return text_head(path)
-    except (OSError, StreamError):
-        return b""
+        return None
+    return process_in(text) if of_a_crash(text) else None
 
 
 def read_stacks(

@@ -24,11 +24,12 @@ from postmortem.readers.ranklogs.effects import (
     lost_again,
     told_to_end,
     without_ended,
+    without_output,
     without_repeated,
 )
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
-from postmortem.readers.ranklogs.last_stack import dumped, framed, stack_at_end
+from postmortem.readers.ranklogs.last_stack import cut_at_level, dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
@@ -149,6 +150,7 @@ def _read(
         for text, (number, _, since, times) in zip(whole_texts(rows, names), rows, strict=True)
     ]
     texts = [text for _, text, *_ in rows]
+    lines, names = without_output(lines, texts, names)
     ids = without_ended(lost_again(without_repeated(texts, names)))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
@@ -188,7 +190,9 @@ def _read(
         about_peer=not known_root and about_peer(said, about),
         nearest=nearest,
         nearest_counts=counts,
-        nearest_by=told_by(said, about),
+        nearest_by="frame"
+        if errors and not plain and cut_at_level(texts)
+        else told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
         stopped=told_to_end(lines, texts, ids) if kind is None else None,

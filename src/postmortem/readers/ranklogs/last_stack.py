@@ -33,9 +33,19 @@ _DUMPED = Pattern(
     r"|^\s*(?:\w{1,10}(?: ?[:=] ?|[:=]? +)(?:0x)?[0-9a-f]{8,16}(?:\(\w+\))?[,;]?(?:\s+|$)){2,}"
 )
 """Memory or registers, which stand beside a stack, and a heading of such parts."""
+_LEVELLED = Pattern(r'[\]:|)] +File "[^"]+", line \d+, in \S')
+_INDENTED = Pattern(r"[\]:|)] {3,}\S")
+"""A frame of Python's, and whatever is indented, behind what a logger writes before a line."""
+_OTHERS = "last-others-ended"
+"""Who ends the others says so at any level: below a stack that is why."""
 _FEWEST = 2
 _MOST_BELOW = 2
 """Lines below the frames: what was raised stands there, where the innermost frame comes last."""
+
+
+def cut_at_level(texts: Sequence[str]) -> bool:
+    """Return whether lines of a logger end within a stack of Python's, which has no head."""
+    return _INDENTED.search(texts[-1]) is not None and any(map(_LEVELLED.search, texts))
 
 
 def stack_at_end(
@@ -50,7 +60,7 @@ def stack_at_end(
     while last >= 0 and not _is_frame(lines[last], ids[last]):
         if _survived(lines[last], ids[last]) or len(below) == _MOST_BELOW:
             return None
-        if not goes_on(last):
+        if not goes_on(last) and _OTHERS not in ids[last]:
             below.append(last)
         last -= 1
     above, frames = last, 0
@@ -70,7 +80,7 @@ def stack_at_end(
 
 def _survived(line: LastLine, names: Ids) -> bool:
     """Return whether a line tells of work, or is no error by its own word."""
-    return bool(line.since) or survived(names) or calm(names)
+    return bool(line.since) or survived(names) or (calm(names) and _OTHERS not in names)
 
 
 def framed(text: str) -> bool:

@@ -35,6 +35,7 @@ _THREAD = "last-thread"
 _ABOVE = "last-error-watch-above"
 _OF_COMMAND = (_CODE, _BUILD, _ABOVE)
 """Those that are no reason in an exception either."""
+_OF_NCCL = "last-error-code-nccl"
 _FAILED = ("last-error-failed", "last-error-state", "last-error-mark", "last-error-test")
 """What says that something failed: beside a code, no more than the code."""
 _RAISED = "last-error-raised"
@@ -196,7 +197,7 @@ def form_of(ids: Ids) -> str:
     if _USAGE in known:
         return "usage"
     if watched(ids):
-        return "code"
+        return "nccl" if _OF_NCCL in known else "code"
     if has(known, _TESTS):
         return "count" if COUNT in known else "summary"
     return "launcher" if _LAUNCHER in ids else ""
@@ -243,10 +244,12 @@ def warns(ids: Ids) -> bool:
 
 def told_by(said: str, ids: Ids) -> str:
     """Return what makes a line read like an error: see `LastLines.nearest_by`."""
-    begins = said.lstrip().startswith(('File "', "│"))
+    begins = said.lstrip().startswith(('File "', "│", "/"))
     if _CELL in ids or (begins and has(ids, (*_FRAMES, _CUT))):
         return "frame"
-    return "form" if strong(ids) else "word" if wrong(ids) else "alone"
+    if strong(ids):
+        return "form"
+    return "alone" if not wrong(ids) else "heading" if said.rstrip().endswith(":") else "word"
 
 
 def is_cut_head(ids: Ids) -> bool:

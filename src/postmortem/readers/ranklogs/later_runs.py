@@ -6,11 +6,10 @@ ended while another one worked on. Ranks that write into one file side by side a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain, dropwhile, islice
 
-from postmortem import _native
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import (
@@ -27,6 +26,7 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.line_places import MOST, alike, places_of, whole_lines
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
@@ -68,8 +68,6 @@ _SHORTEST = 20
 _SHORTEST_FIRST = 8
 _LONGEST_HEAD = 1000
 _MOST_HEADS = 16
-_MOST_STARTS = 256
-"""A line that comes more often is none of a head."""
 _MOST_MASKED = 32
 """The same without its numbers: a step is like any other."""
 _MOST_EARLIER = 100
@@ -83,8 +81,8 @@ _QUOTED = re.compile(rb"^At .+:\d+ char:\d+\r?\n\Z", re.MULTILINE)
 """What PowerShell writes above the command whose first error it has wrapped."""
 _WORD = Pattern(r"[^\W\d_]{3}")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_DIGITS_OF, _INDENTED = re.compile(rb"\d+"), re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s")
-_FEWEST_LETTERS = 4
+_NO_HEAD = re.compile(rb"(?:\d[\dTZ:.,+-]* )?\s|[-=]+$")
+"""An indented line, or a rule."""
 _OF_PROCESS = re.compile(rb"\[rank|\bpid=\d")
 """In lines of one process, each line of PyTorch's last exception among them: none of a head."""
 _NEXT, _RESTARTS = "run-next", "run-restarts"
@@ -168,15 +166,15 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     ids = [item.id for item in known.signatures]
     more = [briefs()[name].pattern for name in (*_SUMMARIES, _CLOSED, _RANK_OF, *NOTICES)]
     told = [*(item.pattern or "" for item in known.signatures), *more]
-    places = _places(data, [*told, *_whole(heads)])
+    places = places_of(data, [*told, *whole_lines(heads)])
     begins = dict(zip(ids, places, strict=False))
     failed, over, closed, ranks, *notices = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:  # told apart elsewhere, or one run
         return 0, False, False
-    again = _head_again(data, places[len(told) :], wrong, _MOST_STARTS)
+    again = _head_again(data, places[len(told) :], wrong, MOST)
     if not again and len(data) <= _MASKED_BYTES and TRACEBACK in data and not _is_teed(data):
-        alike = data.translate(_DIGITS)
-        heads_alike = _places(alike, _whole(_heads(alike, begins=True)))
+        masked = data.translate(_DIGITS)
+        heads_alike = places_of(masked, whole_lines(_heads(masked, begins=True)))
         if heads_alike and len(heads_alike[0]) > 1:  # else what comes again are steps, or errors
             again = _head_again(data, heads_alike, strong, _MOST_MASKED)
     begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
@@ -187,25 +185,6 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
     last = max(begin, behind, ended)
     return last, last > begin, ended > 0
-
-
-def _places(data: bytes, patterns: list[str]) -> list[list[int]]:
-    """Return where each pattern stands, in one pass over the text; one more than counts at most."""
-    compiled = _native.compile_signatures(patterns)
-    found: list[list[int]] = [[] for _ in patterns]
-    for number, begin, *_ in _native.scan_signatures(compiled, data, _MOST_STARTS + 1)[0]:
-        found[number].append(begin)
-    return found
-
-
-def _whole(lines: Iterable[bytes]) -> list[str]:
-    """Return patterns of whole lines; of long ones, of how they begin."""
-    return [
-        "^"
-        + "".join(f"\\x{byte:02x}" for byte in line[:_LONGEST_HEAD])
-        + ("$" if len(line) <= _LONGEST_HEAD else "")
-        for line in lines
-    ]
 
 
 def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
@@ -221,7 +200,7 @@ def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
     fit = [
         line
         for line in dict.fromkeys(lines)
-        if len(line) >= _SHORTEST and not _INDENTED.match(line) and not _OF_PROCESS.search(line)
+        if len(line) >= _SHORTEST and not _NO_HEAD.match(line) and not _OF_PROCESS.search(line)
     ]
     rows: list[tuple[bytes, bool]] = []
     below = False
@@ -246,6 +225,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         above = text_of(data[max(0, place - _CHAIN) : place]).splitlines()
         if any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above):
             continue  # the second half of a traceback
+        if _of_another_rank(data, first, place):
+            continue
         near = sum(any(place <= p < place + NEAR for p in places) for places in again)
         if near * 2 > len(again) and near >= _FEWEST and ended_above(data, place, errors):
             begin = with_top(data, place, data.count(b"\n", 0, first[0]))
@@ -253,6 +234,16 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
             if later(data, begin, unknown=interrupted):
                 return begin
     return 0
+
+
+def _of_another_rank(data: bytes, places: Sequence[int], place: int) -> bool:
+    """Return whether a line names a rank that none above it, which says the same, does."""
+    lines = [text_of(data[at : at + _CHAIN].partition(b"\n")[0]) for at in places if at <= place]
+    told = [
+        next((match["rank"] for match in row if match.id == _RANK_OF), None)
+        for row in Signatures.load("run sign").matches(lines)
+    ]
+    return told[-1] is not None and told[-1] not in told[:-1]
 
 
 def _first_line_again(data: bytes, signs: Signs) -> int:
@@ -270,7 +261,7 @@ def _first_line_again(data: bytes, signs: Signs) -> int:
     fails = has(ids, AT_END)  # a try of several, at any level
     if wrong(ids) or works(ids) or fails or not is_plain:
         return 0
-    places = [*islice(_alike(data, first), 1, _MOST_STARTS)]
+    places = [*islice(alike(data, first), 1, MOST)]
     below = [place for place in places if ended_right_above(data, place)]
     again = text_of(data[below[0] : below[0] + len(first)]) if below else ""
     if not below or strong(read_like([again])[0]) or 2 * len(below) < len(places):
@@ -295,7 +286,7 @@ def _rank_again(data: bytes, places: Sequence[int]) -> int:
     A form in which a rank says so again and again is none of its start; an agent of torchrun that
     tells of both starts one run anew.
     """
-    if len(places) > _MOST_STARTS:
+    if len(places) > MOST:
         return 0
     begins = [data.rfind(b"\n", 0, place) + 1 for place in places]
     lines = [text_of(data[at : data.find(b"\n", at) + 1 or len(data)]) for at in begins]
@@ -317,23 +308,9 @@ def _rank_again(data: bytes, places: Sequence[int]) -> int:
     return max(found.values(), default=0)
 
 
-def _alike(data: bytes, line: bytes) -> Iterator[int]:
-    """Yield where a line stands, with whatever numbers."""
-    whole = _DIGITS_OF.sub(rb"\\d+", re.escape(line)) + rb"[ \t\r]*(?:\n|$)"
-    begin = _DIGITS_OF.split(line, maxsplit=1)[0]
-    if len(begin) < _FEWEST_LETTERS:
-        yield from (found.start() for found in re.finditer(b"(?m)^" + whole, data))
-        return
-    pattern, at = re.compile(whole), data.find(begin)  # which takes no time
-    while at >= 0:
-        if (at == 0 or data[at - 1 : at] == b"\n") and pattern.match(data, at):
-            yield at
-        at = data.find(begin, at + 1)
-
-
 def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
     """Return where the last run begins that somebody says begins; 0 where nobody does."""
-    rows = ((begin, name) for name, places in begins.items() for begin in places[:_MOST_STARTS])
+    rows = ((begin, name) for name, places in begins.items() for begin in places[:MOST])
     for begin, name in sorted(rows, reverse=True):
         place = data.rfind(b"\n", 0, begin) + 1
         if _QUOTED.search(data, max(0, place - NEAR), place):
@@ -379,7 +356,7 @@ def _behind_closing(data: bytes, closed: Sequence[int]) -> int:
     Work alone may be of one that was not gone yet, or what was written late. What the launcher
     raises for the signal that it got is its last word.
     """
-    at = data.find(b"\n", closed[-1]) + 1 if 0 < len(closed) <= _MOST_STARTS else 0
+    at = data.find(b"\n", closed[-1]) + 1 if 0 < len(closed) <= MOST else 0
     lines = text_of(data[at:]).split("\n") if at and len(data) - at <= CLOCK else []
     known = read_like(lines)
     over = max((place for place, ids in enumerate(known, 1) if stopped(ids)), default=0)

@@ -18,7 +18,7 @@ from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
-_EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
+_EXITCODE = Pattern(r"^(-?\d+)(?: \(pid: (\d+)\)| *$)")
 _TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
 _LONGEST_NOTICE = 1000
 _MOST_EXITS = 200_000
@@ -74,6 +74,8 @@ _OF_JOB = {
     "stopped-mpirun": "a person",
 }
 """Messages that somebody ended the whole job: who says it."""
+_OF_HOSTS = {"slurm-node-failed": "Slurm", "ray-node-died": "Ray"}
+"""Messages that a host of the job failed: who says it."""
 _WHY = {**{why.value: why for why in Stop}, "wall": Stop.TIME}
 """Groups of theirs that say what for."""
 _STOP_SIGNALS = ("", "1", "2", "15")
@@ -191,7 +193,7 @@ class Launchers:
                 number,
                 rank=int(rank["rank"]),
                 local_rank=int(rank["local"]),
-                pid=int(exitcode[2]) if exitcode else None,
+                pid=int(exitcode[2]) if exitcode and exitcode[2] else None,
                 code=code,
                 signal=name,
                 died=exitcode is None,
@@ -206,6 +208,9 @@ class Launchers:
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
+        pod = found.get("pod-row")
+        if pod and not pod["memory"]:  # it was started again
+            self.exits = [one for one in self.exits if one.host != pod["pod"]]
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
         if runs := found.get("supervisord-running"):
@@ -236,8 +241,9 @@ class Launchers:
             yield replace(
                 word, launcher=_OF_JOB[stops[0].id], of_job=True, why=why, of_launcher=batch
             )
-        if node := found.get("slurm-node-failed"):
-            yield replace(word, launcher="Slurm", host=node["host"])
+        for name, who in _OF_HOSTS.items():
+            if node := found.get(name):
+                yield replace(word, launcher=who, host=node["host"] or node["unreached"])
         if kernel := found.get("kernel-killed"):
             yield replace(word, launcher="kernel", pid=int(kernel["pid"]), memory=True)
         if not found.keys().isdisjoint(_MEMORY):

@@ -64,6 +64,8 @@ class LogFile:
     local_rank: int | None = None
     host: str | None = None
     attempt: int | None = None
+    crashed: int | None = None
+    """The process of whose crash gdb tells in it; 0 where it does not say which."""
 
 
 def has_name_of_log(path: str) -> bool:

@@ -8,14 +8,13 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from io import TextIOWrapper
-from os import SEEK_END
 from typing import NamedTuple
 
 from postmortem.patterns import Pattern
 from postmortem.readers.log_heads import open_plain
 from postmortem.readers.regular import size_of
-from postmortem.underway import Refused
 
 _MOST_BYTES = 256 << 20
 _NEAR_END = 256 << 10
@@ -41,19 +40,25 @@ class BadColumn(NamedTuple):
 def bad_column(path: str) -> BadColumn | None:
     """Return the first loss of a table that is none to the end; None for any other text."""
     try:
-        stream = open_plain(path) if 0 < size_of(path) <= _MOST_BYTES else None
-        if stream is None:
-            return None
+        size = size_of(path)
+        return _column(path, size) if 0 < size <= _MOST_BYTES else None
+    except (OSError, csv.Error):
+        return None
+
+
+@lru_cache(maxsize=8)
+def _column(path: str, size: int) -> BadColumn | None:
+    """Return it for a file of this size: whether a table is a log is asked before it is read."""
+    stream = open_plain(path)
+    if stream is None:
+        return None
+    with TextIOWrapper(stream, "utf-8-sig", "replace", newline="") as text:
         json_lines = stream.read(1) == b"{"
-        stream.seek(max(0, stream.seek(0, SEEK_END) - _NEAR_END))
+        stream.seek(max(0, size - _NEAR_END))
         if (b"null" if json_lines else b"nan") not in stream.read().lower():
-            stream.close()
             return None
         stream.seek(0)
-        with TextIOWrapper(stream, "utf-8-sig", "replace", newline="") as text:
-            return _first_bad(_of_json(text) if json_lines else _of_csv(text))
-    except (OSError, Refused, csv.Error):
-        return None
+        return _first_bad(_of_json(text) if json_lines else _of_csv(text))
 
 
 def _of_json(lines: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from postmortem.facts.last_lines import LastLine, Printed
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.knowledge.messages import Wording
-from postmortem.readers.log_heads import open_plain
+from postmortem.readers.log_heads import numbered_lines
 from postmortem.readers.ranklogs.bad_numbers import printed
-from postmortem.readers.regular import size_of
 from postmortem.readers.signatures import Signatures
-from postmortem.underway import Refused
 
 _OF_RANK = Wording("loss-of-rank")
 _WORD = (b"loss", b"Loss", b"LOSS")
@@ -35,18 +33,9 @@ def losses_of_ranks(logs: RankLogs) -> Iterator[tuple[int, Printed]]:
 
 
 def _told(path: str) -> Iterator[tuple[int, LastLine]]:
-    try:
-        stream = open_plain(path) if 0 < size_of(path) <= _MOST_BYTES else None
-        if stream is None:
-            return
-        with stream:
-            number = 1
-            for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
-                here, number = number, number + line.endswith(b"\n")
-                if any(word in line for word in _WORD):
-                    text = line.decode("utf-8", "replace").strip()
-                    named = _OF_RANK.search(text)
-                    if named is not None:
-                        yield int(named["rank"]), LastLine(text, path, here)
-    except (OSError, Refused):
-        return
+    for number, line in numbered_lines(path, most=_MOST_BYTES, longest=_LONGEST_LINE):
+        if any(word in line for word in _WORD):
+            text = line.decode("utf-8", "replace").strip()
+            named = _OF_RANK.search(text)
+            if named is not None:
+                yield int(named["rank"]), LastLine(text, path, number)

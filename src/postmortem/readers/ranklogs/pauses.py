@@ -2,15 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import islice
 
 from postmortem.facts.last_lines import LastLine, Pause
 from postmortem.facts.rank_logs import LogFailure, RankLogs
-from postmortem.readers.log_heads import open_plain
-from postmortem.readers.regular import size_of
+from postmortem.readers.log_heads import numbered_lines
 from postmortem.records import replace
-from postmortem.underway import Refused
 
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:[.,](\d{1,6}))?(?!\d)")
 _HEAD = 80
@@ -45,23 +42,14 @@ def with_pauses(logs: RankLogs) -> RankLogs:
 
 def _pause(failure: LogFailure) -> Pause | None:
     before, last = 0.0, None
-    try:
-        for number, line in _above(failure):
-            clock = _CLOCK.search(line, 0, _HEAD)
-            if clock is not None:
-                hours, minutes, seconds = (int(part) for part in clock.groups()[:3])
-                at = hours * 3600 + minutes * 60 + seconds + float(b"0." + (clock[4] or b"0"))
-                said = LastLine(line.decode("utf-8", "replace"), failure.file, number)
-                last = Pause((at - before) % _DAY if last else 0.0, said)
-                before = at
-    except (OSError, Refused):
-        return None
+    above = islice(numbered_lines(failure.file, most=_MOST_BYTES), failure.begin_line - 1)
+    for number, line in above:
+        text = line.strip()
+        clock = _CLOCK.search(text, 0, _HEAD)
+        if clock is not None:
+            hours, minutes, seconds = (int(part) for part in clock.groups()[:3])
+            at = hours * 3600 + minutes * 60 + seconds + float(b"0." + (clock[4] or b"0"))
+            said = LastLine(text.decode("utf-8", "replace"), failure.file, number)
+            last = Pause((at - before) % _DAY if last else 0.0, said)
+            before = at
     return last
-
-
-def _above(failure: LogFailure) -> Iterator[tuple[int, bytes]]:
-    stream = open_plain(failure.file) if size_of(failure.file) <= _MOST_BYTES else None
-    if stream is not None:
-        with stream:
-            for number, line in enumerate(islice(stream, failure.begin_line - 1), 1):
-                yield number, line.strip()

@@ -89,4 +89,6 @@ def said_pids(read: Iterable[ReadLog], logs: RankLogs) -> Iterator[RankPid]:
             continue
         for rank, pid, line in one.head.pids:
             where = f"{one.file.path}:{line}"
-            yield RankPid(rank, pid, one.file.host, "its own first lines", where)
+            own = one.file.rank if rank is None else rank
+            if own is not None:
+                yield RankPid(own, pid, one.file.host, "its own first lines", where)

@@ -25,6 +25,10 @@ class PodStates:
         event = found.get("pod-event-code")
         if event:
             yield from self._event(number, event)
+        table = found.get("pod-row")
+        if table and table["memory"] and table["pod"] not in self._told:
+            self._told.add(table["pod"])
+            yield replace(exit_of(self._file, number, "kubernetes", table), host=table["pod"])
         row = found.get("container-row")
         if row:
             yield from self._end(number, row["name"], row, None)
@@ -36,10 +40,12 @@ class PodStates:
             return
         self._evicted = self._evicted or found.get("pod-evicted") is not None
         message = found.get("pod-message") if self._evicted else None
-        if message and (self._pod or "") not in self._told:
-            self._told.add(self._pod or "")
-            why = message["why"].strip()
-            yield LogExit(self._file, number, host=self._pod, launcher="kubernetes", evicted=why)
+        evicted = found.get("pod-event-evicted") or message
+        pod = evicted["pod"] or self._pod if evicted else None
+        if evicted and (pod or "") not in self._told:
+            self._told.add(pod or "")
+            why = evicted["why"].strip()
+            yield LogExit(self._file, number, host=pod, launcher="kubernetes", evicted=why)
         self._reason = found.get("pod-reason") or self._reason
         code = found.get("pod-code") if self._reason else None
         if code:

@@ -105,7 +105,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    builder = FactBuilder(_of_their_ranks(read), found)
+    builder = FactBuilder(_of_their_ranks([*map(_as_it_says, read)]), found)
     logs = builder.logs(world)
     ranks = {one.rank: one.source for one in logs.writers if one.rank is not None}
     of = Counter(ranks.values())
@@ -134,11 +134,33 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     )
 
 
+def _as_it_says(log: ReadLog) -> ReadLog:
+    """Return a log, without the rank of its name where its own lines are of another one.
+
+    Operators of training jobs count workers behind a master.
+    """
+    said = {label["rank"] for label in log.raw["labels"]} - {None}
+    other = log.file.rank is not None and len(said) == 1 and log.file.rank not in said
+    return replace(log, file=replace(log.file, rank=None)) if other else log
+
+
 def _of_their_ranks(read: list[ReadLog]) -> list[ReadLog]:
     """Return logs, of several files whose heads name a rank each with those.
 
-    No two may name one; files that name none are of others: launchers, schedulers.
+    No two may name one; files that name none are of others: launchers, schedulers. What gdb tells
+    of a crash is of the rank that says it is that process.
     """
+    own = {
+        pid: one.file.rank if rank is None else rank
+        for one in read
+        for rank, pid, _ in one.head.pids
+    }
+    read = [
+        replace(one, file=replace(one.file, rank=own.get(one.file.crashed, one.file.rank)))
+        if one.file.crashed is not None
+        else one
+        for one in read
+    ]
     named = {
         one.file.path: one.head
         for one in read

@@ -13,13 +13,13 @@ from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
-from postmortem.readers.log_heads import looks_like_binary, text_head
+from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
     KERNEL,
     RECORDER,
     STACKS,
-    is_crash,
+    crashed_in,
     kind_of_file,
 )
 from postmortem.readers.ranklogs.log_names import (
@@ -36,7 +36,7 @@ from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.regular import unread
 from postmortem.readers.stracefind import looks_like_log
-from postmortem.records import record
+from postmortem.records import record, replace
 from postmortem.underway import Refused
 
 REFUSED = "is not a regular file"  # which is told of already
@@ -48,6 +48,7 @@ _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
 ).split()
+_PROSE = Pattern(r"(?i)(?:readme|notes?|todo|changelog|licen[cs]e)(?:\.txt)?")
 _ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/error\.json$")
 # ray/_private/ray_constants.py, node.py: files in logs/ of a session.
 _RAYLET = Pattern(r"raylet[._]|python-core-(?:worker|driver)-")
@@ -136,9 +137,12 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             problems.append(Problem(name, "no such file or folder"))
     sessions = {Path(path).parent for path in logs if _RAYLET.match(Path(path).name)}
     left_out += _services_of_ray(logs, sessions)
-    if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
-        logs = {path: named(path, str(Path(path).parent)) for path in hung}
-        hung = {}
+    alone = not logs and not errors and len(hung) == 1  # its own lines tell the most
+    for dump in [dump for dump, kind in hung.items() if kind == STACKS]:
+        if (pid := crashed_in(dump)) is not None:
+            one = named(dump, str(Path(dump).parent))
+            logs[dump] = one if alone else replace(one, crashed=pid)
+            del hung[dump]
     return Found(
         told_together(logs.values()),
         tuple(with_true_hosts(errors.values())),
@@ -224,10 +228,7 @@ def may_be_log(path: str) -> bool:
 
 def _lists_packages(path: str) -> bool:
     """Return whether a text is what pip prints of an environment, and no log."""
-    try:
-        lines = text_head(path).decode("utf-8", "replace").splitlines()
-    except (OSError, StreamError):
-        return False
+    lines = known_head(path).decode("utf-8", "replace").splitlines()
     return all(map(_PACKAGE.fullmatch, lines[:_MOST_PACKAGES])) and any("==" in x for x in lines)
 
 
@@ -249,12 +250,9 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
     """
     if suffix == ".csv" and bad_column(path) is not None:
         return True
-    try:
-        if suffix in _PODS and is_pods(text_head(path)):
-            return True
-        return suffix in _TOLD and _TOLD[suffix] in text_head(path)
-    except (OSError, StreamError):
-        return False
+    if suffix in _PODS and is_pods(known_head(path)):
+        return True
+    return suffix in _TOLD and _TOLD[suffix] in known_head(path)
 
 
 def _why_no_log(path: str) -> str | None:
@@ -269,7 +267,7 @@ def _why_no_log(path: str) -> str | None:
         return REPEATS
     if _tells_how_it_ended(path, Path(plain).suffix):
         return None
-    if any(plain.endswith(suffix) for suffix in _NO_LOGS):
+    if any(plain.endswith(suffix) for suffix in _NO_LOGS) or _PROSE.fullmatch(plain):
         return NAMED_OTHERWISE
     try:
         if not Path(path).stat().st_size:

@@ -7,7 +7,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Line, Shape
 from postmortem.records import record
 
-_OF_THREAD = "_bootstrap_inner"
+_OF_THREAD, _TAKEN_DOWN = "_bootstrap_inner", "__del__"
 _WRAPPED = Pattern(r"^ ?[a-z].{40}")
 """How the rest of a line goes on that a console has broken."""
 _MOST_FRAMES = 1000
@@ -35,10 +35,14 @@ class Traceback:
     def failure(self, writer: int, file: str) -> LogFailure:
         """Return what it says of its writer, as far as it tells by itself.
 
-        What a handler of logging could not write is printed by it, and nothing raises.
+        What a handler of logging could not write is printed by it, and nothing raises; nor does
+        what Python calls as it takes an object down.
         """
         first = self.frames[0] if self.frames else None
-        printed = first is not None and first.function == "emit" and "/logging/" in first.file
+        printed = first is not None and (
+            (first.function == "emit" and "/logging/" in first.file)
+            or (first.function or "").strip("'`") == _TAKEN_DOWN
+        )
         return LogFailure(
             kind="ignored" if printed else self.kind,
             said=self.said,

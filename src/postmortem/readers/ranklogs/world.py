@@ -4,10 +4,16 @@ from collections import Counter
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import Remark
+from postmortem.facts.signature import Hit
+from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
-_RANK_OF, _RANK_PID = "run-rank-of", "run-rank-pid"
+_RANK_OF, _RANK_PID, _OWN_PID = "run-rank-of", "run-rank-pid", "run-own-pid"
+_OF_ANOTHER = Pattern(
+    r"(?i)\b(?:launch|spawn|fork|child|worker|parent|los[et]|agent|server|kill|exit|sub-?process|send)"
+)
+_FIRST_LINES = 5
 _LARGEST = 10_000_000
 _SIZES = (
     "world-size", "world-size-deepspeed", "world-size-nccl", "store-clients-joined",
@@ -23,20 +29,30 @@ class Head:
     rank: int | None = None
     """Where one alone says so."""
     size: int | None = None
-    pids: tuple[tuple[int, int, int], ...] = ()
-    """A rank, the process that it says it is, and the line."""
+    pids: tuple[tuple[int | None, int, int], ...] = ()
+    """A rank, None for that of the file, the process that it says it is, and the line."""
 
 
 def in_head(head: bytes) -> Head:
     """Return what the first lines of a log say; nothing where they disagree."""
     found = Signatures.load("run sign").find(head)
-    own = ((hit.groups, hit.line_number) for hit in found if hit.id == _RANK_PID)
-    pids = tuple((int(said["rank"]), int(said["pid"]), line) for said, line in own)
+    said = [hit for hit in found if hit.id == _RANK_PID]
+    own = [(int(h.groups["rank"]), int(h.groups["pid"]), h.line_number) for h in said]
+    pids = (*own,) or _own_pids(found)
     hits = [hit.groups for hit in found if hit.id == _RANK_OF]
     sizes, ranks = {int(hit["size"]) for hit in hits}, {int(hit["rank"]) for hit in hits}
     if len(sizes) != 1 or max(ranks) >= max(sizes):
         return Head(pids=pids)
     return Head(min(ranks) if len(ranks) == 1 else None, max(sizes), pids)
+
+
+def _own_pids(found: tuple[Hit, ...]) -> tuple[tuple[int | None, int, int], ...]:
+    ranks = {hit.line_number: int(hit.groups["rank"]) for hit in found if hit.id == _RANK_OF}
+    own = [h for h in found if h.id == _OWN_PID and not _OF_ANOTHER.search(h.text)]
+    named = [h for h in own if h.line_number in ranks]
+    first = [h for h in own if h.line_number <= _FIRST_LINES]
+    told = named or (first if len(first) == 1 else [])
+    return tuple((ranks.get(h.line_number), int(h.groups["pid"]), h.line_number) for h in told)
 
 
 def world_size(

@@ -16,10 +16,16 @@ FRAME = Pattern(r"^#(?P<level>\d{1,18}) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S
 BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \((.*\)|.*, *$)")
 """The first frame of a `bt`, whole or to a comma at which gdb broke it. gfortran's backtraces have
 no brackets behind the name."""
+_LWP = Pattern(r"\(LWP (\d{1,9})\)|\[New LWP (\d{1,9})\]")
 _MOST_SAID = 10_000
 _AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d{1,18})$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
 _FROM = Pattern(r" from (?P<module>[^()]+)$")
+
+
+def process_in(text: str) -> int:
+    """Return the process whose threads gdb names: the group's leader is its oldest one; else 0."""
+    return min((int(one[1] or one[2]) for one in _LWP.finditer(text)), default=0)
 
 
 def of_a_crash(text: str) -> bool:

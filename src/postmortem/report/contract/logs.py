@@ -169,6 +169,8 @@ class KernelEvent(Shape, of=kernel_log.KernelEvent, without=_OF_EVENTS):
     joined_by: MatchKey
     ranks: list[int]
     """whom it is about"""
+    outlived: bool
+    """all logs went on behind it, by their clocks"""
 
 
 class LeftOut(Shape):

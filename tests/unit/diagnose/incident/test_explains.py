@@ -53,6 +53,19 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         event(T.RAISED, what="RuntimeError: basic_ios::clear: iostream error", ranks=(0,)),
         Confidence.LIKELY,
     ),
+    # whatever it says, it was raised by what reads a checkpoint
+    (
+        "file-damaged",
+        event(T.DAMAGED, "scan", path="/ckpt/step-9.pt"),
+        event(T.RAISED, what="OSError: [Errno 22] Invalid argument", loads=True),
+        Confidence.LIKELY,
+    ),
+    (
+        "file-damaged",
+        event(T.DAMAGED, "scan", path="/ckpt/step-9.pt", confidence=Confidence.POSSIBLE),
+        event(T.RAISED, what="EOFError: Ran out of input in 'ckpt/step-9.pt'"),
+        Confidence.LIKELY,
+    ),
     (
         "crash-ends-process",
         event(T.CRASHED, ranks=(2,), pid=7, order=2),
@@ -194,6 +207,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
 ]
 
 APART: list[tuple[str, Event, Event]] = [
+    # what failed read none
+    (
+        "file-damaged",
+        event(T.DAMAGED, "scan", path="/ckpt/step-9.pt"),
+        event(T.RAISED, what="OSError: [Errno 22] Invalid argument: 'step-8.pt'"),
+    ),
     # a call of another process in the same recording
     (
         "call-refused",

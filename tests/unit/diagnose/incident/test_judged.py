@@ -230,3 +230,36 @@ def test_all_that_failed_by_themselves_are_roots_and_each_has_its_call() -> None
         ("strace", EventType.STORAGE),
         ("logs", EventType.RAISED),
     ]
+
+
+@pytest.mark.parametrize(("second", "roots"), [(7, 1), (8, 2)])
+def test_who_was_looked_at_twice_is_one_root(second: int, roots: int) -> None:
+    judged = judge([core(7, 1, "SIGSEGV", rank=0), core(second, 1, "SIGSEGV", rank=second - 7)])
+    assert len(judged.incident.roots) == roots
+
+
+@pytest.mark.parametrize(
+    ("syscall", "outcome", "roots"),
+    [("openat", "failed", [("stuck", (1,))]), ("read", "failed", []), ("flock", "unknown", [])],
+)
+def test_who_was_ended_as_he_waited_for_a_file_held_up_the_others(
+    syscall: str, outcome: str, roots: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    call = {"signal": "SIGTERM", "line": 9, "syscall": syscall, "target": "/tmp/tide.fifo"}
+    ended = {"signal": "SIGTERM", "code": None}
+    rows = [
+        {"pid": pid, "recorded": True, "thread_of": None, "exit": ended, "interruptions": calls}
+        for pid, calls in ((10, []), (11, [call]))
+    ]
+    recording = {
+        "kind": "strace",
+        "outcome": outcome,
+        "diagnoses": [],
+        "inputs": [{"path": "tr.10"}, {"path": "tr.11"}],
+        "processes": rows,
+    }
+    stopped = {**logs("1", 1, "", pids=own(10, 11)), "first_failure": None, "diagnoses": []}
+    judged = judge([stopped, recording])
+    found = [judged.incident.events[root] for root in judged.incident.roots]
+    assert [(str(one.type), one.ranks) for one in found] == roots
+    assert all(one.evidence[0].where == "tr.11:9" for one in found)

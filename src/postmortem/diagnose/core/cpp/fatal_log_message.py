@@ -5,16 +5,17 @@ What it means
     safetensors, polars are written in Rust). The library printed why, then aborted.
 How to be sure
     The logger's or the panic's functions stand under abort(). The next function outwards made
-    the check. The message itself is on standard error.
+    the check. The message itself is on standard error. Where nothing has a name, a panic's words
+    that Rust left on the stack tell.
 What to do
     Read the last lines on standard error: they have file, line and the reason.
 """
 
-from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_words
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
-from postmortem.diagnose.core.stacks import is_terminated
+from postmortem.diagnose.core.stacks import is_nameless, is_terminated
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
@@ -58,27 +59,30 @@ def fatal_log_message(
     log = [i for i, name in enumerate(names) if _LOGGER.match(name)]
     panic = [i for i, name in enumerate(names) if _RUST.match(name)]
     found = log or panic
-    if not found:
+    said = panic_text if panic_text is not None and panic_text.language == "Rust" else None
+    if not found and (said is None or not is_nameless(crashed)):
         return
-    outer = found[-1] + 1
+    outer = found[-1] + 1 if found else len(crashed.frames)
     while panic and outer < len(crashed.frames) and _is_rust_library(crashed.frames[outer]):
         outer += 1
-    evidence = [cite_frame(crashed, found[-1])]
+    evidence = [cite_frame(crashed, found[-1])] if found else []
+    if said is not None and not found:
+        evidence = [cite_words(crashed, said)]
     by = ""
     if outer < len(crashed.frames) and owner(crashed.frames[outer]) is not Owner.LIBFFI:
         frame = crashed.frames[outer]
         evidence.append(cite_frame(crashed, outer))
         by = short(frame.function) if frame.function != "??" else file_name(frame.module)
     what = "a fatal error was logged" if log else "Rust code panicked"
-    if not log and not any(_PANICKED.search(names[i]) for i in panic):
+    if panic and not log and not any(_PANICKED.search(names[i]) for i in panic):
         is_oom = any("rust_oom" in name for name in names)
         what = "Rust code got no memory" if is_oom else "Rust code called std::process::abort"
     title = f"{what}{' in ' + by if by else ''} and stopped the process"
     cause = "a check in native code failed; the library printed the reason and aborted"
-    if panic and not log and panic_text is not None and panic_text.language == "Rust":
+    if not log and said is not None:
         place = f" in {by}" if by else ""
-        title = f"{what}{place}: {panic_text.head}"
-        cause = f"Rust's panic said: {clip(panic_text.text, 300)}"
+        title = f"{what}{place}: {said.head}"
+        cause = f"Rust's panic said: {clip(said.text, 300)}"
     yield Finding(
         title=title,
         cause=cause,
@@ -87,7 +91,7 @@ def fatal_log_message(
             "read the last lines that the process wrote to standard error: they give file, line "
             "and reason",
             "RUST_BACKTRACE=1 for the whole stack of a panic"
-            if panic and not log
+            if not log
             else "look up that message in the library's issues, with its version",
         ),
         evidence=(*evidence, *cite_python(crashed)),

@@ -7,7 +7,8 @@ What it means
 How to be sure
     Py_FatalError (or fatal_error) is on the stack; the function that called it made the
     check. The message stands on standard error ("Fatal Python error: …"); it is read from the
-    registers that CPython saved, or from the frame's arguments where gdb shows them.
+    registers that CPython saved, or from the frame's arguments where gdb shows them. Without
+    CPython's file only its form on the stack shows, and not what it said.
 What to do
     Read the message. For the GIL: the first frame outside CPython is the code that called
     without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
@@ -15,11 +16,13 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.gil_use import is_interpreter_known
 from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.core.stacks import is_nameless
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
-from postmortem.facts.threads import Frame, Thread
+from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 
 _FATAL = Pattern(
@@ -44,14 +47,15 @@ _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_Byte
     "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
     "https://github.com/bloomberg/memray/issues/227",
 )
-def py_fatal_error(
-    kind: FaultKind, crashed: Thread | None, error: FatalPythonError | None
-) -> Findings:
+def py_fatal_error(kind: FaultKind, threads: Threads, error: FatalPythonError | None) -> Findings:
+    crashed = threads.crashed
     if crashed is None or kind is not FaultKind.ABORT:
         return
     fatal = [i for i, f in enumerate(crashed.frames[:16]) if _FATAL.match(bare(f.function))]
     # A program may have a fatal_error of its own: one of the frames must be CPython's for sure.
     if not any(_is_cpython(crashed.frames[i]) for i in fatal):
+        if error is not None and is_nameless(crashed) and crashed.handler_index is None:
+            yield _without_names(threads, crashed, error)
         return
     check = _outside(crashed, fatal[-1] + 1)
     names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
@@ -86,6 +90,21 @@ def py_fatal_error(
         confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
         next_steps=(*read, step),
         evidence=tuple(evidence),
+    )
+
+
+def _without_names(threads: Threads, crashed: Thread, error: FatalPythonError) -> Finding:
+    """Return the same of an interpreter that is not here: what it said is in its file."""
+    no_gil = threads.gil and not crashed.holds_gil and is_interpreter_known(threads)
+    what, cause, step = _meaning("PyThreadState_Get" if no_gil else "", error)
+    seen = "abort() returns to CPython's code, between it and its caller lie two constant texts"
+    said = f"; it said: {clip(error.message, 300)}" if error.message else ""
+    return Finding(
+        title=f"fatal Python error: {_head(error.message or None, what, 79)}",
+        cause=cause + said,
+        confidence=Confidence.LIKELY,
+        next_steps=('read the line "Fatal Python error: …" on standard error', step),
+        evidence=(Evidence(f"stack of thread {crashed.tid}", seen), *cite_python(crashed)),
     )
 
 

@@ -6,13 +6,15 @@ What it means
     GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
 How to be sure
     runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
-    that is not the run-time's is where it happened.
+    that is not the run-time's is where it happened. Without the program's file its words tell,
+    which the run-time keeps.
 What to do
     Read the lines after "panic:" or "fatal error:" on standard error. Delve (dlv core EXE CORE)
     shows all goroutines; only those that were running are in the stacks here.
 """
 
-from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.citing import cite_frame, cite_words
+from postmortem.diagnose.core.stacks import is_nameless
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
@@ -44,22 +46,25 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
 
 @rule("https://pkg.go.dev/runtime#hdr-Environment_Variables")
 def go_panic(crashed: Thread | None, panic: Panic | None) -> Findings:
-    found = _panic(crashed) if crashed is not None else None
-    if crashed is None or found is None:
+    if crashed is None:
         return
-    outer = next(
-        (i for i in range(found, len(crashed.frames)) if not _of_run_time(crashed.frames[i])), None
-    )
+    found = _panic(crashed)
+    said = panic if panic is not None and panic.language == "Go" else None
+    if found is None and (said is None or not is_nameless(crashed)):
+        return
+    behind = range(len(crashed.frames) if found is None else found, len(crashed.frames))
+    outer = next((i for i in behind if not _of_run_time(crashed.frames[i])), None)
     names = [frame.function for frame in crashed.frames[:outer]]
     words_of = _MEANINGS
     if "runtime.sigpanic" in names and "runtime.throw" in names:
         words_of = (("runtime.sigpanic", "a fault outside of Go's code"),)
     what = next((words for name, words in words_of if any(n.startswith(name) for n in names)), "")
-    said = panic if panic is not None and panic.language == "Go" else None
     end_words = said.match("go-end") if said is not None else None
     is_fatal = end_words is not None and bool(end_words["fatal"])
     what = (end_words["what"] if end_words and not is_fatal else said.head if said else "") or what
-    evidence = [cite_frame(crashed, found)]
+    evidence = [] if found is None else [cite_frame(crashed, found)]
+    if said is not None and found is None:
+        evidence = [cite_words(crashed, said)]
     where = ""
     if outer is not None:
         evidence.append(cite_frame(crashed, outer))

@@ -49,6 +49,11 @@ _CAUSES = {
     "signal handler was to run on a stack that is none; the evidence does not decide",
 }
 
+_REFUSED = (
+    "It is not in the core, and no register holds what no address can be: a vector access was "
+    "misaligned, or the instruction is a privileged one (hlt, with which musl ends a program whose "
+    "heap is damaged)"
+)
 _LOW = (
     "The process has nothing that low: an element far behind a null pointer, a pointer of which "
     "only 32 bits are left (a 64-bit address that went through an int), or a number that never was "
@@ -85,16 +90,20 @@ def bad_pointer(crash: Crash) -> Findings:
     shown = "" if address is None else f" (address {address:#x})"
     unsure = crash.kind is FaultKind.GENERAL_PROTECTION
     refused = unsure and crash.signal.code is not None
-    odd = _odd_registers(crash.fault, crashed) if refused else {}
+    unread = refused and _is_unread(crash.fault)
+    odd = _odd_registers(crashed) if unread else {}
     title = _title(crash.kind, crash.fault)
-    if len(odd) == 1:
+    if unread and not odd:
+        title = "the processor refused an instruction"
+    if len(set(odd.values())) == 1:
         title = _TITLES[FaultKind.NON_CANONICAL]
-        [(register, address)] = odd.items()
+        register, address = next(iter(odd.items()))
         shown = f" ({register} {address:#x})"
     hint = None if address is None else pointer_hint(address)
     yield Finding(
         title=f"{title}{shown}{place(crashed)}",
-        cause=f"{crash.words}. {_cause(crash.kind, crash.signal, crash.fault)}"
+        cause=f"{crash.words}. "
+        + (_REFUSED if unread and not odd else _cause(crash.kind, crash.signal, crash.fault))
         + _indexed(crash.kind, crash.fault, crashed)
         + _odd_words(odd),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
@@ -175,10 +184,12 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
     return _CAUSES[kind]
 
 
-def _odd_registers(fault: Fault | None, thread: Thread) -> dict[str, int]:
-    """Return the registers that hold no possible address, where the instruction is not known."""
-    if fault is None or (fault.instruction is not None and fault.instruction.code):
-        return {}
+def _is_unread(fault: Fault | None) -> bool:
+    return fault is not None and (fault.instruction is None or not fault.instruction.code)
+
+
+def _odd_registers(thread: Thread) -> dict[str, int]:
+    """Return the registers that hold no possible address."""
     values = (thread.registers or {}).items()
     return {name: value for name, value in values if not is_canonical(value)}
 

@@ -3,9 +3,9 @@
 What it means
     Each thread of a circle waits for a lock that the next one holds, or for the next one to
     end; a thread may also wait for a lock of its own, or for one whose owner is not in this
-    process (a fork() while another thread held it). Or all threads of Python wait for what only
-    another one of them does: release a lock, complete a Future. Nothing but killing the process
-    ends it.
+    process (a fork() while another thread held it). Or all threads, or all of Python, wait for
+    what only another one of them does: release a lock, complete a Future. Nothing but killing the
+    process ends it.
 How to be sure
     A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
     does not: its holder is the thread that stands inside a `with` block of it. Where one of the
@@ -45,7 +45,8 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
     if len(threads) == 1 and waits:
         yield from _alone(threads.items[0], role)
     elif not cycles:
-        yield from _none_left([thread for thread in threads if thread.python_name], role)
+        python = [thread for thread in threads if thread.python_name]
+        yield from list(_none_left(python, role)) or _none_left(threads.items, role, whole=True)
 
 
 def circle(threads: Threads) -> tuple[Thread, ...]:
@@ -206,37 +207,41 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     """
     wait = thread.waits_for
     open_end = wait is not None and wait.holder is None and not wait.timed
-    if wait is None or wait.kind != "python lock" or not open_end or wait.missing_owner:
+    unknown = wait is not None and wait.kind in _UNKNOWN  # a handler may be to end it
+    is_lock = wait is not None and (wait.kind in _UNOWNED or unknown)
+    if wait is None or not is_lock or not open_end or wait.missing_owner:
         return
     yield Finding(
         title=f"the only thread waits for {wait.what}, which no other can release",
-        cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either one of its "
-        "parent held the lock when fork() copied the process without it, or this thread took it "
+        cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either fork() "
+        "copied the process without the one that was to end this wait, or this thread took a lock "
         "twice",
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if unknown else Confidence.LIKELY,
         next_steps=(_FORKED, "else see where this thread takes the lock, and who releases it"),
         evidence=tuple(_cited(thread, wait)),
         role=role,
     )
 
 
-def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
-    """Yield that each thread of Python waits for what another thread of Python has to do."""
-    waits = [(one, wait) for one in python if (wait := one.waits_for) is not None]
+def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = False) -> Findings:
+    """Yield that each thread of the process, or of Python, waits for what another one has to do."""
+    waits = [(one, wait) for one in threads if (wait := one.waits_for) is not None]
     kinds = {wait.kind for _, wait in waits}
-    if len(waits) < max(len(python), 2) or kinds - _BY_PYTHON or not kinds & _BY_ANOTHER:
+    may, must = (_BY_THREADS, _CONTENDED) if whole else (_BY_PYTHON, _BY_ANOTHER)
+    if len(waits) < max(len(threads), 2) or kinds - may or not kinds & must:
         return
     if any(wait.timed or wait.missing_owner is not None for _, wait in waits):
         return
-    by_tid = {thread.tid: thread for thread in python}
+    by_tid = {thread.tid: thread for thread in threads}
     told = waits[:_MOST_EDGES]
-    pool = "future" in kinds
-    many = "both" if len(python) == 2 else f"all {len(python)}"
+    pool = "future" in kinds and not whole
+    many = "both" if len(threads) == 2 else f"all {len(threads)}"
+    of = "" if whole else " Python"
     yield Finding(
-        title=f"{many} Python threads wait, and none is left to let another go on",
+        title=f"{many}{of} threads wait, and none is left to let another go on",
         cause="; ".join(_edge(one, wait, by_tid) for one, wait in told),
         # what is not Python's may end a Future too
-        confidence=Confidence.POSSIBLE if pool else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if pool or kinds & _UNKNOWN else Confidence.LIKELY,
         next_steps=(
             "a task must not wait for another one of its own pool: all workers may wait so"
             if pool
@@ -248,7 +253,12 @@ def _none_left(python: Sequence[Thread], role: Role | None) -> Findings:
     )
 
 
+_UNOWNED = frozenset({"python lock", "unowned mutex"})
+_UNKNOWN = frozenset({"private futex"})
 _BY_ANOTHER = frozenset({"python lock", "future"})
 """Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
 _BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore", "barrier"}
+_CONTENDED = frozenset({"mutex", "unowned mutex", "rwlock"})
+_BY_THREADS = (_BY_PYTHON - {"semaphore"}) | _CONTENDED | _UNKNOWN
+"""What other processes do not end; one that is idle waits for no mutex."""
 _FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"

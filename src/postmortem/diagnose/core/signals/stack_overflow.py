@@ -17,7 +17,6 @@ from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_recursion
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.jit_frames import is_nameless
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_past_handler_stack, is_sp_lost
 from postmortem.diagnose.core.stacks import has_python, place
@@ -56,7 +55,7 @@ def stack_overflow(crash: Crash) -> Findings:
         evidence.append(cite_recursion(crashed, cycle))
     elif crashed.frames:
         first = crashed.frames[0]
-        title += place(crashed) if is_nameless(first) else f" in {short(first.function)}"
+        title += place(crashed) if first.function == "??" else f" in {short(first.function)}"
         evidence.append(cite_frame(crashed, 0))
     yield Finding(
         title=title,

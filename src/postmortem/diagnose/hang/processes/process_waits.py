@@ -13,6 +13,7 @@ What to do
 
 from collections.abc import Iterator, Sequence
 
+from postmortem.diagnose.hang.keeping import kept_by, lost_task, naps_only
 from postmortem.diagnose.hang.live_waits import (
     hot_words,
     is_in_circle,
@@ -30,17 +31,11 @@ from postmortem.diagnose.rule import (
     Subject,
     rule,
 )
-from postmortem.facts.live import LiveJob, LiveProcess, Motion
+from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.facts.stackdumps import Doing
-from postmortem.facts.threads import Thread, is_own
-from postmortem.patterns import Pattern
-from postmortem.records import replace
+from postmortem.facts.threads import Thread
 
-_WORKER_LOOP = Pattern(
-    r"/torch/utils/data/_utils/worker\.py$|/concurrent/futures/process\.py$|/multiprocessing/pool\.py$"
-)
-_SLEEPS = ("nanosleep", "clock_nanosleep")
-_LOCKS = ("python lock", "lock", "mutex")
+_LOCKS = ("python lock", "lock", "mutex", "unowned mutex")
 
 
 @rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)
@@ -52,7 +47,7 @@ def process_waits(job: LiveJob) -> Findings:
     thread = one.main_thread
     if thread is None or motion is None or not thread.frames:
         return
-    naps = len(ranks) == 1 and _naps(one, thread, motion)
+    naps = len(ranks) == 1 and naps_only(one, thread, motion)
     if motion.goes_on and not naps:
         return
     if len(ranks) == 1 and is_in_circle(one, thread):
@@ -78,7 +73,7 @@ def process_waits(job: LiveJob) -> Findings:
     if locked and not motion.is_busy:
         yield _of_workers(one, locked, f"{one.label} {shortly}")
         return
-    at_work = (*_awaited(job, one, thread), *_at_work(job, one))
+    at_work = kept_by(job, one, thread)
     if at_work and not motion.is_busy:
         yield _kept_by(one, at_work, f"{one.label} {shortly}")
         return
@@ -89,6 +84,8 @@ def process_waits(job: LiveJob) -> Findings:
     elif naps:
         stood = f"sleeps again and again in one place: {place}"
         did = f"it woke up {motion.switches} times, and slept again there"
+    elif lost := lost_task(job, one, thread):
+        stood += f"; {lost}"
     yield Finding(
         title=f"{one.label} {stood}",
         title_letters=200,
@@ -103,13 +100,6 @@ def process_waits(job: LiveJob) -> Findings:
     )
 
 
-def _naps(one: LiveProcess, thread: Thread, motion: Motion) -> bool:
-    """Return whether a thread sleeps between looks at something that it waits for."""
-    task = one.task(thread.tid)
-    asleep = task is not None and task.call is not None and task.call.name in _SLEEPS
-    return asleep and motion.goes_on and not motion.moved and motion.is_idle
-
-
 def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
     """Yield the processes that work for one and wait for a lock that no thread of theirs holds."""
     for worker in job.workers(one.pid):
@@ -117,47 +107,6 @@ def _locked_out(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, T
         wait = thread.waits_for if thread is not None else None
         if thread is not None and wait is not None and wait.kind in _LOCKS and wait.holder is None:
             yield worker, thread
-
-
-def _at_work(job: LiveJob, one: LiveProcess) -> Iterator[tuple[LiveProcess, Thread]]:
-    """Yield the processes that work for one and are in the user's code, not waiting for a task."""
-    for worker in job.workers(one.pid):
-        thread = worker.main_thread
-        if thread is None or not any(_WORKER_LOOP.search(f.file or "") for f in thread.frames):
-            continue
-        if (task := _of_itself(thread)).frames:
-            yield worker, task
-
-
-def _of_itself(thread: Thread) -> Thread:
-    """Return a thread with the frames of its own task, none where no code of the user is in it.
-
-    Outside of its loop stand the frames that it has from the process that forked it.
-    """
-    frames = thread.frames
-    starts = (
-        i
-        for i, frame in enumerate(frames)
-        if frame.function.endswith("_bootstrap") or _WORKER_LOOP.search(frame.file or "")
-    )
-    inner = frames[: next(starts, len(frames))]
-    own = any(frame.kind == "python" and is_own(frame.file) for frame in inner)
-    return replace(thread, frames=inner if own else ())
-
-
-def _awaited(
-    job: LiveJob, one: LiveProcess, thread: Thread
-) -> Iterator[tuple[LiveProcess, Thread]]:
-    """Yield the last of those that wait each for the end of the next, where that was read."""
-    children = {worker.pid: worker for worker in job.workers(one.pid)}
-    last: tuple[LiveProcess, Thread] | None = None
-    while (task := one.task(thread.tid)) is not None and task.call is not None:
-        child = children.pop(task.call.child or 0, None)
-        if child is None or child.main_thread is None:
-            break
-        one, thread = last = child, child.main_thread
-    if last is not None:
-        yield last[0], _of_itself(last[1])
 
 
 def _kept_by(

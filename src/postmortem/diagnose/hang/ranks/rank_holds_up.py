@@ -15,6 +15,7 @@ What to do
 
 from postmortem import thresholds
 from postmortem.diagnose.hang.holding import WAITS
+from postmortem.diagnose.hang.keeping import kept_words, naps_only
 from postmortem.diagnose.hang.live_waits import (
     call_words,
     hot_words,
@@ -27,7 +28,7 @@ from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
-from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.facts.live import LiveJob, LiveProcess, Motion
 
 _MOST_CITED = 6
 _SHORT, _LONG = 100, 240
@@ -37,6 +38,7 @@ _MATCH = " All ranks have to make the same calls in the same order; a receive ne
 @rule(
     "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
     "https://docs.pytorch.org/docs/stable/distributed.html",
+    yields_to=("rpc_unanswered",),
 )
 def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     cause = blame.cause
@@ -50,15 +52,19 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     if other:
         doing = f"is in {other}"
     title = _title(blame, process, other)
+    thread = process.main_thread if process is not None else None
+    place = place_words(thread, most=1) if thread is not None else ""
+    kept = kept_words(job, process, thread) if process is not None and thread is not None else ""
+    said = clip(title, _LONG) + (f", at {place}" if place else "")
     yield Finding(
-        title=clip(title, _SHORT),
-        verdict=clip(title, _LONG),
+        title=clip(f"{title}; {kept}" if kept else title, _SHORT),
+        verdict=f"{said}; {kept}" if kept else said,
         cause=f"{who}{_where(process)} {doing}, while the others wait at {cause.most}."
         + (_MATCH if other else "")
-        + _seen(job, party.label)
+        + _seen(job, process, party.label)
         + _hot(job, process)
         + _workers(job, process),
-        confidence=_confidence(blame, job, party.label),
+        confidence=_confidence(blame, job, process, party.label),
         next_steps=_steps(job, process, party),
         evidence=_evidence(blame, job),
     )
@@ -94,16 +100,23 @@ def _doing(process: LiveProcess) -> str:
     return waits_words(process, thread) if thread is not None else "stands elsewhere"
 
 
-def _seen(job: LiveJob, label: str) -> str:
+def _seen(job: LiveJob, process: LiveProcess | None, label: str) -> str:
     motion = job.motion(label)
     if motion is None:
         return " One sample cannot tell stuck from slow: it is possibly only slow."
     seconds = f"{job.watched_seconds:g} s"
     if motion.is_still:
         return f" It did not run at all for {seconds}."
+    if _only_naps(process, motion):
+        return f" It woke up {motion.switches} times within {seconds}, and slept again there."
     if motion.is_busy:
         return f" It computed in the same function for {seconds}: an endless loop, or only slow."
     return f" It was active within {seconds}: slow rather than stuck."
+
+
+def _only_naps(process: LiveProcess | None, motion: Motion) -> bool:
+    thread = process.main_thread if process is not None else None
+    return process is not None and thread is not None and naps_only(process, thread, motion)
 
 
 def _hot(job: LiveJob, process: LiveProcess | None) -> str:
@@ -124,9 +137,11 @@ def _workers(job: LiveJob, process: LiveProcess | None) -> str:
     return f" Of those that work for it: {'; '.join(rows)}." if rows else ""
 
 
-def _confidence(blame: Attribution, job: LiveJob, label: str) -> Confidence:
+def _confidence(
+    blame: Attribution, job: LiveJob, process: LiveProcess | None, label: str
+) -> Confidence:
     motion = job.motion(label)
-    if motion is None or not motion.is_still:
+    if motion is None or not (motion.is_still or _only_naps(process, motion)):
         return Confidence.POSSIBLE
     alone = len(blame.first) == 1 and len(job.ranks()) > 2
     long = job.watched_seconds >= thresholds.HELD_UP_SECONDS

@@ -14,13 +14,13 @@ What to do
 """
 
 from postmortem.diagnose.hang.holding import WAITS
-from postmortem.diagnose.hang.live_waits import call_words, place_words, wait_words
+from postmortem.diagnose.hang.live_waits import call_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import Undecided
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
-from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass
 from postmortem.text import more
@@ -51,13 +51,10 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
     sure = complete and apart
     places = ", ".join(_words(one, waits=one in waiting) for one in told[:_MOST_TOLD])
     places += more(len(told) - _MOST_TOLD, ", and {} more places")
-    away = [member for one in told if one not in waiting for member in one.members]
-    late = job.process(away[0].label) if len(away) == 1 else None
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
-    held_up = _late_words(late)
     yield Finding(
-        title=clip(held_up or places, 100),
-        verdict=None if held_up else f"{'' if sure else 'undecided: '}{places}",
+        title=clip(places, 100),
+        verdict=f"{'' if sure else 'undecided: '}{places}",
         cause=_APART if apart else _AWAY,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(
@@ -69,17 +66,7 @@ def waits_differ(blame: Attribution, job: LiveJob) -> Findings:
             Evidence(one.members[0].where, _words(one, waits=one in waiting))
             for one in told[:_MOST_CITED]
         ),
-        about=None if late is None else Subject(pid=late.pid, rank=late.rank),
     )
-
-
-def _late_words(late: LiveProcess | None) -> str:
-    """Return what the only one does that waits for no other: all wait for it."""
-    thread = late.main_thread if late is not None else None
-    if late is None or thread is None or not thread.frames:
-        return ""
-    place = place_words(thread, most=1)
-    return f"{late.label} holds up the others: it {wait_words(late, thread)}, at {place}"
 
 
 def _words(one: StackClass, *, waits: bool) -> str:

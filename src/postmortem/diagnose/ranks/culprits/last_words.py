@@ -27,7 +27,7 @@ def last_words(blame: Attribution) -> Findings:
         said = f"rank {who.rank}: {said}"
     elif who is not None and who.host == who.label:
         said = f"{who.host}: {said}"
-    if blame.cause.above and blame.cause.form == "code":
+    if blame.cause.above and blame.cause.form in ("code", "nccl"):
         said = f"{clip(said, 60)}; just above: {blame.cause.above}"
     cause = "The last lines read like an error, and nothing follows them. "
     if blame.cause.behind:
@@ -36,11 +36,9 @@ def last_words(blame: Attribution) -> Findings:
     if blame.cause.ended and not blame.cause.form:
         means = f"{blame.cause.ended[:1].upper()}{blame.cause.ended[1:]}."
     if blame.cause.word:
-        cause = "What ran it only says that it failed. "
-        if blame.cause.form == "peers":
-            cause = "All else only reports a lost peer. "
+        cause = _SAID_ELSE.get(blame.cause.form, "What ran it only says that it failed. ")
         means, step = "This is the error above that word.", "read what stands around it"
-    if blame.cause.form in ("", "code") and blame.cause.first:
+    if blame.cause.form in ("", "code", "nccl") and blame.cause.first:
         step = "look for what it wrote elsewhere: nothing stands above these lines"
     steps: tuple[str, ...] = (step,)
     if blame.cause.known:
@@ -62,6 +60,10 @@ def last_words(blame: Attribution) -> Findings:
     )
 
 
+_SAID_ELSE = {
+    "peers": "All else only reports a lost peer. ",
+    "nccl": "All else is only the code with which a call of NCCL returned. ",
+}
 _UNTOLD = "nothing here says how it ended"
 _ADVICE = {
     "": (
@@ -87,6 +89,10 @@ _ADVICE = {
     "code": (
         "It says that something failed, and not why.",
         "look for why in what the command itself wrote, above that line or in a log of its own",
+    ),
+    "nccl": (
+        "It is the code with which a call of NCCL returned: what failed stands in a warning.",
+        "look for NCCL WARN above it, on all ranks; NCCL_DEBUG=WARN prints them",
     ),
 }
 """By the form of the error: what it means, and what to do."""

@@ -42,6 +42,10 @@ _TERMINATED = (
     "shell's history"
 )
 """Of one rank alone: at a time limit all are ended."""
+_EVICTED = (
+    "kubectl describe node NODE, kubectl get events: what it ran short of; a request and a limit "
+    "of the pod for that keep it from being chosen"
+)
 _BY_WHOM = "who sends it? a scheduler's --signal, a timer or a kill: it has no handler for it"
 """Of what leaves no core and is no kill."""
 
@@ -92,7 +96,9 @@ def rank_crashed(blame: Attribution) -> Findings:
     host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
     killed = signal == "SIGKILL" and party.failure is None
     steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
-    if killed:
+    if party.exit is not None and party.exit.evicted:
+        steps = [_EVICTED]
+    elif killed:
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",

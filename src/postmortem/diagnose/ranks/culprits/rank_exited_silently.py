@@ -18,6 +18,8 @@ from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.exits import LogExit
 from postmortem.facts.last_lines import LastLine
+from postmortem.knowledge.messages import explained
+from postmortem.knowledge.messages import told as told_of
 from postmortem.text import shell_word, without_folders
 
 _OF_ALL = "give the output of each rank, standard output too"
@@ -93,12 +95,15 @@ def rank_exited_silently(blame: Attribution) -> Findings:
             f"is in {output}, as {end.launcher} says",
         )
         steps = (f"postmortem logs {shell_word(output)}  on the host of that rank", EXITS)
+    written = "standard error" if heard else f"what {'it' if one else 'they'} wrote"
+    means = f"; {written} {elsewhere}."
+    if blame.cause.known and not (above or (end is not None and end.output)):
+        known = told_of(blame.cause.known, blame.cause.said) or explained(blame.cause.known)
+        means, steps = f". {known.cause}", (*known.next_steps, *steps)
     yield Finding(
         lead=who,
         title=f"{who} {blame.first[0].why}{told}",
-        cause=f"{who} {how}, {no_error}; "
-        + ("standard error" if heard else f"what {'it' if one else 'they'} wrote")
-        + f" {elsewhere}.{torchrun_words(blame)}",
+        cause=f"{who} {how}, {no_error}{means}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if one else Confidence.POSSIBLE,
         next_steps=steps,
         evidence=cite(blame, above),

@@ -46,8 +46,12 @@ def rank_raised(blame: Attribution) -> Findings:
     yield Finding(
         lead=who,
         title=f"{who} {verb} {said}",
-        cause=f"{_began(failure)}{host}{means}{torchrun_words(blame)}",
-        confidence=Confidence.POSSIBLE if _is_logged(blame) else how_sure(blame),
+        cause=f"{_began(failure)}{host}{_asked(failure)}{means}{torchrun_words(blame)}",
+        confidence=Confidence.POSSIBLE
+        if _is_logged(blame)
+        else Confidence.LIKELY
+        if _asked(failure)
+        else how_sure(blame),
         next_steps=(*advice(failure), *look_at(blame), *steps, *((_ALONE,) if in_a_group else ())),
         evidence=cite(blame),
     )
@@ -58,6 +62,14 @@ def _began(failure: LogFailure | None) -> str:
     if failure is None or failure.first_said == failure.said or failure.group is not None:
         return ""
     return f"It began with {clip(failure.first_said.words, 160)}. "
+
+
+def _asked(failure: LogFailure | None) -> str:
+    """Return that it was raised for another rank, which may have asked for what cannot be."""
+    frames = failure.frames if failure is not None else ()
+    if not any("torch/distributed/rpc/internal" in frame.file for frame in frames):
+        return ""
+    return "It was raised in a function that another rank asked for by RPC, with what that gave. "
 
 
 def _is_logged(blame: Attribution) -> bool:

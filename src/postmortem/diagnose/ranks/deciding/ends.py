@@ -1,6 +1,6 @@
 """How processes ended, as signals, launchers, shells and schedulers tell it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
@@ -154,24 +154,32 @@ def silent_exits(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(s.exit.exited if s.exit is not None else "died") for s in found)
     heard = all(s.writer.lines for s in found)
-    said = _last_error(case, [one.writer for one in found])
-    if said is not None:
+    for said, known in _last_errors(case, [one.writer for one in found]):
         evidence = ((said.where, clip(said.text, 300)), *cited(parties))
-        return Attribution(ExitedSilently(heard, said.text, error=True), parties, evidence=evidence)
-    few = found[0].writer.last_words[-1:] if len(found) == 1 and _said_little(found[0]) else ()
+        cause = ExitedSilently(heard, said.text, error=True, known=known)
+        return Attribution(cause, parties, evidence=evidence)
+    tells = len(found) == 1 and (_said_little(found[0]) or _left_its_work(case, found[0]))
+    few = found[0].writer.last_words[-1:] if tells else ()
     return Attribution(ExitedSilently(heard, "".join(few)), parties, evidence=cited(parties))
 
 
-def _last_error(case: Case, writers: Sequence[Writer]) -> LastLine | None:
-    """Return the line that reads like an error at, or near, the end of one of some ranks."""
+def _last_errors(case: Case, writers: Sequence[Writer]) -> Iterator[tuple[LastLine, str]]:
+    """Yield the lines that read like an error at, or near, the end of some ranks, and their ids."""
     theirs = set(map(id, writers))
-    ends = (one for one in case.logs.last_lines if id(case.logs.writers[one.writer]) in theirs)
-    told = (one.errors[0] if one.errors else one.nearest for one in ends)
-    return next((line for line in told if line is not None), None)
+    for one in case.logs.last_lines:
+        line = one.errors[0] if one.errors else one.nearest
+        if line is not None and id(case.logs.writers[one.writer]) in theirs:
+            yield line, one.known
 
 
 def _said_little(standing: RankState) -> bool:
     return 0 < standing.writer.lines <= _FEW_LINES
+
+
+def _left_its_work(case: Case, standing: RankState) -> bool:
+    """Return whether the last line of a rank is none of those by which it went on with its work."""
+    ends = (one for one in case.logs.last_lines if case.logs.writers[one.writer] is standing.writer)
+    return any(0 < one.worked < one.last.line for one in ends)
 
 
 def quotes(end: LogExit, cut: LogFailure) -> bool:
@@ -197,11 +205,15 @@ def left_silently(standing: RankState) -> bool:
 
 
 def node_failed(case: Case) -> Attribution | None:
-    """Return the host that Slurm says failed, and the ranks that were there."""
-    told = [word for word in case.logs.words if word.host]
+    """Return the host that Slurm or Ray says failed, and the ranks that were there.
+
+    Ray's job may outlive it: not where somebody lost a peer by it.
+    """
+    lost = any(s.about_peers for s in case.all)
+    told = [word for word in case.logs.words if word.host and (word.launcher == "Slurm" or lost)]
     if not told:
         return None
-    host = told[0].host or ""
+    host, by = told[0].host or "", told[0].launcher
     there = [s for s in case.ranks if s.writer.host == host]
     if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
         # srun tells how the tasks of the other hosts ended, with their hosts
@@ -209,7 +221,7 @@ def node_failed(case: Case) -> Attribution | None:
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
     evidence = tuple(map(cited_line, told[:3]))
-    return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
+    return Attribution(HostFailed(host, by), first, evidence=evidence, whole_host=host)
 
 
 def unnamed_end(case: Case) -> Attribution | None:

@@ -26,10 +26,10 @@ from postmortem.diagnose.ranks.deciding.ends import (
     unnamed_end,
 )
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
-from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
+from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
-from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.deciding.rank_state import RankState, aborted_unheard
 from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_outside
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
@@ -150,7 +150,7 @@ def _ended_saying(case: Case) -> Iterator[LogEvent]:
 
 def _says_more(said: SaidLast) -> bool:
     """Return whether a last error says more than the code that who watched tells."""
-    return not said.behind and said.form != "code"
+    return not said.behind and said.form not in ("code", "nccl")
 
 
 def _told(
@@ -245,6 +245,8 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     """Yield who died of a signal or said why it aborts; without any, such words of nobody."""
     found = [s for s in case.all if s.is_known and s.died and not _killed_after_another(case, s)]
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
+    if all(map(aborted_unheard, found)) and network_broke(case) is not None:
+        found = []  # they ended as the others did, in lines that are not here
     if found:
         yield LogEvent(
             Kind.CRASHED, first_to_crash(case, found, [f for _, f in said]), tuple(found)

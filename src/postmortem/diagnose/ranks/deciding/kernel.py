@@ -17,15 +17,33 @@ from postmortem.records import replace
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
 _YEARLESS = 3 * _YEAR
+_ZONE = 900.0
+"""By whose multiples the clocks of two zones differ."""
+_GOES_ON = 3.0
+"""Seconds that logs must have gone on behind a line, for the two may be of one moment."""
 _OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
 _OF_HOST = (KernelKind.MACHINE,)
+_FEWEST_WAITING = 2
 _NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
 PYTHONS = ("python", "pt_", "torchrun", "accelerate", "deepspeed", "ray::")
 
 
 def ties(case: Case) -> tuple[KernelMatch, ...]:
     """Return the events of all kernel logs with the ranks that they are about."""
-    return tuple(_tie(case, event) for event in case.logs.kernel.events)
+    last = [one.time for one in case.logs.last_lines]
+    until = min((time for time in last if time is not None), default=0.0) if all(last) else 0.0
+    found = (_tie(case, event) for event in case.logs.kernel.events)
+    return tuple(replace(one, outlived=_before(one.event, until)) for one in found)
+
+
+def _before(event: KernelEvent, until: float) -> bool:
+    """Return whether a time is before another one, of which the zone may be another."""
+    at = event.time
+    if at is None or not until:
+        return False
+    gap = _in_year(until) - _in_year(at) if at < _YEARLESS else until - at
+    near = gap % _ZONE
+    return gap > _DAY or (gap > 0 and _GOES_ON < near < _ZONE - _GOES_ON)
 
 
 def named_by_kernel(case: Case) -> Attribution | None:
@@ -33,7 +51,8 @@ def named_by_kernel(case: Case) -> Attribution | None:
     if not case.logs.kernel.events or not case.failed():
         return None
     found = ties(case)
-    return _ended(case, found) or _lost_gpu(case, found) or _lost_host(case, found)
+    finders = (_ended, _lost_gpu, _lost_host, _of_the_silent)
+    return next((blame for find in finders if (blame := find(case, found)) is not None), None)
 
 
 def _ended(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
@@ -114,9 +133,7 @@ def _lost_gpu(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """Ranks whose GPU, or its link, failed, and who say so."""
     for tie in found:
         event = tie.event
-        if event.kind not in _OF_GPU or event.fault is not Fault.HARDWARE or not tie.ranks:
-            continue
-        if event.signature in _NO_SUCH_LINK:
+        if not tie.ranks or not _breaks_gpu(event):
             continue
         here = [case.known[rank] for rank in tie.ranks if rank in case.known]
         hit = [
@@ -134,6 +151,35 @@ def _lost_gpu(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
         host = event.host or chosen[0].writer.host
         whole = host if every else None
         return _blame(parties, tie, sure=tie.sure, whole_host=whole, said=_error(chosen[0]))
+    return None
+
+
+def _breaks_gpu(event: KernelEvent) -> bool:
+    """Return whether a GPU, or its link, failed for good."""
+    hardware = event.kind in _OF_GPU and event.fault is Fault.HARDWARE
+    return hardware and event.signature not in _NO_SUCH_LINK
+
+
+def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
+    """The one rank that is silent while all others wait, if a GPU failed on its host.
+
+    Or on a host that no line names: a kernel's log that stands below those of the ranks.
+    """
+    silent = [s for s in case.ranks if s.silent]
+    if len(silent) != 1 or len(case.about_peers()) < _FEWEST_WAITING:
+        return None
+    rank, host = silent[0].rank, silent[0].writer.host
+    assert rank is not None
+    for tie in found:
+        event = tie.event
+        there = rank in tie.ranks or (
+            tie.by is MatchKey.NOTHING
+            and same_host(event.host, host) is None
+            and rank not in _on_other_gpus(case.logs, event)
+            and _same_day(case.logs, event, rank)
+        )
+        if there and _breaks_gpu(event):
+            return _blame(_parties([(silent[0], event.words)]), tie, sure=False)
     return None
 
 

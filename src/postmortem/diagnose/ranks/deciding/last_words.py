@@ -12,6 +12,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt
 from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, cited_line
 from postmortem.diagnose.ranks.deciding.ends import quotes
+from postmortem.diagnose.ranks.deciding.sites import timed_out
 from postmortem.diagnose.ranks.deciding.startup import said_bare
 from postmortem.diagnose.ranks.deciding.stops import outlived_stops
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers, watched
@@ -51,13 +52,15 @@ def said_last(case: Case) -> Attribution | None:
         if all(one.about_peer for one in wrong):
             peers = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
             return named_by_peers(case) or warned_itself(case, said.text) or peers
+        if wrong[0].form == "nccl" and (own := warned_itself(case, said.text, "nccl")):
+            return own
         silent = _silent_before(case, ends, said)
         if silent is not None:
             return silent
         above = wrong[0].above
         if above is not None:
             evidence = (*evidence, cited_line(above))
-        cut = said.text.rstrip().endswith("(most recent call last):") and wrong[0].last != said
+        cut = "(most recent call last):" in said.text and wrong[0].last != said
         framed = wrong[0].nearest_by == "frame"
         if (cut or framed) and (whole := wrong[0].nearest) is not None:
             cause = SaidLast(whole.text, plain=False, behind=True, known=wrong[0].known)
@@ -102,7 +105,10 @@ def said_last(case: Case) -> Attribution | None:
         parties = tuple(_party(case, one) for one in ends if one.nearest is near[0])
         if any(one.nearest_by == "frame" for one in ends if one.nearest is near[0]):
             return Attribution(Undecided(Doubt.CUT), candidates=parties, evidence=evidence)
-        known = next(one.known for one in ends if one.nearest is near[0])
+        told_by = next(one for one in ends if one.nearest is near[0])
+        if told_by.form == "nccl" and (own := warned_itself(case, near[0].text, "nccl")):
+            return own
+        known = told_by.known
         cause = SaidLast(near[0].text, plain=False, behind=True, known=known)
         return Attribution(cause, evidence=evidence)
     return None
@@ -130,6 +136,10 @@ def spoke_itself(case: Case) -> Attribution | None:
         for s in case.ranks
         if s.silent and not s.ended_by_launcher and s.rank not in waits
     }
+    if not case.ranks:  # files of which none names its rank
+        raised = {failure.writer for failure in case.logs.failures}
+        quiet = (one.writer for one in case.logs.last_lines if one.writer not in raised)
+        silent = {(who.label, who.host) for who in map(case.logs.who, quiet)}
     said = [
         (one, party)
         for one in case.logs.last_lines
@@ -143,16 +153,39 @@ def spoke_itself(case: Case) -> Attribution | None:
     return Attribution(cause, (party,), evidence=tuple(map(cited_line, one.errors[:3])))
 
 
-def warned_itself(case: Case, word: str) -> Attribution | None:
-    """Return NCCL's first warning that is about no peer, where all below tells of a lost one."""
+def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | None:
+    """Return NCCL's first warning that is about no peer, where all below tells of a lost one.
+
+    Or of the code alone with which a call returned.
+    """
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
     warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
     above = takewhile(lambda one: one.text != word, warned)
     own = next((one for one in above if one.match(*of_peers) is None), None)
     if own is None:
         return None
-    cause = SaidLast(own.text, plain=True, form="peers", word=word)
+    cause = SaidLast(own.text, plain=True, form=form, word=word)
     return Attribution(cause, evidence=((own.where, own.text),))
+
+
+def network_broke(case: Case) -> Attribution | None:
+    """Return NCCL's warning that its network failed, above the time-outs that follow from it.
+
+    That of a host whose own port failed comes first: the others complain of it.
+    """
+    waits = [f for s in case.about_peers() for f in s.about_peers]
+    first = {f.file: f.line for f in reversed(waits)}
+    broke = [r for r in case.logs.remarks if r.match(*_BROKE) and r.line < first.get(r.file, 0)]
+    broke.sort(key=lambda one: one.match(_BROKE[0]) is None)
+    if not broke or not all(map(timed_out, case.about_peers())):
+        return None
+    known, said = broke[0].match(*_BROKE), waits[-1].said.words
+    assert known is not None
+    cause = SaidLast(broke[0].text, plain=True, form="peers", word=said, known=known.id)
+    return Attribution(cause, evidence=tuple(map(cited_line, broke[:3])))
+
+
+_BROKE = ("nccl-ib-port", "nccl-ib-completion-12", "nccl-ofi-request")
 
 
 def said_above(one: Watched) -> Attribution:

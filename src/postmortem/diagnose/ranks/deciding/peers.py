@@ -23,7 +23,7 @@ from postmortem.diagnose.ranks.deciding.case import (
 )
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
-from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
+from postmortem.diagnose.ranks.deciding.last_words import network_broke, warned_itself, whole_above
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.sites import (
     not_among_the_late,
@@ -149,6 +149,8 @@ def left_early(case: Case) -> Attribution | None:
     ended = {e.rank for e in case.logs.exits if e.rank is not None}
     several = len(case.logs.hosts) > 1 and not by_srun
     agents = {e.host for e in case.logs.exits if e.host} if several else set()
+    if case.logs.stopped_pids - {e.pid for e in case.logs.exits}:
+        return None  # torchrun ended one that still ran
     count, gone = case.without([*ended, *(r for r, s in case.known.items() if not s.silent)])
     if not count or agents or 2 * count >= case.world:
         return None
@@ -212,6 +214,8 @@ def silent_ones(case: Case) -> Attribution | None:
         odd = odd_work(case)
         if odd is not None:
             return odd
+    if count > 1 and (broke := network_broke(case)) is not None:
+        return broke
     unsure = Undecided(Doubt.SILENT, count - len(parties))
     chorus = Attribution(unsure, candidates=parties, evidence=_chorus(waiting))
     if count == 1 and not waits and _left_over(case, parties[0], waiting):

@@ -37,8 +37,9 @@ def _alike(case: Case, own: Sequence[tuple[RankState, LogFailure]], *, sure: boo
     same = every and full and not _waiting(others) and not few
     child = _child_of(case, own[0][1]) or _thread_above(case, *own[0])
     kill = _memory_beside(case, own[0][1])
-    stopped = case.logs.stopped_pids - {s.exit.pid for s, _ in own if s.exit is not None}
-    world = case.logs.world_size or max(case.world, len(own) + len(stopped))
+    stopped, ended = case.logs.stopped_pids, {e.pid for e in case.logs.exits if e.pid}
+    here = len(stopped | ended) if ended else len(own) + len(stopped)
+    world = case.logs.world_size or max(case.world, here)
     cause: Cause = EveryRankRaised(world) if same else Raised(child)
     cause = cause if kill is None else ChildKilled(kill.text.strip())
     sure = sure and kill is None and not any(f.went_on for _, f in own)

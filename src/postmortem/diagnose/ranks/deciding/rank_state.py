@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
-from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
+from postmortem.diagnose.ranks.wordings import ErrorRole, of_own_pipe, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.exits import LogExit
 from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
@@ -139,7 +139,7 @@ def standings(logs: RankLogs) -> tuple[RankState, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs))
-    found = _alone_stuck(_with_last_words(_with_processes(found)))
+    found = _raised_elsewhere(_alone_stuck(_with_last_words(_with_processes(found))))
     return tuple(_ended_after_others(found, logs.remarks))
 
 
@@ -192,10 +192,40 @@ def _alone_stuck(found: list[RankState]) -> list[RankState]:
     return [own if s is waiting[0] else s for s in found]
 
 
+def _raised_elsewhere(found: list[RankState]) -> list[RankState]:
+    """Return the standings, what a function raised that one rank ran for others as that rank's."""
+    named = {int(m["rank"]) for s in found for f in s.own if (m := f.said.match("rpc-raised-at"))}
+    at = next((s for s in found if {s.rank} == named), None)
+    if at is None:
+        return found
+    moved = tuple(f for s in found if s is not at for f in s.own if _by_rpc(f))
+    found = [s if s is at else _without_rpc(s) for s in found]
+    return [replace(at, own=(*at.own, *moved)) if s is at else s for s in found]
+
+
+def _without_rpc(standing: RankState) -> RankState:
+    """Return a rank without what was raised for it elsewhere: it lost who ran that."""
+    own = tuple(f for f in standing.own if not _by_rpc(f))
+    if len(own) == len(standing.own):
+        return standing
+    lost = tuple(f for f in standing.own if f.said.match("rpc-raised-at") is not None)
+    return replace(standing, own=own, about_peers=(*standing.about_peers, *lost))
+
+
+def _by_rpc(failure: LogFailure) -> bool:
+    ran = any("torch/distributed/rpc/internal" in frame.file for frame in failure.frames)
+    return ran or failure.said.match("rpc-raised-at") is not None
+
+
 def is_stuck(failure: LogFailure) -> bool:
     """Return whether it says that the watchdog of the process itself stood still."""
     stuck = failure.said.match("pgnccl-heartbeat-timeout", "pgnccl-watchdog-stuck")
     return failure.kind == "watchdog" and stuck is not None
+
+
+def aborted_unheard(one: RankState) -> bool:
+    """Return whether a launcher says that it aborted, and nothing of its own says why."""
+    return one.silent and _is_abort(one.exit)
 
 
 def _is_abort(end: LogExit | None) -> bool:
@@ -284,7 +314,7 @@ def _standing(
         )
     bad = end is not None and bool(end.code or end.died or (end.signal and not ended))
     counted = list(_counted(writer, mine, bad, logs))
-    parts = [(ErrorRole.OWN if _names_itself(writer, f) else part_of(f), f) for f in counted]
+    parts = [(ErrorRole.OWN if _is_its_own(writer, f) else part_of(f), f) for f in counted]
     if writer.rank is not None and {part for part, _ in parts} == {ErrorRole.AFTERMATH}:
         parts = [(ErrorRole.OWN, f) for _, f in parts]  # of what, it does not tell
     places = set(map(_place, counted))
@@ -309,10 +339,12 @@ def _of_its_gpu(failure: LogFailure) -> bool:
     return failure.kind == "watchdog" and failure.said.match(*_OF_GPU) is not None
 
 
-def _names_itself(writer: Writer, failure: LogFailure) -> bool:
-    """Return whether an error that seems to be about a late peer names the rank that raised it."""
+def _is_its_own(writer: Writer, failure: LogFailure) -> bool:
+    """Return whether an error that seems to be about a peer names the rank that raised it, or is
+    about a child of that rank, which is none."""
     found = failure.first_said.match("error-peer-named-late")
-    return found is not None and int(found["peer"]) == writer.rank
+    named = found is not None and int(found["peer"]) == writer.rank
+    return named or (writer.rank is not None and of_own_pipe(failure))
 
 
 def _place(failure: LogFailure) -> tuple[str, int, int]:

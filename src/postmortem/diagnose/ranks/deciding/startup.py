@@ -17,6 +17,7 @@ _OF_ABSENT = (StartupFault.MISSING, StartupFault.RENDEZVOUS)
 _TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
 _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout")
 """Messages that name the port or the host of the store."""
+_HOSTS = ("store-dns", "store-client-timeout", "error-mesh", "nccl-peer-unreachable")
 
 
 def could_not_start(case: Case) -> Attribution | None:
@@ -66,7 +67,7 @@ def could_not_start(case: Case) -> Attribution | None:
         said,
         known=tuple(dict.fromkeys(match.id for match in matches)),
         port=_captured(matches, "port", _PLACES),
-        host=_captured(matches, "host", ("store-dns", "store-client-timeout", "error-mesh")),
+        host=_captured(matches, "host", _HOSTS),
         interface=_captured(matches, "interface", ("gloo-ifname", "error-interface")),
     )
     return Attribution(cause, evidence=tuple(evidence[:6]))

@@ -22,8 +22,9 @@ from postmortem.diagnose.ranks.kernel.words import (
 )
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
-from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.knowledge.xids import xid
 from postmortem.text import more
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
@@ -31,6 +32,7 @@ _CARDS = (KernelKind.PCIE, KernelKind.FABRIC)
 """Whose failure ends the work of their host. A drive without a medium gives errors too."""
 _LINK = "dmesg-link-down"
 """A link goes down at a boot, too."""
+_SWITCH = "dmesg-nvswitch"
 _ORDER = (
     KernelKind.MACHINE,
     KernelKind.GPU,
@@ -56,10 +58,13 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     # Of equals the last line: what ended a job stands at the end.
     left.reverse()
     seen = {end.pid for end in logs.exits}
+    fatal = (t.event for t in left if t.event.fault is Fault.HARDWARE)
+    switches = {event.host for event in fatal if event.signature == _SWITCH}
     left.sort(
         key=lambda tie: (
             tie.event.pid is None or tie.event.pid not in seen,
             _FOLLOWS.get(tie.event.fault, 0),
+            tie.event.signature == "xid" and _of_link(tie.event) and tie.event.host in switches,
             tie.event.signature == _LINK,
             _ORDER.index(tie.event.kind),
         )
@@ -88,6 +93,11 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
         next_steps=steps_of(tie) or ("give the logs of all ranks with it",),
         evidence=tuple(cite_tie(one) for one in left[:MOST_CITED]),
     )
+
+
+def _of_link(event: KernelEvent) -> bool:
+    """Return whether a GPU only tells that its link failed: the switch behind it may have."""
+    return event.number is not None and xid(event.number).reach == "link"
 
 
 def _spoken_of(tie: KernelMatch, blame: Attribution) -> bool:

@@ -1,0 +1,76 @@
+"""What the two ends of a log tell: when it began, and whose ends it tells of."""
+
+from postmortem.patterns import Pattern
+from postmortem.readers.log_clock import text_ends, times_in
+from postmortem.readers.ranklogs.launchers import tasks_of
+from postmortem.records import record
+
+_SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")
+_TASKS = Pattern(r"(?m)^srun: error: \S{1,255}: tasks? ([\d,-]{1,4000}): ")
+OF_RANK = Pattern(r"(?i)\brank[ =:]?(\d{1,6})\b")
+NUMBER = Pattern(r"\d+")
+_BEGIN = 40
+CERTAIN = 5.0
+"""Seconds that a file must have begun after another one's end."""
+LONG = 3600.0
+"""The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
+_ZONE = 900.0
+"""Seconds by which clocks of two zones differ at least."""
+
+
+@record
+class Ends:
+    """What the two ends of a log tell."""
+
+    began: float | None
+    ended: float
+    times: tuple[float, ...]
+    """The first and the last that it says, by its own clock."""
+    ranks: dict[str, str]
+    """The processes of torchrun's summary, by rank."""
+    gone: frozenset[str]
+    """Ranks of which a launcher tells how they ended."""
+    named: frozenset[str]
+    """Ranks that its lines name."""
+    first: str
+    """How the first line begins, its numbers taken out."""
+
+
+def are_apart(one: Ends, other: Ends) -> bool:
+    """Return whether summaries of torchrun give one rank different processes."""
+    common = one.ranks.keys() & other.ranks.keys()
+    return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
+
+
+def one_by_one(one: Ends, other: Ends, *, alike: bool) -> bool:
+    """Return whether one began after the other's end, in a file of the same kind."""
+    first, then = sorted((one, other), key=lambda ends: ends.ended)
+    alike = alike or bool(first.ranks and first.first == then.first)
+    side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
+    began = then.began
+    if began is not None and first.times:
+        # Behind the last time a log may go on for long; by one clock the other one tells when.
+        late = (then.ended - then.times[-1]) - (first.ended - first.times[-1])
+        began -= late if 0 < late < _ZONE else 0
+    behind = began is not None and began > first.ended + CERTAIN
+    return alike and (behind or outlives(first, then)) and not side_by_side
+
+
+def outlives(first: Ends, then: Ends) -> bool:
+    """Return whether a log without times went on long after all ranks had ended that it names."""
+    gone = bool(then.named) and then.named <= first.gone
+    return then.began is None and gone and then.ended > first.ended + LONG
+
+
+def ends_of(path: str) -> Ends:
+    """Return what the ends of a log tell."""
+    head, tail, ended = text_ends(path)
+    times = [*times_in(head), *times_in(tail)]
+    # By the clock of the file's last change, for the log's own may be another one.
+    began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
+    first = NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
+    ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
+    tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
+    named = frozenset(OF_RANK.findall(head + tail))
+    gone = frozenset((*ranks, *tasks))
+    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)

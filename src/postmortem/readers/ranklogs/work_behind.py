@@ -1,0 +1,112 @@
+"""Whether the program behind an error went on: work of its own writer, or a calm line below."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from postmortem import thresholds
+from postmortem.facts.last_lines import LastLine
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.readers.ranklogs.above import texts_before
+from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
+from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
+from postmortem.readers.ranklogs.launchers import Launchers
+from postmortem.readers.ranklogs.writers import Label, Writers
+
+if TYPE_CHECKING:
+    from postmortem._native import RawPlainLine
+
+_VERY_LAST = 3
+FEW_WRITERS = 16
+"""For each of so many a file may be read again, up to a long traceback."""
+
+
+class WorkBehind:
+    """Looks behind the errors of all writers, in the order of their lines."""
+
+    def __init__(
+        self,
+        labels: Sequence[Label],
+        writers: Writers,
+        launchers: Mapping[int, Launchers],
+        attempt: Callable[[int, int], int | None],
+    ) -> None:
+        self._labels = labels
+        self._writers = writers
+        self._launchers = launchers
+        self._attempt = attempt
+        self._in_file = Counter(label.file.path for label in labels)
+        self._caught: set[object] = set()
+        """Where errors were raised behind which their program worked: it survives each of them."""
+        self._work_of: dict[int, list[RawPlainLine]] = {}
+
+    def work(self, position: int, failure: LogFailure) -> tuple[LastLine | None, bool]:
+        """Return the last line that tells of work behind an error, and if its own writer did any.
+
+        Where no prefix tells ranks apart those that go on for a while may be the others, and what
+        a process printed before an exception that nothing caught may come through another pipe
+        behind it. Then there must be a good many such lines, or one of them ends the log.
+        """
+        label = self._labels[position]
+        if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
+            return answer, False
+        attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
+        found: list[RawPlainLine] = []
+        for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
+            alike = row[2] >= failure.begin_line
+            fewest = thresholds.WORK_ALIKE if alike else thresholds.WORK_VALUES
+            if row[3] >= fewest and self._attempt(position, row[0]) == attempt:
+                found.append(row)
+                if len(found) == thresholds.WORK_OF_OTHERS:
+                    break
+        place = (position, attempt, failure.frames, failure.said.exception)
+        again = bool(failure.caught_in or failure.logged) and place in self._caught
+        if not found:
+            return self._logged_only(position, failure, again), False
+        shared = self._writers.writers[self._writers.index(position)].shared
+        number, text, since, _ = found[0]
+        if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
+            ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
+            alone = not (position in self._launchers and self._launchers[position].exits)
+            anew = alone and began_anew(label.raw["tail"], failure)
+            if (len(found) < _VERY_LAST or not ends) and not anew and not again:
+                return self._logged_only(position, failure, again), not shared
+        self._caught.add(place)
+        return LastLine(text, label.file.path, number, since), not shared
+
+    def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
+        """Return the calm line behind a traceback that somebody wrote under words of his own."""
+        few, within = failure.lines_after <= thresholds.CAUGHT_LINES, bool(failure.caught_in)
+        if not few and not within:
+            return None
+        label = self._labels[position]
+        tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
+        rows = [row for row in tail if row[0] < failure.begin_line][-1 - CLOSING :]
+        above = [row[1] for row in rows]
+        if rows and not failure.uncaught and rows[-1][0] + 2 >= failure.begin_line:
+            number, text, since, _ = rows[-1]
+            if passed_over(text):
+                return LastLine(text, failure.file, number, since)
+        behind = [row for row in tail if row[0] > failure.line]
+        writers = self._in_file[label.file.path]
+        near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
+        if near and not above and writers <= FEW_WRITERS:
+            above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
+        logged = few and (again or not writer.shared or says_done(tail))
+        texts = [row[1] for row in behind]
+        at = calm_behind(above, texts, failure.said.message, logged=logged, warned=near and within)
+        if at is None:
+            return None
+        number, text, since, _ = behind[at]
+        return LastLine(text, label.file.path, number, since)
+
+    def _lines_of_work(self, position: int) -> list[RawPlainLine]:
+        if position not in self._work_of:
+            raw = self._labels[position].raw
+            rows = (row for row in (*raw["tail"], *raw["work"]) if row[2])
+            known = {(row[0], row[3]): row for row in rows}  # a bar is drawn again in one line
+            self._work_of[position] = [known[place] for place in sorted(known)]
+        return self._work_of[position]
