@@ -120,6 +120,7 @@ def test_no_wording_stands_in_native_code() -> None:
         ("reader.cpp", "Traceback (most recent call last)"),
         # What a process holds in memory, and strace's own lines.
         ("panic_text.cpp", "fatal error: "),
+        ("panic_text.cpp", " panicked at "),
         ("thrown_value.cpp", "std::bad_alloc"),
         ("thrown_value.cpp", "std::bad_array_new_length"),
         ("signals.cpp", "+++ exited with "),
