@@ -223,3 +223,23 @@ def test_a_device_of_xla_that_did_not_come_is_no_crash_of_its_own(tmp_path: Path
     said = "Termination timeout for `x` of 40 seconds exceeded. Exiting to ensure a consistent "
     text = f"F rendezvous.cc:78] [id=0] {said}program state. Expected 8 threads\n"
     assert told(tmp_path, STEPS + text + "Fatal Python error: Aborted\n")[0] == "only_victims"
+
+
+@pytest.mark.parametrize("host", ["n1", "n2"])
+def test_nccls_warning_beside_an_error_that_says_less_brings_its_steps(
+    tmp_path: Path, host: str
+) -> None:
+    full = "Error while creating shared memory segment /dev/shm/nccl-W (size 9637888)"
+    said = "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+    other = f"{host}:78:311 [2] NCCL WARN socketProgress: x\n"
+    text = f"{STEPS}{WARN}{full}\n{other if host == 'n2' else ''}{raised(3, said)}"
+    step = explained("nccl-shm-create").next_steps[0]
+    best = report_of(tmp_path, text).diagnoses[0]
+    assert (best.id, step in best.next_steps) == ("rank_raised", host == "n1")
+
+
+def test_a_worker_that_is_gone_beside_the_banner_of_its_bus_error(tmp_path: Path) -> None:
+    banner = "ERROR: Unexpected bus error encountered in worker. This might be caused by x (shm).\n"
+    gone = raised(1, "RuntimeError: DataLoader worker (pid(s) 8812) exited unexpectedly")
+    best = report_of(tmp_path, STEPS + banner + gone).diagnoses[0]
+    assert explained("dl-bus-banner").next_steps[0] in best.next_steps

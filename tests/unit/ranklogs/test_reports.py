@@ -103,6 +103,11 @@ def test_frames_of_a_graph_that_stand_alone_are_cut_off(tmp_path: Path) -> None:
     assert [one.id for one in report_of(tmp_path, rows).diagnoses] == ["only_victims"]
 
 
+def test_a_column_of_errors_is_none(tmp_path: Path) -> None:
+    head = "#   size   count   type   time   busbw  error\n#   (B)   (elements)   (us)\n"
+    assert not report_of(tmp_path, f"{head}   71   7   float   41.2   3.9   N/A\n").failed
+
+
 def test_a_stack_above_the_end_of_the_others_is_no_calm_end(tmp_path: Path) -> None:
     frames = "".join(f"frame #{n}: lumen(int) + 0x{n}99 (0x7fe3c6483d89)\n" for n in range(5, 8))
     agent = "[2026-01-02 03:04:05,678] torch.distributed.elastic.multiprocessing.api: [WARNING] "

@@ -6,6 +6,7 @@ from postmortem.diagnose.ranks.causes import Cause, CouldNotStart, NeverJoined, 
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.exits import LogExit
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.signature import Match
 from postmortem.records import record
 
 
@@ -45,6 +46,8 @@ class Attribution:
     """What ended the work that went on after it: the line that says who stopped the job."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
+    warned: Match | None = None
+    """What a warning beside the error tells of its cause."""
     whole_host: str | None = None
     """All ranks of this host failed alike, and none of another host."""
     blamed: tuple[int, ...] = ()

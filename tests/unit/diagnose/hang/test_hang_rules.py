@@ -175,13 +175,6 @@ def test_waits_do_not_differ_where_ranks_get_on_or_most_wait_alike() -> None:
     assert "waits_differ" not in diagnosed(most, holder_up(most))
 
 
-def test_of_two_ranks_the_one_in_no_collective_holds_up_the_other() -> None:
-    rows = [replace(process(n, f), world_size=2) for n, f in ((0, REDUCE), (1, ELSEWHERE))]
-    found = job(*rows, motions=BOTH_STILL)
-    one = diagnosed(found, holder_up(found))["rank_holds_up"]
-    assert (one.confidence, holder_up(found).first[0].rank) == ("likely", 1)
-
-
 def test_all_wait_together(prose: Prose) -> None:
     here = diagnosed(job(*WAITING, motions=(replace(STILL, label="rank 0"),)))
     prose(here["all_wait_together"].title)

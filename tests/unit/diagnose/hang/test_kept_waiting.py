@@ -65,6 +65,14 @@ def diagnosed(
 OTHERS = (process(0, COLLECTIVE), process(200, COLLECTIVE))
 
 
+@pytest.mark.parametrize(("world", "told"), [(2, "rank_holds_up"), (4, "waits_differ")])
+def test_of_two_ranks_the_one_in_no_collective_holds_up_the_other(world: int, told: str) -> None:
+    rows = (OTHERS[0], process(100, python(OWN)))
+    blame, found = diagnosed(*(replace(one, world_size=world) for one in rows))
+    assert found[told].confidence == ("likely" if world == 2 else "possible")
+    assert [party.rank for party in (*blame.first, *blame.candidates)] == [1]
+
+
 @pytest.mark.parametrize(
     ("worker", "feeder", "lost"),
     [

@@ -25,6 +25,7 @@ from postmortem.diagnose.ranks.phrases import (
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.knowledge.messages import about
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
@@ -39,6 +40,8 @@ def rank_raised(blame: Attribution) -> Findings:
     host = f"These are all ranks of {blame.whole_host}. " if blame.whole_host else ""
     said = failure.words if failure is not None else party.why
     known = known_cause(failure)
+    if blame.warned is not None and (known is None or known.role != "root"):
+        known = about(blame.warned)
     means = known.cause if known is not None else _own(blame)
     steps = known.next_steps if known is not None else ()
     in_a_group = party.rank is not None or bool(blame.victims)

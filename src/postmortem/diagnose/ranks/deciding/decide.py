@@ -55,6 +55,7 @@ from postmortem.diagnose.ranks.deciding.sites import (
 from postmortem.diagnose.ranks.deciding.startup import could_not_start
 from postmortem.diagnose.ranks.deciding.watchdogs import named_by_peers
 from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.knowledge.messages import briefs
 from postmortem.records import replace
 
 # What says by itself why it ended, before who is missed by others; what names a rank, before what
@@ -105,8 +106,10 @@ _OF_NCCL = tuple(
     f"nccl-result-{kind}" for kind in ("system", "cuda", "usage", "argument", "internal")
 )
 """Kinds of its errors: what failed stands in a warning of its own."""
+_BESIDE = ((_OF_NCCL, "nccl-warning"), (("dl-exited",), "dl-bus-banner"))
+"""Errors that do not say what failed, and the warning that does."""
 _NEAR = 24
-"""Lines from an error to the warning that says what failed."""
+"""Lines from an error to that warning."""
 
 
 def decide(logs: RankLogs) -> Attribution:
@@ -270,23 +273,27 @@ def _beside_memory(case: Case, blame: Attribution) -> Attribution:
 
 
 def _with_warning(case: Case, blame: Attribution) -> Attribution:
-    """Return a blame for an error of NCCL with the warning beside it, which says what failed.
+    """Return a blame for an error of NCCL, or that a worker is gone, with the warning beside it.
 
-    The first of those beside it, where one process wrote them all.
+    That says what failed: the first of those beside it, where one process wrote them all.
     """
     failure = blame.first[0].failure if blame.first else None
-    if failure is None or failure.said.match(*_OF_NCCL) is None:
+    said = failure.said if failure is not None else None
+    warning = next((name for ids, name in _BESIDE if said and said.match(*ids) is not None), None)
+    if failure is None or warning is None:
         return blame
     near = range(failure.begin_line - _NEAR, failure.line + _NEAR)
     warned = [
         (one, one.match("nccl-line"))
         for one in case.logs.remarks
-        if one.file == failure.file and one.line in near and one.match("nccl-warning")
+        if one.file == failure.file and one.line in near and one.match(warning)
     ]
     if not warned or len({(m["host"], m["pid"]) if m else None for _, m in warned}) > 1:
         return blame
-    said = (warned[0][0].where, clip(warned[0][0].text, 300))
-    return replace(blame, evidence=(said, *blame.evidence))
+    one = warned[0][0]
+    roots = (match for match in one.matches if briefs()[match.id].role == "root")
+    evidence = ((one.where, clip(one.text, 300)), *blame.evidence)
+    return replace(blame, evidence=evidence, warned=next(roots, None))
 
 
 def _host(case: Case, blame: Attribution) -> str | None:

@@ -245,7 +245,7 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     """Yield who died of a signal or said why it aborts; without any, such words of nobody."""
     found = [s for s in case.all if s.is_known and s.died and not _killed_after_another(case, s)]
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
-    if all(map(aborted_unheard, found)) and network_broke(case) is not None:
+    if found and all(map(aborted_unheard, found)) and network_broke(case) is not None:
         found = []  # they ended as the others did, in lines that are not here
     if found:
         yield LogEvent(
