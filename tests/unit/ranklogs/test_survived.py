@@ -265,3 +265,35 @@ def test_what_was_logged_in_the_same_place_again_was_survived(
     crates = [f"INFO - crate {a}{b} is shut\n" for a in "abcdefgh" for b in "uvwxyz"]
     text = ("ERROR - the lens failed\n" + TRACEBACK + "".join(crates)) * times
     assert report_of(tmp_path, "the lens is new\n" + text).failed is failed
+
+
+_RAN = "-----\nRan 3 tests in 0.4s\n\n{}\n"
+_DIED = (
+    "test_dies (t.Pool.test_dies) ... Fatal Python error: Segmentation fault\n\n"
+    "Current thread 0x00007f1e3a2c1740 (most recent call first):\n"
+    '  File "/t/c.py", line 4 in <module>\n'
+)
+
+
+@pytest.mark.parametrize(
+    "died",
+    [
+        _DIED + "ok\n",
+        "..terminate called after throwing an instance of 'lumen::Lost'\n.\n",
+        TRACEBACK,
+    ],
+)
+@pytest.mark.parametrize(
+    ("end", "failed"),
+    [
+        (_RAN.format("OK"), False),
+        (_RAN.format("FAILED (failures=1)"), True),
+        ("[  PASSED  ] 3 tests.\n", False),
+        ("===== 3 passed in 0.41s =====\n", False),
+        ("", True),
+    ],
+)
+def test_what_a_test_started_died_and_the_runner_counts_all_as_well(
+    tmp_path: Path, died: str, end: str, failed: bool
+) -> None:
+    assert report_of(tmp_path, died + end).failed is failed

@@ -339,7 +339,7 @@ def without_habit(found: LastLines) -> LastLines:
     it, or a good part.
     """
     one, last = found.nearest, found.last
-    if one is None or one == last or not found.nearest_counts:
+    if one is None or one == last or not found.nearest_counts or found.nearest_by != "alone":
         return found
     rows = texts_before(last.file, last.line + 1, _MOST_SEARCHED)
     forms = [without_numbers(unstamped(row)) for row in rows]

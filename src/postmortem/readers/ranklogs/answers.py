@@ -10,6 +10,7 @@ from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AT_END,
     MEANT,
+    TESTED,
     WORD,
     Ids,
     calm,
@@ -38,7 +39,7 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 
     Of a traceback that begins above the log no work can stand above: any good word counts. Who
     catches what it printed may say at last that all is done: Rust reports a panic when it begins,
-    a runner of tests counts what was well.
+    and a runner of tests that counts what was well did not die of what its tests started.
     """
     near = [
         row for row in tail if 0 < row[0] - failure.line <= _NEAR and failure.kind != "exception"
@@ -47,9 +48,13 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         if MEANT in ids:
             return LastLine(row[1], failure.file, row[0])
     panic = failure.match("rust-panic") is not None
-    if panic or (failure.kind == "exception" and failure.caught_in):
+    raised = failure.kind == "exception"
+    caught = raised and bool(failure.caught_in)
+    counted = not raised and any("test" in row[1] or "passed" in row[1] for row in tail[-_FEWEST:])
+    if panic or caught or counted:
         at_last = tail[len(before_done(tail)) :]
-        if panic or any(_ALL in ids for ids in read_like(row[1] for row in at_last)):
+        well = (_ALL, *TESTED) if caught else TESTED
+        if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
 

@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
+    TESTED,
     WARNED,
     Ids,
     began_to_close,
@@ -330,8 +331,10 @@ def _nearest(
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
-        elif got_over(names) or (
-            survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST)
+        elif (
+            got_over(names)
+            or (behind < _FEWEST and has(names, TESTED))
+            or (survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST))
         ):
             break
         calmly, row = calmly or calm(names), bool(wrong(names))

@@ -42,6 +42,8 @@ _RAISED = "last-error-raised"
 _USAGE = "last-error-usage"
 _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
+TESTED = ("last-calm-end-all-tests", "last-calm-tests")
+"""What a runner of tests says at last, if all went well."""
 _NONE, _GOES_ON, _PASSED = "last-none", "last-none-minded", "last-none-passed"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
