@@ -381,7 +381,7 @@ def calm_behind(
 def closing_above(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a program was putting its things away before it wrote a line."""
     above = ids[max(0, at - CLOSING) : at]
-    return len(above) == CLOSING and all(closes(row) and not has_level(row) for row in above)
+    return len(above) == CLOSING and all(closes(row) and not wrong(row) for row in above)
 
 
 def began_to_close(ids: Sequence[Ids]) -> bool:
