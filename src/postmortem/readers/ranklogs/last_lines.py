@@ -298,8 +298,7 @@ def _nearest(
     closing = began_to_close(ids)
     nearest: LastLine | None = None
     counts = calmly = over = given_up = row = past = False
-    others = 0
-    work: list[int] = []  # since when it was done
+    others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
@@ -321,6 +320,7 @@ def _nearest(
                 below = nearest and nearest.text[:1].isspace() and watched(names)
                 ending = given_up or (not as_before and not (closing and sure(names)))
                 return nearest if below else line, ending
+            row = row and not line.text.rstrip().endswith(":")  # it announces
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names) and not (calmly and carried_past(names))

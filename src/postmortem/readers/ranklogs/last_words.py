@@ -30,7 +30,7 @@ _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
 _CARRIED = "last-error-quoted"
-_CUT = "last-error-cut"
+_CUT, _BARE = "last-error-cut", "last-error-word-bare"
 _THREAD = "last-thread"
 _ABOVE = "last-error-watch-above"
 _OF_COMMAND = (_CODE, _BUILD, _ABOVE)
@@ -143,7 +143,7 @@ def passed_over(text: str) -> bool:
 def place_of(ids: Ids) -> int:
     """Return how much a line tells beside others, the most first: who watched says little."""
     order = _order()
-    says_little = watched(ids) or set(wrong(ids)) == {_CUT}
+    says_little = watched(ids) or _BARE in ids or set(wrong(ids)) == {_CUT}
     return min(order[name] for name in telling(ids) or ids) + says_little * len(order)
 
 
