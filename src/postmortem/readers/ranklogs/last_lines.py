@@ -337,9 +337,9 @@ def _nearest(
             or (survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST))
         ):
             break
-        calmly, row = calmly or calm(names), bool(wrong(names))
-        over = over or done(names, last=behind < _FEWEST)
-        others += not _goes_on(line.text, names)
+        on = _goes_on(line.text, names)
+        calmly, over = calmly or calm(names), over or done(names, last=behind < _FEWEST)
+        row, others = bool(wrong(names)) or (row and on), others + (not on)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)
     return nearest, counts or given_up

@@ -49,7 +49,7 @@ _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
     r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
-    r"|^\S+\.\w+:\d+:\d+:$"  # its place, as gfortran writes it
+    r"|^\S+\.\w+:\d+:\d+:$|^l\.\d+ "  # its place, as gfortran and TeX write it
 )
 _MOST_WORDS, _LONG = 40, 8
 _COUNT = Pattern(r"\d{1,18}")
@@ -233,8 +233,12 @@ def is_frame(ids: Ids) -> bool:
 
 
 def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
-    """Return whether an error says more than the one below it, which may stand in a row with it."""
-    return watched(below) > watched(ids) or (row and place_of(ids) < place_of(below))
+    """Return whether an error says more than the one below it, which may stand in a row with it.
+
+    Of one form the first does: the others may come of it.
+    """
+    more = place_of(ids) < place_of(below) or wrong(ids) == wrong(below)
+    return watched(below) > watched(ids) or (row and more)
 
 
 def warns(ids: Ids) -> bool:
