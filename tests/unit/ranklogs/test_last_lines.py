@@ -24,6 +24,8 @@ SHELL = (
     "    + CategoryInfo          : NotSpecified: (python : x:String) [], RemoteException\n"
     "    + FullyQualifiedErrorId : NativeCommandError\n \n"
 )
+_TEX = "! LaTeX Error: {0} is undefined.\n\nSee the LaTeX manual for more.\nl.7 \\{0}\n\n? \n"
+_FRAMED = "*****\nLUMEN FAILED TO START\n*****\n\n"
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 STOPS = "ERROR: (lumen) DENIED\n  reason: SCOPE\nThe stop failed - using halt instead.\n"
@@ -306,6 +308,14 @@ def test_a_program_in_the_message_of_an_exception_says_nothing_itself(
             "! Undefined control sequence.\nl.12 \\lumen\n! Emergency stop.\n",
             "! Undefined control sequence.",
         ),
+        ("ERROR: no key\nERROR: no shard\nfit.sh FAILED\n", "ERROR: no key"),
+        ("Error: no key\nError: no shard\nUpload failed, exiting\n", "Error: no key"),
+        ("ERROR: no key\n" + STEPS + "check of sums FAILED\n", "check of sums FAILED"),
+        (_TEX.format("a") + _TEX.format("b"), "! LaTeX Error: a is undefined."),
+        ('a.cu(1): error: no a\n  a;\na.cu(2): error: no b\n  b;\n2 errors in "a.cu"\n', "no a"),
+        ("Error: no a\nReads what is left\nError: no b\nWrites what is left\n", "Error: no b"),
+        (_FRAMED + "Description:\n\nPort 80 is in use.\n\nAction:\n\nUse 81\n", "Port 80 is"),
+        ("a.B: Error creating c\nCaused by: a.GoneException: d\n" + _FRAMED, "GoneException"),
     ],
 )
 def test_the_message_is_told_and_not_its_head_or_what_follows(

@@ -95,6 +95,24 @@ def test_an_end_behind_which_its_log_comes_to_the_same_place_is_not_certain(
 
 
 @pytest.mark.parametrize(
+    ("nested", "said"),
+    [
+        ("    nested task error: SystemError: flush: disk full\n    Stacktrace:\n", "SystemError"),
+        (
+            "in expression starting at /job/t.jl:8\n    nested task error: KeyError: 7\n",
+            "LoadError",
+        ),
+    ],
+)
+def test_of_a_task_in_julia_its_own_error_is_told(tmp_path: Path, nested: str, said: str) -> None:
+    stack = "Stacktrace:\n [1] wait\n   @ ./task.jl:352 [inlined]\n"
+    text = f"ERROR: LoadError: TaskFailedException\n{stack}\n{nested}"
+    (tmp_path / "job.log").write_text(text)
+    verdict = analyse([str(tmp_path / "job.log")], RankLogOptions()).verdict
+    assert verdict.startswith(f"the program was ended by {said}: ")
+
+
+@pytest.mark.parametrize(
     ("text", "core"),
     [
         ("panic: assignment to entry in nil map\n\ngoroutine 1 [running]:\nmain.main()\n", False),

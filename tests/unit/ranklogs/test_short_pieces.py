@@ -113,6 +113,9 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
         (_PARTS + "It failed to solve that. All was tried.\n[1, 2]\n", True),
         (_SHUTS + "ERROR lumen: cannot flush\n" + _SHUT, False),
         ("ERROR lumen: cannot flush\n" + _SHUTS + _SHUT, True),
+        (_SHUTS.replace("INFO lumen:", "WARN LumenError:", 1) + "ERROR lumen: no\n" + _SHUT, True),
+        ("CRASH: 2026-01-02 03:04:05\n", True),
+        ("START: 2026-01-02 03:04:05\n", False),
         (
             _PARTS + "ERROR lumen: TokenError: no words\nWARN lumen: nothing to fall back on\n"
             "INFO lumen: port 80\n",

@@ -22,8 +22,10 @@ Rows: TypeAlias = Sequence[Row]
 _NAMED_ALONE = Pattern(
     r"(?:Error|Exception|ERROR|an error): *(?:\([\w.+-]+\) *|Caught \w+ in .*\.)?$"
     r"|(?:Error|Exception) in (?:rule|file) .*:$|^E\w{5}: Inner Error!$"
-    r"|\.(?:c|cc|cpp|cu|h|hpp|rs):(?:\d+:){1,2}$|^\s*Last error: *$"
+    r"|\.(?:c|cc|cpp|cu|h|hpp|rs):(?:\d+:){1,2}$|^\s*Last error: *$|\bDescription: *$"
 )
+_LABEL = Pattern(r"^Description: *$")
+"""Below a heading, of what says more than it."""
 _LISTS = Pattern(r"^\s*\(0\) \S")
 """The first of several errors, below an exception that counts them."""
 _PLACE = Pattern(r"^\w+ (?:from|at|in) \S+:\d+:$")
@@ -56,7 +58,9 @@ def whole_texts(rows: Rows, ids: Sequence[Ids], *, console: bool = True) -> Iter
             room = width - len(last)
             full = 0 <= room <= len(more.split(" ", 1)[0]) and not more[:1].isspace()
             listed = raised and _LISTS.match(more) is not None
-            goes_on = named or listed or (raised and full and number - line <= 1)
+            goes_on = (
+                named or listed or _LABEL.match(more) or (raised and full and number - line <= 1)
+            )
             if is_frame(names) or is_cut_head(names) or dumped(more) or not goes_on:
                 break
             line, last = number, more

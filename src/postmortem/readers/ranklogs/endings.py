@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from postmortem._native import RawRegion
 
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
-_CAUSED = Pattern(r"^Caused by: (?P<exception>[\w.$]+)(?:: )?(?P<what>.*)$")
+_CAUSED = Pattern(r"^(?:Caused by| +nested task error): (?P<exception>[\w.$]+)(?:: )?(?P<what>.*)$")
+_BETWEEN = ("", "Stacktrace:")
+_CAUSES = ("java-uncaught", "julia-error")
 _ABORTED_AT = "Aborted at"
 _RECEIVED = "received by PID "
 """How the handler of absl goes on behind the signal."""
@@ -118,11 +120,11 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
 
 
 def _cause_below(rows: Rows, at: int) -> re.Match[str] | None:
-    """Return what Java names last below an exception: that is what all above came from."""
+    """Return what Java or Julia names last below an exception: all above came from that."""
     found = None
     for _, _, text in rows[at + 1 : at + _MOST_FRAMES]:
         caused = _CAUSED.match(text)
-        if caused is None and not text[:1].isspace():
+        if caused is None and text not in _BETWEEN and not text[:1].isspace():
             break
         found = caused or found
     return found
@@ -131,7 +133,7 @@ def _cause_below(rows: Rows, at: int) -> re.Match[str] | None:
 def _told(message: Brief, match: Match, rows: Rows, at: int, below: str) -> _End:
     """Return an end that one line tells of, or announces, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
-    cause = _cause_below(rows, at) if message.id == "java-uncaught" else None
+    cause = _cause_below(rows, at) if message.id in _CAUSES else None
     if cause is not None:
         wrapper = ExceptionText(name, match["what"]).words
         what = f"{cause['what']} (in {wrapper})" if cause["what"] else f"in {wrapper}"

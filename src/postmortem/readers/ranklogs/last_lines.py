@@ -298,8 +298,7 @@ def _nearest(
     closing = began_to_close(ids)
     nearest: LastLine | None = None
     counts = calmly = over = given_up = row = past = False
-    others = 0
-    work: list[int] = []  # since when it was done
+    others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
     for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
@@ -321,6 +320,7 @@ def _nearest(
                 below = nearest and nearest.text[:1].isspace() and watched(names)
                 ending = given_up or (not as_before and not (closing and sure(names)))
                 return nearest if below else line, ending
+            row = row and not line.text.rstrip().endswith(":")  # it announces
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
                 nearest = line
             level = has_level(names) and not (calmly and carried_past(names))
@@ -337,9 +337,9 @@ def _nearest(
             or (survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST))
         ):
             break
-        calmly, row = calmly or calm(names), bool(wrong(names))
-        over = over or done(names, last=behind < _FEWEST)
-        others += not _goes_on(line.text, names)
+        on = _goes_on(line.text, names)
+        calmly, over = calmly or calm(names), over or done(names, last=behind < _FEWEST)
+        row, others = bool(wrong(names)) or (row and on), others + (not on)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)
     return nearest, counts or given_up

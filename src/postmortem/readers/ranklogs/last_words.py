@@ -30,7 +30,7 @@ _WATCHED: tuple[str, ...] = (_CODE, "last-error-watch-")
 _BUILD = "last-error-watch-build"
 """What a tool says of a part of its work: it may go on with others."""
 _CARRIED = "last-error-quoted"
-_CUT = "last-error-cut"
+_CUT, _BARE = "last-error-cut", "last-error-word-bare"
 _THREAD = "last-thread"
 _ABOVE = "last-error-watch-above"
 _OF_COMMAND = (_CODE, _BUILD, _ABOVE)
@@ -49,7 +49,7 @@ _SOURCE = "last-foreign-source"
 _IN_C = Pattern(
     r"^\s*#(?:define|include|pragma|ifn?def|endif|undef)\b|^\s*(?:template ?<|extern \"C\")"
     r"|^\s*[{}]+;?\s*$|^\s+\S.*;(?:\s*//.*)?$|^[\w:<>*& ]+\(.*\) ?\{$"
-    r"|^\S+\.\w+:\d+:\d+:$"  # its place, as gfortran writes it
+    r"|^\S+\.\w+:\d+:\d+:$|^l\.\d+ "  # its place, as gfortran and TeX write it
 )
 _MOST_WORDS, _LONG = 40, 8
 _COUNT = Pattern(r"\d{1,18}")
@@ -143,7 +143,7 @@ def passed_over(text: str) -> bool:
 def place_of(ids: Ids) -> int:
     """Return how much a line tells beside others, the most first: who watched says little."""
     order = _order()
-    says_little = watched(ids) or set(wrong(ids)) == {_CUT}
+    says_little = watched(ids) or _BARE in ids or set(wrong(ids)) == {_CUT}
     return min(order[name] for name in telling(ids) or ids) + says_little * len(order)
 
 
@@ -233,8 +233,12 @@ def is_frame(ids: Ids) -> bool:
 
 
 def says_more(ids: Ids, below: Ids, *, row: bool) -> bool:
-    """Return whether an error says more than the one below it, which may stand in a row with it."""
-    return watched(below) > watched(ids) or (row and place_of(ids) < place_of(below))
+    """Return whether an error says more than the one below it, which may stand in a row with it.
+
+    Of one form the first does: the others may come of it.
+    """
+    more = place_of(ids) < place_of(below) or wrong(ids) == wrong(below)
+    return watched(below) > watched(ids) or (row and more)
 
 
 def warns(ids: Ids) -> bool:
@@ -381,7 +385,7 @@ def calm_behind(
 def closing_above(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a program was putting its things away before it wrote a line."""
     above = ids[max(0, at - CLOSING) : at]
-    return len(above) == CLOSING and all(closes(row) and not has_level(row) for row in above)
+    return len(above) == CLOSING and all(closes(row) and not wrong(row) for row in above)
 
 
 def began_to_close(ids: Sequence[Ids]) -> bool:
