@@ -201,18 +201,20 @@ def _caught(case: Case, raised: Sequence[RankState]) -> bool:
 
 
 def _cancelled(case: Case) -> Iterator[LogEvent]:
-    """Yield that a scheduler said why it ends the job, or its script, right before anybody raised.
+    """Yield that a scheduler said why it ends the job, or its script, right before any error.
 
-    Or that torchrun was told to end: of a rank that failed it says otherwise. What is raised far
-    below may be of the next run.
+    Or, before anybody raised, that torchrun was told to end: of a rank that failed it says
+    otherwise. What is raised far below may be of the next run.
     """
-    raised = [f for s in case.all for f in _exceptions(s)]
+    own = [f for s in case.all for f in _exceptions(s)]
+    raised = own or [f for s in case.all for f in s.about_peers]
     if not raised:
         return
     told = (
         word
         for word in case.logs.words
-        if word.why is not None or word.of_launcher or (word.of_job and word.launcher == "torchrun")
+        if word.why is not None
+        or (own and (word.of_launcher or (word.of_job and word.launcher == "torchrun")))
     )
     last = next((word for word in told if all(_right_below(word, f) for f in raised)), None)
     if last is not None:
