@@ -34,6 +34,7 @@ from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_ou
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.knowledge.messages import briefs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -240,7 +241,13 @@ def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankSt
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
-    return tuple(f for f in state.own if f.kind == "exception")
+    """Return what it raised by itself; what only follows from an error before, if that is there."""
+    found = tuple(f for f in state.own if f.kind == "exception")
+    return tuple(f for f in found if not _follows(f)) or found
+
+
+def _follows(failure: LogFailure) -> bool:
+    return {briefs()[match.id].role for match in failure.first_said.matches} == {"cascade"}
 
 
 def _crashed(case: Case) -> Iterator[LogEvent]:
