@@ -1,22 +1,21 @@
 """``postmortem triage``: all evidence under some paths, one verdict."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from postmortem import underway
-from postmortem.diagnose.incident.damaged import raised_in_reading
+from postmortem.diagnose.incident.damaged import with_unread
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
-from postmortem.facts.inventory import Kind, Reading, Result
 from postmortem.facts.source import Source
 from postmortem.present.triage.report import triage_report
 from postmortem.present.triage.used import nothing, problems_of, used
-from postmortem.readers.all_evidence import Evidence, plan, take_evidence
+from postmortem.readers.all_evidence import plan, take_evidence
 from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind
-from postmortem.readers.own_reports import read_own_report
-from postmortem.readers.side_by_side import read_side_by_side, with_unread
+from postmortem.readers.own_reports import own_results
+from postmortem.readers.side_by_side import read_side_by_side
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report
@@ -41,7 +40,7 @@ def analyse(
         readings, left = plan(
             evidence.found, evidence.roots, world_size=options.world_size, redact=options.redact
         )
-        own = tuple(_own(evidence))
+        own = tuple(own_results(evidence.found))
         underway.thinking()  # what is read from here on is read by others
         results = (*own, *read_side_by_side(readings, progress))
     found = evidence.found
@@ -50,9 +49,7 @@ def analyse(
         error = nothing(names, results, found, evidence.problems)
         raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
     runs = runs_of(results)
-    told = without_others(results, runs)
-    if any(raised_in_reading(document) for document in documents):
-        told = tuple(map(with_unread, told))
+    told = with_unread(without_others(results, runs))
     documents = [result.document for result in told if result.document is not None]
     clock = by_clock(told, evidence.found)
     known_in = Signatures.load("process text").matches
@@ -72,13 +69,3 @@ def analyse(
         return report
     named = evidence.named
     return replaced(report, named, lambda words: tuple(map(named, words)))
-
-
-def _own(evidence: Evidence) -> Iterator[Result]:
-    for item in evidence.found.of(Kind.DOCUMENT):
-        read = read_own_report(item.path)
-        reading = Reading("report", (), (item.path,))
-        if isinstance(read, EvidenceError):
-            yield Result(reading, None, read.what)
-        else:
-            yield Result(reading, read, None)

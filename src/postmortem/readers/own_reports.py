@@ -1,9 +1,11 @@
 """Reports that this program wrote as JSON: evidence like any other."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import Inventory, Kind, Reading, Result
 from postmortem.readers.regular import read_regular, unread
 from postmortem.readers.report_shape import misshapen
 
@@ -36,3 +38,14 @@ def read_own_report(path: str) -> dict[str, Any] | EvidenceError:
         return EvidenceError(path, unread(error))
     except EvidenceError as error:
         return error
+
+
+def own_results(found: Inventory) -> Iterator[Result]:
+    """Yield the reports among what was found, as what a reader said."""
+    for item in found.of(Kind.DOCUMENT):
+        read = read_own_report(item.path)
+        reading = Reading("report", (), (item.path,))
+        if isinstance(read, EvidenceError):
+            yield Result(reading, None, read.what)
+        else:
+            yield Result(reading, read, None)

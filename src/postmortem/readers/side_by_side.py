@@ -13,7 +13,6 @@ from postmortem.background import side_by_side
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import LARGEST, own_report
-from postmortem.records import replace
 from postmortem.text import counted
 
 MEMORY = 8 << 30
@@ -72,14 +71,3 @@ def _complaint(stderr: bytes) -> str:
     lines = stderr.decode("utf-8", "replace").splitlines()
     said = next((line for line in lines if line.startswith("postmortem: ")), None)
     return said.removeprefix("postmortem: ") if said else "its reader failed"
-
-
-def with_unread(result: Result) -> Result:
-    """Return a result with a report on a checkpoint of which nothing at all could be read."""
-    if result.document is not None or result.reading.kind != "scan":
-        return result
-    paths, why = result.reading.paths, str(result.why)
-    said = why.removeprefix(f"{paths[0]}: ") if len(paths) == 1 else "it cannot be read"
-    rows = [{"where": path, "what": said, "remedy": None} for path in paths]
-    told = {"kind": "scan", "outcome": "unknown", "verdict": why, "inputs": [], "problems": rows}
-    return replace(result, document=told)
