@@ -86,6 +86,8 @@ class Doubt(StrEnum):
     """A rank of which no error is here timed out first, as others say."""
     AWAITED = "awaited"
     """A rank of which no error is here was waited for, as others say."""
+    HOST = "host"
+    """A host of which no line is here closed its connections, as others say."""
     CUT = "cut"
     """The log ends within a traceback."""
     JAM = "jam"

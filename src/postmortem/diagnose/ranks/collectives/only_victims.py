@@ -130,6 +130,12 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
                 "The errors name the rank that did not come in time. Why it did not, no line here "
                 "says.",
             )
+        case Doubt.HOST:
+            return (
+                f"others lost {who}, and no line here is of that host",
+                "The errors name the host whose connections closed. Why they did, no line here "
+                "says.",
+            )
         case Doubt.PEERS:
             verb = "reports" if count == 1 else "report"
             return (

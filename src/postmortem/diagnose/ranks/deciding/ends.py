@@ -31,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.rank_state import (
     without_echoes,
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
@@ -236,7 +237,8 @@ def unnamed_end(case: Case) -> Attribution | None:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
     limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
-    of_one = end.launcher in _OF_ONE or limited
+    pod = end.launcher == "kubernetes" and end.host and end.signal in CRASH_SIGNALS
+    of_one = end.launcher in _OF_ONE or limited or pod
     whole = end.of_launcher or end.launcher == "systemd"  # a unit is all that it started
     if of_one and (whole or not case.ranks) and _only_one(case):
         return _of_program(case, end)
@@ -259,7 +261,8 @@ def unnamed_end(case: Case) -> Attribution | None:
 def nameless(case: Case) -> list[LogExit]:
     """Return the bad ends that launchers tell of who has no rank, and that nobody wanted."""
     # Who misses a peer may abort; its end is no cause.
-    effects = [("shell", "SIGABRT")] if any(s.about_peers for s in case.all) else []
+    lost = any(s.about_peers for s in case.all)
+    effects = [("shell", "SIGABRT"), ("kubernetes", "SIGABRT")] if lost else []
     return [
         e
         for e in case.logs.exits

@@ -34,6 +34,7 @@ from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_ou
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.knowledge.messages import briefs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
 
@@ -201,18 +202,20 @@ def _caught(case: Case, raised: Sequence[RankState]) -> bool:
 
 
 def _cancelled(case: Case) -> Iterator[LogEvent]:
-    """Yield that a scheduler said why it ends the job, or its script, right before anybody raised.
+    """Yield that a scheduler said why it ends the job, or its script, right before any error.
 
-    Or that torchrun was told to end: of a rank that failed it says otherwise. What is raised far
-    below may be of the next run.
+    Or, before anybody raised, that torchrun was told to end: of a rank that failed it says
+    otherwise. What is raised far below may be of the next run.
     """
-    raised = [f for s in case.all for f in _exceptions(s)]
+    own = [f for s in case.all for f in _exceptions(s)]
+    raised = own or [f for s in case.all for f in s.about_peers]
     if not raised:
         return
     told = (
         word
         for word in case.logs.words
-        if word.why is not None or word.of_launcher or (word.of_job and word.launcher == "torchrun")
+        if word.why is not None
+        or (own and (word.of_launcher or (word.of_job and word.launcher == "torchrun")))
     )
     last = next((word for word in told if all(_right_below(word, f) for f in raised)), None)
     if last is not None:
@@ -238,7 +241,13 @@ def _last_program(found: Sequence[tuple[RankState, LogFailure]]) -> tuple[RankSt
 
 
 def _exceptions(state: RankState) -> tuple[LogFailure, ...]:
-    return tuple(f for f in state.own if f.kind == "exception")
+    """Return what it raised by itself; what only follows from an error before, if that is there."""
+    found = tuple(f for f in state.own if f.kind == "exception")
+    return tuple(f for f in found if not _follows(f)) or found
+
+
+def _follows(failure: LogFailure) -> bool:
+    return {briefs()[match.id].role for match in failure.first_said.matches} == {"cascade"}
 
 
 def _crashed(case: Case) -> Iterator[LogEvent]:

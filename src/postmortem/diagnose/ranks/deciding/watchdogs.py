@@ -64,9 +64,36 @@ def work_words(work: Match) -> str:
 
 
 def named_by_peers(case: Case) -> Attribution | None:
-    """Return the rank that timed out first, or was waited for, as others say, without an error."""
+    """Return whom others name, without an error: a rank that timed out first, or was waited for.
+
+    Or the host whose connections closed.
+    """
     first = _named(case, "pgnccl-dump-signal", Doubt.NAMED)
-    return first or _named(case, "peer-remote-rank", Doubt.AWAITED)
+    return first or _named(case, "peer-remote-rank", Doubt.AWAITED) or _lost_host(case)
+
+
+def _lost_host(case: Case) -> Attribution | None:
+    """Return the one host that lost connections name, and of which there is no line.
+
+    Those that are here wrote why they closed theirs. An address may be of any of them, and where
+    a warning names whose link failed, that says more.
+    """
+    lost = {
+        found["address"].partition(".")[0]: one
+        for one in reversed(case.logs.remarks)
+        if one.match("nccl-socket-closed") and (found := one.match("nccl-peer"))
+    }
+    here = {s.writer.host or (s.exit and s.exit.host) for s in case.about_peers()}
+    known = {host.partition(".")[0] for host in (*here, *case.logs.hosts) if host}
+    absent = [host for host in lost if host not in known]
+    link = case.logs.nccl is not None and case.logs.nccl.peers
+    named = all(host[:1].isalpha() for host in lost)
+    if not known or None in here or len(absent) != 1 or link or not named:
+        return None
+    host, line = absent[0], lost[absent[0]]
+    party = Suspect(host, None, host, "others say that it closed its connections")
+    evidence = ((line.where, f"names {host}: {clip(line.text.strip(), 300)}"),)
+    return Attribution(Undecided(Doubt.HOST), candidates=(party,), evidence=evidence)
 
 
 def _named(case: Case, message: str, doubt: Doubt) -> Attribution | None:

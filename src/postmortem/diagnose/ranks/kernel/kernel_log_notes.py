@@ -60,6 +60,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     seen = {end.pid for end in logs.exits}
     fatal = (t.event for t in left if t.event.fault is Fault.HARDWARE)
     switches = {event.host for event in fatal if event.signature == _SWITCH}
+    known = {_device(t.event) for t in left if t.event.fault in (Fault.HARDWARE, Fault.PROGRAM)}
     left.sort(
         key=lambda tie: (
             tie.event.pid is None or tie.event.pid not in seen,
@@ -67,6 +68,8 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
             tie.event.signature == "xid" and _of_link(tie.event) and tie.event.host in switches,
             tie.event.signature == _LINK,
             _ORDER.index(tie.event.kind),
+            # A reset is for what the driver said of the same device.
+            tie.event.fault is Fault.UNKNOWN and _device(tie.event) in known - {None},
         )
     )
     tie = left[0]
@@ -93,6 +96,10 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
         next_steps=steps_of(tie) or ("give the logs of all ranks with it",),
         evidence=tuple(cite_tie(one) for one in left[:MOST_CITED]),
     )
+
+
+def _device(event: KernelEvent) -> tuple[str | None, str] | None:
+    return (event.host, event.device) if event.device is not None else None
 
 
 def _of_link(event: KernelEvent) -> bool:
