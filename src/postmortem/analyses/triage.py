@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from postmortem import underway
-from postmortem.diagnose.incident.damaged import with_unread
+from postmortem.diagnose.incident.damaged import raised_in_reading
 from postmortem.diagnose.incident.incident import judge
 from postmortem.diagnose.incident.runs import runs_of, without_others
 from postmortem.errors import EvidenceError
@@ -15,7 +15,7 @@ from postmortem.readers.all_evidence import plan, take_evidence
 from postmortem.readers.log_clock import by_clock
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import own_results
-from postmortem.readers.side_by_side import read_side_by_side
+from postmortem.readers.side_by_side import read_side_by_side, with_unread
 from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 from postmortem.report.model import Report
@@ -49,7 +49,9 @@ def analyse(
         error = nothing(names, results, found, evidence.problems)
         raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
     runs = runs_of(results)
-    told = with_unread(without_others(results, runs))
+    told = without_others(results, runs)
+    if any(map(raised_in_reading, documents)):
+        told = with_unread(told)
     documents = [result.document for result in told if result.document is not None]
     clock = by_clock(told, evidence.found)
     known_in = Signatures.load("process text").matches

@@ -13,6 +13,7 @@ from postmortem.background import side_by_side
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import LARGEST, own_report
+from postmortem.records import replace
 from postmortem.text import counted
 
 MEMORY = 8 << 30
@@ -71,3 +72,18 @@ def _complaint(stderr: bytes) -> str:
     lines = stderr.decode("utf-8", "replace").splitlines()
     said = next((line for line in lines if line.startswith("postmortem: ")), None)
     return said.removeprefix("postmortem: ") if said else "its reader failed"
+
+
+def with_unread(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return the results with a report on each checkpoint of which nothing could be read."""
+    return tuple(map(_unread_told, results))
+
+
+def _unread_told(result: Result) -> Result:
+    if result.document is not None or result.reading.kind != "scan":
+        return result
+    paths, why = result.reading.paths, str(result.why)
+    said = why.removeprefix(f"{paths[0]}: ") if len(paths) == 1 else "it cannot be read"
+    rows = [{"where": path, "what": said, "remedy": None} for path in paths]
+    told = {"kind": "scan", "outcome": "unknown", "verdict": why, "inputs": [], "problems": rows}
+    return replace(result, document=told)

@@ -1,13 +1,11 @@
 """Files of a checkpoint that are cut or cannot be read, and who raised as he read one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import Event, EventType
-from postmortem.facts.inventory import Result
 from postmortem.patterns import Pattern
-from postmortem.records import replace
 from postmortem.report.model import Confidence, Evidence
 
 _READER = Pattern(r"(?:^|/)(?:torch/serialization|safetensors/\w+|numpy/lib/\w*npyio\w*)\.py$")
@@ -27,25 +25,6 @@ def of_damaged(document: Document) -> Iterator[Event]:
             evidence=(Evidence(path, str(row["what"])),),
             next_steps=(str(row["remedy"]),) if row.get("remedy") else (),
         )
-
-
-def with_unread(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return the results with a report on each checkpoint of which nothing at all could be read,
-    where what failed first was raised as one was read."""
-    documents = (one.document for one in results if one.document is not None)
-    if not any(map(raised_in_reading, documents)):
-        return tuple(results)
-    return tuple(map(_unread_told, results))
-
-
-def _unread_told(result: Result) -> Result:
-    if result.document is not None or result.reading.kind != "scan":
-        return result
-    paths, why = result.reading.paths, str(result.why)
-    said = why.removeprefix(f"{paths[0]}: ") if len(paths) == 1 else "it cannot be read"
-    rows = [{"where": path, "what": said, "remedy": None} for path in paths]
-    told = {"kind": "scan", "outcome": "unknown", "verdict": why, "inputs": [], "problems": rows}
-    return replace(result, document=told)
 
 
 def raised_in_reading(document: Document) -> bool:
