@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
 _MOST_DIGITS = 4
+_NAMED = Pattern(r"^(?i:rank)[-_]?(\d{1,7})$")
 
 
 def with_roles(labels: Iterable[Label]) -> list[Label]:
-    """Return the labels with digits moved from the local rank to the role where they belong."""
-    kept = list(labels)
+    """Return the labels with digits moved from the local rank to the role where they belong.
+
+    What reads like a node and says that it is a rank is one: ``rank1: ``, ``RANK_1 | ``.
+    """
+    kept = list(map(_as_rank, labels))
     numbers: dict[str, set[int]] = defaultdict(set)
     for label in kept:
         host, local = label.raw["host"], label.raw["local"]
@@ -30,6 +35,14 @@ def with_roles(labels: Iterable[Label]) -> list[Label]:
             numbers[host].add(local)
     widths = {host: _digits_of_role(found) for host, found in numbers.items()}
     return [_moved(label, widths.get(label.raw["host"] or "", 0)) for label in kept]
+
+
+def _as_rank(label: Label) -> Label:
+    raw = label.raw
+    if not raw["host"] or raw["host"][0] not in "rR" or (raw["rank"], raw["local"]) != (None, None):
+        return label
+    named = _NAMED.search(raw["host"])
+    return replace(label, raw={**raw, "host": None, "rank": int(named[1])}) if named else label
 
 
 def _digits_of_role(numbers: set[int]) -> int:
