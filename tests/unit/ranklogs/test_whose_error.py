@@ -176,3 +176,19 @@ def test_a_check_in_a_kernel_stands_above_who_noticed_it_in_lines_of_nobody(
     text = "".join(rows[:303]) + "".join(who + row for row in [*rows[303:], said + "\n"])
     told = raised_first(report_of(tmp_path, text))
     assert told == (1 if who else None, f"{said}: `i < n` (Indexing.cu:7)")
+
+
+@pytest.mark.parametrize(
+    ("above", "rule"),
+    [
+        ("ERROR | loss is not finite at step 3, aborting\n", "last_words"),
+        ("ERROR | metrics were not sent\nINFO | step 3\n", "stopped_from_outside"),
+        ("INFO | step 3\n", "stopped_from_outside"),
+    ],
+)
+def test_a_scheduler_without_a_reason_is_no_cause_below_the_programs_own_last_word(
+    tmp_path: Path, above: str, rule: str
+) -> None:
+    end = "slurmstepd: error: *** STEP 88.0 ON gpu-a1 CANCELLED AT 2026-11-27T02:12:40 ***\n"
+    text = f"INFO | step 1\nINFO | step 2\n{above}{end}"
+    assert first(report_of(tmp_path, text))[0] == rule

@@ -59,7 +59,7 @@ def stopped_from_outside(case: Case) -> Attribution | None:
         )
     scheduled = any(word.launcher in _SCHEDULERS for word in told)
     cause = StoppedFromOutside(evidence[0][1], reason_of_stop(told[:3]), scheduled)
-    if cause.why is None and _ended_before(case, evidence[0][0], unsaid=not told):
+    if cause.why is None and _ended_before(case, evidence[0][0], unsaid=not told or scheduled):
         return None
     memory = case.logs.said_memory
     if scheduled and cause.why is None and memory is not None:
@@ -97,7 +97,7 @@ def _outlived(case: Case, word: LogExit) -> bool:
 def _ended_before(case: Case, stop: str, *, unsaid: bool) -> bool:
     """Return whether a bad end of a process is told of above the line of a stop.
 
-    By who watched, or, where it is `unsaid` who stopped all, by last words that count.
+    By who watched, or, where it is `unsaid` who stopped all or why, by last words that count.
     """
     file, _, line = stop.rpartition(":")
     ends = [(end.file, end.line) for end in nameless(case)]
