@@ -182,13 +182,16 @@ def test_a_check_in_a_kernel_stands_above_who_noticed_it_in_lines_of_nobody(
     ("above", "rule"),
     [
         ("ERROR | loss is not finite at step 3, aborting\n", "last_words"),
-        ("ERROR | metrics were not sent\nINFO | step 3\n", "stopped_from_outside"),
-        ("INFO | step 3\n", "stopped_from_outside"),
+        (
+            "ERROR | metrics were not sent\n02:11:10 | INFO | step=6 loss=2.6\n",
+            "stopped_from_outside",
+        ),
+        ("INFO | step=6 loss=2.6\n", "stopped_from_outside"),
     ],
 )
 def test_a_scheduler_without_a_reason_is_no_cause_below_the_programs_own_last_word(
     tmp_path: Path, above: str, rule: str
 ) -> None:
     end = "slurmstepd: error: *** STEP 88.0 ON gpu-a1 CANCELLED AT 2026-11-27T02:12:40 ***\n"
-    text = f"INFO | step 1\nINFO | step 2\n{above}{end}"
-    assert first(report_of(tmp_path, text))[0] == rule
+    steps = "".join(f"02:11:{at:02} | INFO | step={at} loss=2.{at}\n" for at in range(6))
+    assert first(report_of(tmp_path, f"{steps}02:11:09 | {above}{end}"))[0] == rule
