@@ -64,9 +64,12 @@ def _look_there_last() -> None:
 
     A `random.py` in the folder or on PYTHONPATH is a fault to be told, and must not be ours.
     """
-    theirs = {os.getcwd() if os.path.exists(".") else ""}  # noqa: PTH109, PTH110
-    theirs.update(map(os.path.abspath, filter(None, os.getenv("PYTHONPATH", "").split(os.pathsep))))
-    sys.path.sort(key=lambda folder: os.path.abspath(folder) in theirs)  # noqa: PTH100
+    named = filter(None, os.getenv("PYTHONPATH", "").split(os.pathsep))
+    try:
+        theirs = {os.getcwd(), *map(os.path.abspath, named)}  # noqa: PTH109
+        sys.path.sort(key=lambda folder: os.path.abspath(folder) in theirs)  # noqa: PTH100
+    except OSError:
+        return  # the folder has been removed: nothing is in it
 
 
 def is_alone(frame: FrameType | None) -> bool:

@@ -1,6 +1,7 @@
 """Habits of a command line: completion, pager, quiet, one line for a usage error."""
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -131,3 +132,12 @@ def test_a_pager_gets_all_text(tmp_path: Path) -> None:
     assert got.read_text() == LONG
     assert pager.show(LONG, ["true"], sys.__stdout__)  # it left before the end
     assert not pager.show(LONG, [str(tmp_path / "missing")], sys.__stdout__)
+
+
+def test_a_folder_that_was_removed_is_none_to_begin_in(tmp_path: Path) -> None:
+    begin = "from postmortem.entry import run; run()"
+    script = f'mkdir gone && cd gone && rmdir ../gone && exec "$0" -c "{begin}" rules --json'
+    command = ["sh", "-c", script, sys.executable]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
