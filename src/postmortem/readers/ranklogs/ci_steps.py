@@ -18,14 +18,6 @@ from postmortem.records import record
 _OF_STEP = r"(?:(?P<job>[^\t]{1,200})\t[^\t]{1,300}\t)?(?:\ufeff|∩╗┐|ï»¿)?"
 """What ``gh run view --log`` writes first, the names of the job and of the step; and the byte order
 mark with which the runner begins each step, which PowerShell reads in its own way."""
-_STAMP = Pattern(
-    rf"^{_OF_STEP}"
-    r"(?:(?:\d{4}-\d\d-\d\d[T ][\d:.,]+ )?\| [A-Z]+ +\| std(?:err|out) +\| "
-    r"|\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
-    r"|(?:<\d>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? )(?P<rest>.*)$"
-)
-"""Before each line of a CI's log, of a kernel's, and of a stream that a logger of FastChat's takes,
-whatever it is: how many have it does not matter here."""
 _STAMPED = Pattern(
     rf"^{_OF_STEP}(?:(?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z) )?(?P<rest>.*)$"
 )
