@@ -200,6 +200,19 @@ def test_run_under_little_memory_says_so(place: Path, prose: Prose) -> None:
     prose(left["verdict"])
 
 
+def test_run_on_a_full_disk_says_which(place: Path) -> None:
+    (place / "data").mkdir()
+    (place / "data" / "old").write_text("kept")
+    failing = SAVE.replace(
+        "    raise\n", '    raise RuntimeError("basic_ios::clear: iostream error")\n'
+    )
+    met("disk", "data", "--", *POSTMORTEM, "run", "--", *script(place, failing))
+    (folder,) = place.glob("postmortem-*")
+    told = json.loads(execute([*POSTMORTEM, "triage", str(folder), "--json"]).stdout)
+    assert [one["type"] for one in told["chain"]][:2] == ["file system full", "raised"]
+    assert str(place / "data") in json.loads((folder / "manifest.json").read_text())["verdict"]
+
+
 def test_addresses_run_out(place: Path) -> None:
     done = met("memory", "300M", "--addresses", "--", *script(place, "bytearray(900 << 20)"))
     assert done.returncode == 1

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="instead read what nvidia-smi -q, -q -x, nvlink -e or dcgmi diag, health printed "
+        help="instead read what nvidia-smi -q, -q -x, nvlink -e, dcgmi or df printed "
         "into files, on any machine; of several from one machine, what grew",
     )
     parser.add_argument(

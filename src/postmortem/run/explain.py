@@ -23,6 +23,7 @@ from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Rol
 from postmortem.report.redact import Redactor
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
 from postmortem.run.raises import Raise, RaiseFrame
+from postmortem.run.room import with_room
 from postmortem.text import size
 
 _FRAMES_SHOWN = 2
@@ -66,11 +67,16 @@ _Step = Callable[[Path, RunFacts, dict[int, Path]], _Found | Explanation | None]
 
 
 def explain(
-    folder: Path, facts: RunFacts, cores: dict[int, Path], redactor: Redactor | None = None
+    folder: Path,
+    facts: RunFacts,
+    cores: dict[int, Path],
+    redactor: Redactor | None = None,
+    full: dict[str, Any] | None = None,
 ) -> list[Explanation]:
     """Return what the analyses say of a run's folder, the best first; never raises.
 
-    `cores` has the core files that processes left, by pid. Reports are masked by `redactor` before
+    `cores` has the core files that processes left, by pid, and `full` is the report on file systems
+    without room. Reports are masked by `redactor` before
     they are told: in lines that were wrapped or clipped a secret would be in parts.
     """
     found: list[Explanation] = []
@@ -81,7 +87,8 @@ def explain(
         try:
             one: _Found | Explanation | None = step(folder, facts, cores)
             if isinstance(one, _Found):
-                report = one.report if redactor is None else redactor.report(one.report)
+                report = with_room(one.report, full)
+                report = report if redactor is None else redactor.report(report)
                 one = explanation_of(report, found=one.found, rank=one.rank)
         except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")

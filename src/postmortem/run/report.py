@@ -17,6 +17,7 @@ from postmortem.run.explain import Explanation, explain, explanation_of
 from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
 from postmortem.run.folder import Evidence, collect, pack, redactor_of, write_manifest, write_rerun
 from postmortem.run.outcome import Outcome
+from postmortem.run.room import note_full
 from postmortem.run.scratch import Scratch
 from postmortem.text import size, without_numbers
 
@@ -38,7 +39,7 @@ def make_report(failure: Failure) -> dict[str, object]:
     copies = [copy for one in failure.outputs if (copy := _copied(one, scratch)) is not None]
     collect(evidence, scratch.path, facts, copies)
     cores = cores_of(facts)
-    explanations = explain(evidence.path, facts, cores, redactor)
+    explanations = explain(evidence.path, facts, cores, redactor, note_full(evidence))
     if options.strace is not None:
         explanations += _of_strace(evidence.path, options.strace, facts)
     if outcome.raised_core_limit and folder is not None:

@@ -191,6 +191,55 @@ def test_another_text_is_refused(tmp_path: Path, text: str, prose: Prose) -> Non
     prose(refused.value)
 
 
+DF = """\
+$ df -h
+Filesystem            Size  Used Avail Use% Mounted on
+tmpfs                  63G   12K   63G   1% /dev/shm
+/dev/nvme0n1p1        3.5T  3.5T  9.8G 100% /data
+fs-7.example.org:/ai/models/of/all/of/us
+                      8.0T  8.0T     0 100% /mnt/check points
+/dev/loop3             56M   56M     0 100% /snap/core18/2812
+"""
+DF_BLOCKS = """\
+Filesystem     1K-blocks    Used Available Use% Mounted on
+/dev/vda1        1000000  999998         2 100% /
+/dev/vdb1        1000000       0   1000000   0% /scratch
+"""
+DF_INODES = """\
+Filesystem      Inodes   IUsed IFree IUse% Mounted on
+/dev/vda1      6553600 6553600     0  100% /
+/dev/vdb1      6553600      11  6.3M    1% /scratch
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "full"),
+    [
+        (DF, 3, [("file system /mnt/check points", "space_used_up")]),
+        (DF_BLOCKS, 2, [("file system /", "space_used_up")]),
+        (DF_INODES, 2, [("file system /", "inodes_used_up")]),
+        (
+            DF_BLOCKS + DF_INODES,
+            4,
+            [("file system /", f"{n}_used_up") for n in ("space", "inodes")],
+        ),
+    ],
+)
+def test_what_df_says_is_full(
+    tmp_path: Path, text: str, rows: int, full: list[tuple[str, str]]
+) -> None:
+    file = tmp_path / "df.txt"
+    file.write_text(text)
+    now, _ = recorded_health([str(file)])
+    assert len(now.readings) == rows
+    assert [(one.subject, one.name) for one in now.readings if one.value] == full
+
+
+def test_a_log_in_which_df_stands_is_a_log() -> None:
+    assert is_health(DF)
+    assert not is_health(f"step 4 loss 1.2\n{DF}")
+
+
 def test_xml_that_is_cut_is_a_problem(tmp_path: Path) -> None:
     now, _ = recorded_health([write(tmp_path / "x.xml", nvidia_smi()[:400])])
     assert now.readings == ()

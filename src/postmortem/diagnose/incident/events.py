@@ -32,6 +32,8 @@ class EventType(StrEnum):
     NEVER_JOINED = "never joined"
     COULD_NOT_START = "could not start"
     STORAGE = "storage failed"
+    FULL = "file system full"
+    """Of no job whose error it does not explain."""
     DAMAGED = "file damaged"
     """Of a checkpoint; of no job that did not read it."""
     REFUSED = "resource refused"

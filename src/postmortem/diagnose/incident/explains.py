@@ -143,6 +143,20 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.POSSIBLE if unclear else None
 
 
+def no_room(cause: Event, effect: Event) -> Confidence | None:
+    """The error says that there was no room, or may mean it; a path of it lies there, if any."""
+    place = f"{cause.path}".rstrip("/") + "/"
+    # torch.save reports no more than this of any error, and memory that is full no error at all.
+    unsaid = effect.match("ckpt-iostream") is not None
+    shared = effect.signal == "SIGBUS" and place == "/dev/shm/"
+    if not (unsaid or shared or set(cause.errnos) & set(effect.errnos)):
+        return None
+    paths = [word for word in _words(f"{effect.path or ''} {effect.what}") if word.startswith("/")]
+    if not paths or any(path.startswith(place) for path in paths):
+        return cause.confidence
+    return None
+
+
 def damaged_file(cause: Event, effect: Event) -> Confidence | None:
     """The error names the file, or came of reading a checkpoint where one alone is damaged."""
     if _names(effect.what, cause.path or ""):
@@ -251,6 +265,7 @@ TABLE: tuple[Explains[Event], ...] = (
     Explains("watchdog-ends-process", frozenset({EventType.WATCHDOG}), _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
     Explains("call-refused", REFUSALS | {EventType.COULD_NOT_START}, _ENDS, refused_call),
+    Explains("no-room", frozenset({EventType.FULL}), _ENDS | REFUSALS, no_room),
     Explains("file-damaged", frozenset({EventType.DAMAGED}), _ENDS, damaged_file),
     Explains(
         "numbers", frozenset({EventType.NON_FINITE}), frozenset({EventType.NON_FINITE}), same_tensor

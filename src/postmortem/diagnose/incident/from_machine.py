@@ -1,17 +1,28 @@
-"""Events that a report on a host's hardware tells of: what grew while the job ran."""
+"""Events that a report on a host tells of: what grew while the job ran, and what is full."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.report.model import Confidence, Evidence
 
+_NO_ROOM = {"space_used_up": "no room is", "inodes_used_up": "no inode is"}
+_WHERE = {
+    "space_used_up": "du -xh {} | sort -h | tail shows what is large; or write elsewhere",
+    "inodes_used_up": "du --inodes -x {} | sort -n | tail shows where many files are",
+}
+
 
 def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield what began to fail between two snapshots; old trouble explains no new end."""
+    """Yield what began to fail between two snapshots, and which file systems have no room.
+
+    Old trouble of hardware explains no new end.
+    """
     snapshot = document.get("snapshot")
     if snapshot is None:
         return
+    yield from _full(snapshot)
     fixes = {check["name"]: check["fix"] for check in document["checks"]}
     failing = [row for row in document["changes"] if row["state"] == "failed"]
     for order, row in enumerate(failing):
@@ -27,4 +38,22 @@ def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
             evidence=(Evidence(str(row["command"]), what),),
             next_steps=(fix,) if fix else (),
             order=order,
+        )
+
+
+def _full(snapshot: Mapping[str, Any]) -> Iterator[Event]:
+    rows = [row for row in snapshot["readings"] if row["name"] in _NO_ROOM and row["value"]]
+    for row in rows:
+        place = str(row["subject"]).removeprefix("file system ")
+        what = f"{_NO_ROOM[row['name']]} left in {place}: {row['detail']}"
+        yield Event(
+            EventType.FULL,
+            what,
+            "doctor",
+            host=str(snapshot["host"]) or None,
+            path=place,
+            errnos=("ENOSPC",),
+            confidence=Confidence.LIKELY if len(rows) == 1 else Confidence.POSSIBLE,
+            evidence=(Evidence(str(row["command"]), what),),
+            next_steps=(_WHERE[row["name"]].format(shlex.quote(place)),),
         )

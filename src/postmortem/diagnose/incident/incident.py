@@ -40,6 +40,7 @@ KnownIn: TypeAlias = Callable[[Iterable[str]], Sequence[tuple[Match, ...]]]
 """The known messages of each of some texts."""
 
 _NONE: Mapping[int, str] = MappingProxyType({})
+_ONLY_CAUSES = frozenset({EventType.DAMAGED, EventType.FULL})
 _ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
 
@@ -98,8 +99,8 @@ def judge(
     joined = {origin[index] for index in range(len(events)) if index not in alone}
     apart |= {origin[index]: "nothing links it to the rest" for index in alone}
     apart = {index: why for index, why in sorted(apart.items()) if index not in joined}
-    damaged = (i for i, one in enumerate(events) if one.type is EventType.DAMAGED)
-    alone |= {i for i in damaged if not incident.hit_by(i)}
+    beside = (i for i, one in enumerate(events) if one.type in _ONLY_CAUSES)
+    alone |= {i for i in beside if not incident.hit_by(i)}
     roots = tuple(index for index in incident.roots if index not in alone)
     roots = tuple(i for i in roots if not _is_beside(incident, i, roots)) or roots
     return Judged(replace(incident, roots=roots), tuple(origin), foreign, apart)

@@ -35,8 +35,10 @@ def triage_highlights(
     several = [incident.events[root].next_steps[:1] for root in incident.roots[:_MOST_ROOTS]]
     headline = f"{before_verdict(runs)}{first}{beside_calm_logs(incident, documents)}"
     steps = tuple(dict.fromkeys(step for one in several for step in one))
+    # Of one root a diagnosis has all steps, where its report has any.
+    own = len(steps) > 1 or not incident.events[incident.roots[0]].cause
     return Highlights(
-        rows=tuple(rows), headline=headline, steps=steps if len(steps) > 1 else (), excerpt=excerpt
+        rows=tuple(rows), headline=headline, steps=steps if own else (), excerpt=excerpt
     )
 
 

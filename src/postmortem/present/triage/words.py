@@ -28,6 +28,7 @@ VERBS = {
     EventType.NEVER_JOINED: "never joined:",
     EventType.COULD_NOT_START: "could not start:",
     EventType.STORAGE: "could not use storage:",
+    EventType.FULL: "is full:",
     EventType.DAMAGED: "is damaged:",
     EventType.REFUSED: "was refused a call:",
     EventType.NETWORK: "lost the network:",
@@ -48,6 +49,8 @@ _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 def step_words(event: Event) -> str:
     """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
     what = clip(event.what, _LONGEST)
+    if event.type is EventType.FULL:
+        return what
     if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
@@ -104,6 +107,7 @@ _AGAIN = frozenset(
         EventType.NOT_IN_COLLECTIVE,
         EventType.COULD_NOT_START,
         EventType.STORAGE,
+        EventType.FULL,
         EventType.DAMAGED,
         EventType.REFUSED,
         EventType.NON_FINITE,

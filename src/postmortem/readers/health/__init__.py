@@ -8,6 +8,7 @@ from postmortem.facts.health import Health, Reading
 from postmortem.facts.source import Problem
 from postmortem.readers.health.nvidia import nvidia_readings
 from postmortem.readers.health.programs import clock_readings, disk_readings, log_readings
+from postmortem.readers.health.room import room_readings
 from postmortem.readers.health.sysfs import gpu_sysfs, host_sysfs
 from postmortem.readers.live.status import text_or_none
 
@@ -23,7 +24,11 @@ def read_health(*, host: bool, gpu: bool, root: Path = Path("/")) -> Health:
     if host:
         readings += host_sysfs(root, problems)
         if live:
-            readings += (*disk_readings(root, problems), *clock_readings(problems))
+            readings += (
+                *disk_readings(root, problems),
+                *clock_readings(problems),
+                *room_readings(),
+            )
     if gpu:
         readings += gpu_sysfs(root)
         if live:

@@ -1,4 +1,4 @@
-"""What vendors' tools of GPUs printed into files: nvidia-smi's and DCGM's.
+"""What tools printed into files: nvidia-smi and DCGM of GPUs, df of file systems.
 
 The forms are those of nvidia-smi's manual page and of DCGM's user guide, and of what people show of
 them in public; not yet held against a GPU.
@@ -13,6 +13,7 @@ from postmortem.facts.health import Health, Reading
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.health.nvidia import nvlink_errors, nvlink_states, readings_of_gpus
+from postmortem.readers.health.room import is_df, readings_of_df
 from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.regular import read_regular, unread
 from postmortem.records import record, replace
@@ -50,7 +51,8 @@ _NAMES = {
 
 def is_health(text: str) -> bool:
     """Return whether one of these outputs stands in a text."""
-    return any(any(one in text for one in has) and form.search(text) for form, has in _FORMS)
+    known = any(any(one in text for one in has) and form.search(text) for form, has in _FORMS)
+    return known or is_df(text)
 
 
 def recorded_health(paths: Sequence[str]) -> tuple[Health, Health | None]:
@@ -91,14 +93,16 @@ def _text(path: str) -> str:
         raise EvidenceError(path, unread(error)) from error
     text = in_utf_8(data).decode("utf-8", "replace")
     if not is_health(text):
-        raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi diag or health")
+        raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi or df")
     return text
 
 
 def _readings(text: str, path: str, problems: list[Problem]) -> Iterator[Reading]:
     name = Path(path).name
     rows: Iterator[Reading]
-    if _DIAGNOSTIC.search(text):
+    if is_df(text):
+        rows = readings_of_df(text)
+    elif _DIAGNOSTIC.search(text):
         rows = _diagnosed(text)
     elif _QUERY.search(text):
         rows = readings_of_gpus(_gpus(text, path, problems))

@@ -67,6 +67,18 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "no-room",
+        event(T.FULL, "doctor", path="/ckpt", errnos=("ENOSPC",)),
+        event(T.RAISED, what="RuntimeError: basic_ios::clear: iostream error", ranks=(0,)),
+        Confidence.LIKELY,
+    ),
+    (
+        "no-room",
+        event(T.FULL, "doctor", path="/dev/shm", errnos=("ENOSPC",)),
+        event(T.CRASHED, "core", signal="SIGBUS", pid=7),
+        Confidence.LIKELY,
+    ),
+    (
         "crash-ends-process",
         event(T.CRASHED, ranks=(2,), pid=7, order=2),
         event(T.FAILED, ranks=(2,)),
@@ -212,6 +224,17 @@ APART: list[tuple[str, Event, Event]] = [
         "file-damaged",
         event(T.DAMAGED, "scan", path="/ckpt/step-9.pt"),
         event(T.RAISED, what="OSError: [Errno 22] Invalid argument: 'step-8.pt'"),
+    ),
+    # what has no room is not where the error was
+    (
+        "no-room",
+        event(T.FULL, "doctor", path="/ckpt", errnos=("ENOSPC",)),
+        event(T.STORAGE, what="no space left in /ckpts", path="/ckpts/a", errnos=("ENOSPC",)),
+    ),
+    (
+        "no-room",
+        event(T.FULL, "doctor", path="/tmp", errnos=("ENOSPC",)),
+        event(T.CRASHED, "core", signal="SIGBUS", pid=7),
     ),
     # a call of another process in the same recording
     (
