@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -45,7 +46,8 @@ def _of_storage(_: Logs, group: FailedCalls) -> bool:
 
 
 def _of_peer(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)
+    asked = (group.target.path or "").startswith(NEVER_THERE)
+    return group.target.kind == "socket" and not asked and not reached_later(logs, group)
 
 
 def _of_other_end(logs: Logs, group: FailedCalls) -> bool:
