@@ -47,13 +47,14 @@ std::string address_words(std::string_view raw) {
   unescape(between(raw, "inet_pton(AF_INET6, \"", '"'), host);
   if (!host.empty()) return "[" + host + "]:" + std::string(port);
   if (raw.find("_port=\"") != std::string_view::npos) return raw_address(raw);
-  if (raw.find("AF_UNIX") != std::string_view::npos) {
-    const std::size_t at = raw.find("sun_path=");
+  const auto has = [&](std::string_view word) { return raw.find(word) != std::string_view::npos; };
+  if (has("AF_UNIX") || has("AF_LOCAL") || has("AF_FILE")) {  // strace before 4.12, before 4.7
+    const std::size_t at = raw.find("path=");
     if (at == std::string_view::npos) return "unix";
     bool quoted;
     std::string path;
     unescape(quoted_part(raw.substr(at), quoted), path);
-    if (raw.substr(at + 9).starts_with('@')) path.insert(path.begin(), '@');
+    if (raw.substr(at + 5).starts_with('@')) path.insert(path.begin(), '@');
     return path;
   }
   return {};

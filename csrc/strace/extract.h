@@ -84,6 +84,7 @@ struct Begun {
   bool used = false;
   bool has_pid = false;
   bool idle = false;  // neither its begin nor its end changes anything
+  bool open = false;  // its line has no end, and the block goes no further
 };
 
 // The last begun call of each task: an open table, reset for each block.

@@ -28,6 +28,7 @@ void Extractor::run(const char* begin, const char* end) {
     if (!quick(line, stop)) slow_path(line, stop);
     line = stop + 1;
   }
+  keep_open();
   out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
   out_.counts.cut = cut_;
   note_times(begin);

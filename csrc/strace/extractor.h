@@ -129,6 +129,7 @@ class Extractor {
   static bool idle(Op op, const char* arguments, const char* end) noexcept;
   void slow_path(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);
+  void keep_open();
   bool rejoin(const char* line, const char* end);
   bool glue(const char* line, const char* end);
   const std::string& side_by_side(std::string_view head, std::string_view rest);

@@ -118,11 +118,6 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
           open_number_ = number_;
         }
         ++counts.calls;
-        if (exact) {  // strace was killed in the middle of the line: the call had begun
-          out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
-                                      event.arguments, Half::here, true, event.has_pid};
-          counts.halves = true;
-        }
         return;
       }
       open_ = nullptr;
@@ -161,6 +156,7 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       event.text = view(read.leader.body, read.end);
       ++(read.shape == Shape::exit ? counts.exits : counts.signals);
       if (read.shape == Shape::exit) {
+        open_ = nullptr;
         Begun& slot = out_.begun.at(event.pid);
         take_half(event, slot);
         slot.half = Half::none;
@@ -204,6 +200,21 @@ const std::string& Extractor::side_by_side(std::string_view head, std::string_vi
   std::string& whole = out_.side.emplace_back(head);
   whole.append(rest).append(kPadding, '\0');
   return whole;
+}
+
+// Takes a call that nothing of its end follows for one in which its task still is: strace was
+// killed in the middle of its line, or the text around the log goes on there.
+void Extractor::keep_open() {
+  if (!open_) return;
+  const Line read = read_line(open_, open_end_);
+  const bool exact = cut_ && open_number_ + 1 == number_;
+  const auto length = static_cast<unsigned>(read.name.size());
+  if (read.shape != Shape::call || read_result(read.arguments, read.end, exact).present) return;
+  if (!exact && calls_.find(read.name.data(), length) == kUnknownCall) return;  // prose
+  const std::uint32_t pid = read.leader.pid;
+  out_.begun.at(pid) = {pid,  open_number_,        open_, open_end_, read.arguments, Half::here,
+                        true, read.leader.has_pid, false, true};
+  out_.counts.halves = true;
 }
 
 // Puts a call together that strace -z and its likes (--status) kept back until it had ended, and

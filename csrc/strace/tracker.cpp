@@ -20,6 +20,8 @@ Tracker::~Tracker() { descriptions_.on_close = nullptr; }
 void Tracker::replay(const Extract& block, const BlockOrigin& origin) {
   constexpr std::size_t kAhead = 8;  // events: another core has their text, mostly
   const std::vector<Event>& events = block.events;
+  if (Task* const task = open_ ? processes_.find(open_pid_) : nullptr) task->begun = false;
+  open_ = false;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (i + kAhead < events.size()) __builtin_prefetch(events[i + kAhead].text.data());
     apply(events[i], origin);
@@ -97,6 +99,10 @@ void Tracker::keep_begun(const Extract& block, const BlockOrigin& origin) {
     if (!task || !task->live) continue;
     task->begun = begun.half == Half::here;
     if (!task->begun) continue;
+    if (begun.open) {
+      open_ = true;
+      open_pid_ = task->pid;
+    }
     task->begun_line.assign(
         begun.line,
         std::min<std::size_t>(kLongestText, static_cast<std::size_t>(begun.end - begun.line)));

@@ -51,6 +51,8 @@ class Tracker {
   Summary summary_;
   Hits hits_;
   std::uint64_t lone_halves_ = 0;
+  std::uint32_t open_pid_ = 0;  // in a call whose line the last block broke off
+  bool open_ = false;
 };
 
 }  // namespace pm::strace

@@ -16,7 +16,7 @@ from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
 from postmortem.readers.strace_sweep import beginning, lines_without
-from postmortem.readers.stracefind import LogGroup, find_logs, is_ltrace, likeness
+from postmortem.readers.stracefind import LogGroup, find_logs, is_ltrace, likeness, speaks
 from postmortem.readers.stracerows import calls_of
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -164,7 +164,8 @@ def _require_log(group: LogGroup, raw: RawStrace, opened: list[OpenedLog]) -> No
         raise EvidenceError(group.name, what, hint="record without -c, or with -C for both")
     head = next((log.head for log in opened if log.head), b"")
     understood = found and not is_ltrace(head)
-    if understood and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
+    read = 2 * found + counts["remarks"] + counts["output"]
+    if understood and (read >= counts["unparsed"] or speaks(head)):
         return
     what = f"is not an strace log: it looks like {likeness(head)}"
     if not head:

@@ -14,13 +14,15 @@ from postmortem.records import record
 from postmortem.text import counted
 
 _PID_SUFFIX = Pattern(r"^(?P<stem>.+)\.(?P<pid>\d{1,7})(?P<packed>\.(?:gz|zst|xz|bz2|lz4))?$")
+_ATTACHED = r"^(?:strace: )?Process \d{1,7} attached\b"
 _LOOKS_LIKE = Pattern(
     r"(?m)^(?:\x1b\[\d+m)?(?:\[pid +\d+[^\]]*\] |\d+(?:<[^>]*>)? +)?"
     r"(?:\d\d:\d\d:\d\d(?:\.\d+)? |\d+\.\d+ |\(\+ *\d+\.\d+\) |\[[^\]]*\] | +\d+\.\d+ )*"
     r"(?:\x1b\[[\d;]*m)?"
     r"(?:[a-z_][a-z0-9_]{1,30}(?:\x1b\[[\d;]*m)?\(.*(?:= |<unfinished|\.\.\.>)"
-    r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)"
+    r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)|" + _ATTACHED
 )
+_SPEAKS = Pattern(r"(?m)" + _ATTACHED)
 _FIRST_CALL = Pattern(r"(?:^|[ \]>m])(?P<name>[a-z_][a-z0-9_]{1,30})(?:\x1b\[[\d;]*m)?\(")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive (PyTorch checkpoints are one)"),
@@ -147,6 +149,11 @@ def _literal(name: str) -> str:
 def looks_like_log(head: bytes) -> bool:
     """Return whether the beginning of a file reads as strace writes it."""
     return _LOOKS_LIKE.search(head.decode("utf-8", "replace")) is not None
+
+
+def speaks(head: bytes) -> bool:
+    """Return whether strace says at the beginning that it was attached, whatever stands around."""
+    return _SPEAKS.search(head.decode("utf-8", "replace")) is not None
 
 
 def is_ltrace(head: bytes) -> bool:

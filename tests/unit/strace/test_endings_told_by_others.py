@@ -59,6 +59,37 @@ def test_the_kernel_sends_sigpipe_in_the_writers_name(pid: str, tmp_path: Path) 
     assert (best.id, best.about.pid, best.about.signal) == ("ended_by_signal", 7, "SIGPIPE")
 
 
+def test_who_wrote_for_a_reader_that_had_enough_is_no_failure(tmp_path: Path) -> None:
+    fork = "clone(child_stack=NULL, flags=SIGCHLD) ="
+    start = f"6 {EXEC}6 pipe2([3, 4], 0) = 0\n6 {fork} 7\n6 {fork} 8\n"
+    broken = (
+        '7 write(4, "y", 1) = -1 EPIPE (Broken pipe)\n'
+        "7 --- SIGPIPE {si_signo=SIGPIPE, si_code=SI_USER, si_pid=7, si_uid=0} ---\n"
+        "7 +++ killed by SIGPIPE +++\n"
+    )
+
+    def told(reader: int, shell: int) -> list[str]:
+        ends = f"8 +++ exited with {reader} +++\n{broken}6 +++ exited with {shell} +++\n"
+        return [d.id for d in report(tmp_path, start + ends).diagnoses]
+
+    assert told(0, 0) == []
+    assert "connection_lost" not in told(0, 3)
+    assert "connection_lost" in told(0, 141)
+    assert "connection_lost" in told(1, 1)
+
+
+def test_what_an_interrupted_process_said_last_is_told(tmp_path: Path) -> None:
+    text = f'7 {EXEC}7 write(2, "no answer yet\\n", 14) = 14\n7 +++ killed by SIGTERM +++\n'
+    (best,) = report(tmp_path, text).diagnoses
+    assert best.id == "ended_by_signal"
+    assert "no answer yet" in best.cause
+
+
+def test_a_log_of_calls_alone_tells_no_end(tmp_path: Path, golden: Golden) -> None:
+    text = "epoll_wait(4, [{events=EPOLLIN, data={u32=9, u64=9}}], 32, 998) = 1\n" * 9
+    golden("calls_alone.txt", f"{report(tmp_path, text).verdict}\n")
+
+
 def test_threads_that_end_together_are_one_process(tmp_path: Path) -> None:
     calls = "".join(f"{n} nanosleep({{tv_sec=1, tv_nsec=0}}, NULL) = 0\n" for n in (3, 4, 5))
     ends = "".join(f"{n} +++ exited with 2 +++\n" for n in (5, 4, 3))

@@ -44,7 +44,7 @@ def _matters(row: ErrorCount) -> bool:
     if path.startswith(NEVER_THERE) or row.syscall in _PROBES:
         return False
     if row.errno in SERIOUS:
-        return True
+        return not is_of_device(row.errno, row.syscall, row.path)
     if row.errno in NETWORK:
         return row.syscall in _NETWORK_CALLS
     if row.errno == "EPIPE":
@@ -52,6 +52,11 @@ def _matters(row: ErrorCount) -> bool:
     if row.errno in ("EACCES", "EPERM"):
         return row.syscall in _OPENS and row.kind == "file"
     return False
+
+
+def is_of_device(errno: str, syscall: str, path: str | None) -> bool:
+    """Return whether a driver says that its device has no room: no disk is full then."""
+    return errno == "ENOSPC" and syscall == "ioctl" and (path or "").startswith("/dev/")
 
 
 def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ...]:

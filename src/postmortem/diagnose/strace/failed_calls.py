@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -24,6 +25,7 @@ from postmortem.diagnose.strace.peers import (
 )
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import of_calls, weigh_fate, worst
+from postmortem.diagnose.strace.signals import had_enough
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.knowledge.lookup import lines_of
@@ -44,11 +46,15 @@ def _of_storage(_: Logs, group: FailedCalls) -> bool:
 
 
 def _of_peer(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)
+    asked = (group.target.path or "").startswith(NEVER_THERE)
+    return group.target.kind == "socket" and not asked and not reached_later(logs, group)
 
 
 def _of_other_end(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind in ("socket", "pipe") and not reached_later(logs, group)
+    if group.target.kind not in ("socket", "pipe") or reached_later(logs, group):
+        return False
+    writers = [logs.task(match.task.thread_of or match.pid, match.line) for match in group.matches]
+    return not all(one is not None and had_enough(one, logs.tasks()) for one in writers)
 
 
 def _unreached(logs: Logs, group: FailedCalls) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from postmortem.diagnose.strace.benign_errors import SHOWN_ERRORS
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE, SHOWN_ERRORS, is_of_device
 from postmortem.facts.syscalls import FailedCalls, Match
 
 
@@ -27,4 +27,7 @@ def is_failure(match: Match) -> bool:
 
 def is_shown(group: FailedCalls) -> bool:
     """Return whether a summary tells of it."""
+    path = group.target.path or ""
+    if path.startswith(NEVER_THERE) or is_of_device(group.errno, group.first.syscall, path):
+        return False
     return group.errno in SHOWN_ERRORS or group.first.inferred

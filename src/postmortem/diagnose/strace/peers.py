@@ -1,6 +1,7 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
 from postmortem.diagnose.strace.arguments import member
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import where, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import Connection
@@ -66,7 +67,8 @@ def failed_connections(logs: Logs, *results: str) -> list[Connection]:
         found += [
             one
             for one in log.connections
-            if one.result in results and reached.get((one.peer, one.file), 0) < one.line
+            if one.result in results and not one.peer.startswith(NEVER_THERE)
+            if reached.get((one.peer, one.file), 0) < one.line
         ]
     return found
 

@@ -1,6 +1,6 @@
 """Signals that end processes, and who sent them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument
@@ -41,6 +41,7 @@ _FAULT = Pattern(
     r"si_code=(?P<code>[A-Z_]+), si(?:_call)?_addr=(?P<address>NULL|0x[0-9a-f]{1,16})\b"
     r"(?:, si_syscall=__NR_(?P<call>\w+))?"
 )
+_BY_SIGPIPE = 128 + 13
 _NULL = Pattern(r"NULL|0x[0-9a-f]{1,4}")  # nothing is ever mapped there: vm.mmap_min_addr
 _MAIN_STACK = Pattern(r"0x7ff[c-f][0-9a-f]{8}")
 """Where x86-64 has it: within 16 GiB of the end of the address space."""
@@ -59,6 +60,22 @@ def crash_words(end: Ending) -> str:
     return words.format(address=told["address"], call=told["call"] or "a call")
 
 
+def had_enough(task: Task, tasks: Iterable[Task]) -> bool:
+    """Return whether SIGPIPE ended who wrote for a reader that ended well: yes | head.
+
+    A shell that cares (pipefail) exits with 141 then.
+    """
+    end = task.ending
+    if end is None or end.signal != "SIGPIPE" or task.ppid is None:
+        return False
+    others = [(one, one.ending) for one in tasks if one.ending is not None]
+    if any(one.pid == task.ppid and how.code == _BY_SIGPIPE for one, how in others):
+        return False
+    return any(
+        one.ppid == task.ppid and one.thread_of is None and how.code == 0 for one, how in others
+    )
+
+
 def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
     """Yield the processes of which the log has the end; any thread may have taken the signal."""
     took = {
@@ -69,7 +86,7 @@ def ended(logs: Logs) -> Iterator[tuple[Task, Ending]]:
     }
     for task in logs.tasks():
         end = task.ending
-        if task.thread_of is not None or end is None:
+        if task.thread_of is not None or end is None or had_enough(task, logs.tasks()):
             continue
         if end.signal and end.sender_pid is None and end.fault is None:
             one = took.get((task.pid, end.signal), end)

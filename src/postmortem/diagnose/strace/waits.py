@@ -40,11 +40,6 @@ def waits_for_ever(task: Task) -> bool:
     return True
 
 
-def blocked_on_socket(task: Task) -> bool:
-    """Return whether a task was in a call on a socket."""
-    return awaited_socket(task) is not None
-
-
 def awaited_socket(task: Task) -> Awaited | None:
     """Return the socket that a task waited for, and who has its other end."""
     blocked = task.blocked

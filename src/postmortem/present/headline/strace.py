@@ -6,6 +6,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
+from postmortem.diagnose.strace.signals import had_enough
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscalls import SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
@@ -30,7 +31,7 @@ def ended_badly(log: SystemCalls) -> Task | None:
         (task, task.ending)
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
-        if not was_given_up(task)
+        if not was_given_up(task) and not had_enough(task, log.tasks)
         if task.ppid not in well or task.ppid != task.ending.sender_pid
     ]
     if killed:
@@ -73,7 +74,7 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if parts:
         return "; ".join(parts)
     tasks = [task for log in view.logs for task in log.tasks]
-    if any(task.ending is None and task.recorded for task in tasks):
+    if not tasks or any(task.ending is None and task.recorded for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
     bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
     if bad:

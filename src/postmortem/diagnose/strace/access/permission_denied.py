@@ -106,7 +106,8 @@ def _only_looked(logs: Logs, group: FailedCalls) -> bool:
 
 def _matters(group: FailedCalls) -> bool:
     path = group.target.path or ""
-    if path.startswith(("/proc/", "/sys/", *_DEVICES)):
+    # Python goes on where it cannot keep what it compiled.
+    if path.startswith(("/proc/", "/sys/", *_DEVICES)) or "/__pycache__/" in path:
         return False
     syscall = group.first.syscall
     return syscall in _SPECIAL or (syscall in _PATHS and bool(path))

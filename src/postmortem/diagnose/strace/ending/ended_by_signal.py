@@ -19,6 +19,7 @@ from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, 
 from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ended, process_of
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.knowledge.lookup import ending_signal, lines_of
@@ -50,13 +51,14 @@ def ended_by_signal(logs: Logs) -> Findings:
     known = ending_signal("SIGXCPU" if spent else name)
     why = known["from"] if known else "somebody outside the log sent it"
     steps = (known or ending_signal("SIGTERM") or {})["next"]
-    blocked = _was_in(task)
+    said = last_stderr_line(task)
+    last = f"; it said last: {clip(said, 160)}" if said else ""
     suspect = ": its limit of processor time?" if spent else ": the OOM killer?"
     suspect = suspect if kill and not sender else ""
     yield Finding(
         title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}{how}{suspect}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
-        f"{why}{blocked}",
+        f"{why}{_was_in(task)}{last}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=lines_of(steps),
         evidence=(

@@ -20,14 +20,16 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, ru
 from postmortem.diagnose.strace.calls import place, where, who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
-    blocked_on_socket,
     cite_waits,
     said_to_wait,
     waits_for_ever,
 )
 from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import Task
 from postmortem.knowledge.stderr_text import ran_out_of_time
 from postmortem.text import counted
+
+_DESKTOP = ("/.X11-unix/", "/wayland-", "/dbus-", "/bus")
 
 
 @rule(
@@ -35,7 +37,7 @@ from postmortem.text import counted
     "https://man7.org/linux/man-pages/man2/recv.2.html",
 )
 def silent_peer(logs: Logs) -> Findings:
-    waits = [task for task in logs.stuck() if blocked_on_socket(task) and waits_for_ever(task)]
+    waits = [task for task in logs.stuck() if _waits_for_peer(task) and waits_for_ever(task)]
     if not waits:
         yield from _in_vain(logs)
         return
@@ -64,6 +66,14 @@ def silent_peer(logs: Logs) -> Findings:
             _look_at([holder.pid for holder in awaited.holders[:3] if holder.pid is not None]),
         ),
         evidence=cite_waits(waits),
+    )
+
+
+def _waits_for_peer(task: Task) -> bool:
+    """Return whether a task waits for an answer; of a desktop's servers it waits for its user."""
+    awaited = awaited_socket(task)
+    return awaited is not None and not any(
+        name in (awaited.target.path or awaited.target.words) for name in _DESKTOP
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace import calls
+from postmortem.diagnose.strace.benign_errors import is_of_device
 from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -37,6 +38,7 @@ def disk_full(failures: Failures, logs: Logs) -> Findings:
             group
             for group in failures.of("ENOSPC")
             if not calls.in_shared_memory(group.target) and calls.kernel_table(group) is None
+            if not is_of_device(group.errno, group.first.syscall, group.target.path)
         ),
     )
     if not files:

@@ -44,6 +44,7 @@ def futex_deadlock(logs: Logs) -> Findings:
             if forked
             else ""
         )
+        pid = leader or "PID"
         yield Finding(
             title=f"a deadlock in {who(leader)}: {count} in futex, and nobody is left to wake one",
             cause=f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
@@ -51,7 +52,7 @@ def futex_deadlock(logs: Logs) -> Findings:
             f"same process could wake them{fork_words}{_UNSEEN if attached else ''}",
             confidence=Confidence.POSSIBLE if attached else Confidence.LIKELY,
             next_steps=(
-                f"while it hangs: postmortem hang {leader}, or gcore {leader} and postmortem core",
+                f"while it hangs: postmortem hang {pid}, or gcore {pid} and postmortem core",
                 "fork with threads? multiprocessing.set_start_method('spawn')"
                 if forked
                 else "look for two locks that are taken in different orders",
