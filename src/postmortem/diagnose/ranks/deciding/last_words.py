@@ -161,14 +161,13 @@ def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | N
     """
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
     warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
-    above = takewhile(lambda one: one.text != word, warned)
     found: dict[bool, Attribution] = {}
-    for one in above:
+    for one in takewhile(lambda one: one.text != word, warned):
         roles = {briefs()[match.id].role: match.id for match in reversed(one.matches)}
         if one.match(*of_peers) is None and "cascade" not in roles:
-            known = roles.get("root", "")
-            cause = SaidLast(one.text, plain=True, form=form, word=word, known=known)
-            found.setdefault(bool(known), Attribution(cause, evidence=((one.where, one.text),)))
+            cause = SaidLast(one.text, True, form=form, word=word, known=roles.get("root", ""))
+            told = Attribution(cause, evidence=((one.where, one.text),))
+            found.setdefault("root" in roles, told)
     return found.get(True) or found.get(False)
 
 
