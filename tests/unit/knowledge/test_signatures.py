@@ -23,6 +23,10 @@ ALSO = {
     # What was not in time says as much as that it was not.
     "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
+    # Which call of CUDA failed says more than that one did.
+    "nccl-no-peer-access": {"nccl-cuda-call"},
+    "nccl-peer-mapping": {"nccl-cuda-call"},
+    "nccl-nvls-cuda1": {"nccl-cuda-call"},
     # Why it could not be spoken to says more than that it could not.
     "tls-certificate": {"http-unreachable"},
     # Which library it is says more than that one is not there.

@@ -243,3 +243,101 @@ def test_a_worker_that_is_gone_beside_the_banner_of_its_bus_error(tmp_path: Path
     gone = raised(1, "RuntimeError: DataLoader worker (pid(s) 8812) exited unexpectedly")
     best = report_of(tmp_path, STEPS + banner + gone).diagnoses[0]
     assert explained("dl-bus-banner").next_steps[0] in best.next_steps
+
+
+def of_group(guid: int, rank: int, *, of_all: int, op: str) -> str:
+    said = f"[PG ID 11 PG GUID {guid} Rank {rank}] "
+    work = f"WorkNCCL(SeqNum=57, OpType={op}, NumelIn=1, NumelOut=1, Timeout(ms)=9) ran for 9 ms"
+    ends = f"Process group watchdog thread terminated with exception: [Rank {rank}] Watchdog "
+    ends += f"caught collective operation timeout: {work}"
+    what = f"terminate called after throwing an instance of 'c10::Error'\n  what():  {said}{ends}\n"
+    return f"[rank{of_all}]:[E218 04:54:22.1 ProcessGroupNCCL.cpp:1896] {said}{ends}\n{what}"
+
+
+def test_ranks_of_a_group_are_no_ranks_of_the_job_and_groups_go_by_their_guid(
+    tmp_path: Path,
+) -> None:
+    rows = [of_group(119, n, of_all=12 + n, op="ALLTOALL_BASE") for n in (0, 1)]
+    text = STEPS + "".join(rows) + of_group(112, 0, of_all=15, op="ALLREDUCE")
+    report = report_of(tmp_path, text)
+    assert report.diagnoses[0].id == "only_victims"
+    assert {row["rank"] for row in report.body["ranks"]} - {None} == {12, 13, 15}
+
+
+def test_who_aborts_by_its_watchdog_is_asked_how_far_it_was(tmp_path: Path) -> None:
+    far = "[rank{0}]:[E603 17:48:01.1 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) "
+    far += "Rank {0}]  failure detected by watchdog at work sequence id: 1 PG status: last enqueued"
+    far += " work: {1}, last completed work: 1\n"
+    rows = "".join(waited(n) + far.format(n, 31) for n in (0, 1, 3)) + far.format(2, 28)
+    ends = "srun: error: n1: tasks 0-3: Aborted\n"
+    assert told(tmp_path, STEPS + rows + ends)[:2] == ("rank_named_missing", 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "who"),
+    [
+        ("ping RPC timeout from x4212c7s0b0n0 after 120s", "node_failed", None),
+        (
+            "1.1s: flux-shell[1]: FATAL: doom: rank 5 on host n7 failed and exit-on-error is set",
+            "rank_exited_silently",
+            5,
+        ),
+        (
+            "0: Segmentation fault from GPU at 0xff00, ctx_id: 1 (CCS) type: 0 (X)",
+            "rank_crashed",
+            0,
+        ),
+    ],
+)
+def test_words_of_launchers_and_drivers(
+    tmp_path: Path, line: str, rule: str, who: int | None
+) -> None:
+    steps = "".join(f"{n % 2}: step {n}\n" for n in range(12))
+    assert told(tmp_path, f"{steps}{line}\n")[:2] == (rule, who)
+
+
+def test_a_launcher_below_pdsh_says_more_than_the_code_of_its_shell(tmp_path: Path) -> None:
+    text = "".join(f"n{n % 2 + 1}: step {n}\n" for n in range(12))
+    text += "n2: [ERROR] [launch.py:322:sigkill_handler] ['python'] exits with return code = -7\n"
+    report = report_of(tmp_path, text + "pdsh@n1: n2: ssh exited with exit code 249\n")
+    assert report.diagnoses[0].id == "rank_crashed"
+    assert "SIGBUS" in report.diagnoses[0].title
+
+
+def test_a_shell_that_says_killed_speaks_of_the_launcher(tmp_path: Path) -> None:
+    said = "[Rank 0]: Rank 2 failed to pass monitoredBarrier in 600000 ms"
+    text = STEPS + raised(0, f"RuntimeError: {said}")
+    assert told(tmp_path, f"{text}Killed\n")[:2] == ("rank_named_missing", 2)
+
+
+STORE = '[rank{}]:[W112 01:48:44.1 ProcessGroupNCCL.cpp:1771] Failed to check the "should dump" '
+STORE += (
+    "flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe"
+)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_store_that_is_gone_when_all_is_done(tmp_path: Path, done: bool) -> None:
+    text = STEPS + "Training complete\n" * done + f"{STORE.format(1)}\n{STORE.format(2)}\n"
+    assert bool(report_of(tmp_path, text).diagnoses) is not done
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_process_whose_cuda_failed_inside_nccl_may_speak_last(
+    tmp_path: Path, labelled: bool
+) -> None:
+    lost = f"{WARN.replace('77', '78')}Socket recv failed while polling for opId=0x5\n"
+    own = f"{WARN}Cuda failure 'out of memory'\n"
+    error = of_nccl(4, "internal error", "Socket recv failed while polling for opId=0x5")
+    error = error if labelled else error.replace("[rank4]: ", "")
+    best = report_of(tmp_path, STEPS + lost + own + error).diagnoses[0]
+    assert best.id == "last_words"
+    assert best.next_steps == explained("nccl-cuda-call").next_steps
+
+
+def test_ncclras_names_the_rank_that_does_not_answer(tmp_path: Path) -> None:
+    ras = "#0-0 (27a0) INCOMPLETE\n  Missing communicator data from 1 rank\n"
+    ras += "  Rank 21 -- GPU 5 managed by process 3487 on node 172.16.64.213\n"
+    report = report_of(tmp_path, STEPS + ras + "".join(map(waited, (0, 3, 8))))
+    assert report.diagnoses[0].id == "only_victims"
+    assert report.diagnoses[0].evidence[0].where == "job.log:15"

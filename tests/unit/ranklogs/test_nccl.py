@@ -143,13 +143,16 @@ def test_lines_of_others_with_arrows_are_no_trail(tmp_path: Path) -> None:
 
 
 _WARNED = line(3, "a.cc:3 NCCL WARN Call to ibv_reg_mr failed with error Invalid argument", "WARN")
+_ALSO = _WARNED.replace("4003", "4002")
+_REFUSED = "Connect to 10.0.0.2<45> failed : Connection refused"
 
 
 @pytest.mark.parametrize(
     ("beside", "kind", "cited"),
     [
         ([_WARNED], "unhandled system error", True),
-        ([_WARNED, _WARNED.replace("4003", "4002")], "unhandled system error", False),  # whose?
+        ([_WARNED, _ALSO], "unhandled system error", True),  # whosever: it is the same
+        ([_WARNED, _ALSO.replace("Call to ibv_reg_mr", _REFUSED)], "unhandled system error", False),
         ([_WARNED, *["a word"] * 30], "unhandled system error", False),
     ],
 )

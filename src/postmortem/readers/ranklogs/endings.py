@@ -10,7 +10,7 @@ from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame, Nati
 from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import MPI_ENDS, briefs
 from postmortem.patterns import Pattern
-from postmortem.readers.ranklogs.known_lines import KnownLines
+from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.last_words import calm, read_like, survived
 from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
@@ -334,6 +334,12 @@ def process_named(failure: LogFailure, known: KnownLines) -> tuple[int, str | No
     return (int(named["pid"]), named["host"] or None) if named is not None else None
 
 
+def _of_some(found: Found) -> bool:
+    """Return whether a line is of a group of some ranks, which counts its own from 0."""
+    group = found.get("pgnccl-group")
+    return group is not None and group["group"] != "0"
+
+
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
     """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``RankID:3)``."""
     known_ids = briefs()
@@ -345,6 +351,6 @@ def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
     if failure.kind not in ("terminate", "watchdog", "exception"):
         return None
     name = "cann-rank" if failure.kind == "exception" else "pgnccl-rank"
-    lines = (known.of(text).get(name) for text in failure.text.split("\n"))
-    found = next(filter(None, lines), None)
+    lines = map(known.of, failure.text.split("\n"))
+    found = next((one[name] for one in lines if name in one and not _of_some(one)), None)
     return int(found["rank"][:9]) if found else None

@@ -392,8 +392,8 @@ def _done(ids: list[Ids]) -> int | None:
     for place in range(len(ids) - 1, -1, -1):
         if done(ids[place], last=place + _FEWEST >= len(ids)):
             return place
-        if cut_in_thread(ids[place - 1] if place else (), ids[place]):
-            continue  # which may be of the way out
+        if cut_in_thread(ids[place - 1] if place else (), ids[place]) or carries_on(ids[place]):
+            continue  # which may be of the way out; what goes on counts with its head
         if survived(ids[place]) or wrong(ids[place]) or told_alone(ids[place], AT_END):
             return None
     return None

@@ -39,6 +39,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "horovod-ended": ("horovodrun", ended_in_shell),
     "launch-command-failed": ("the launcher", ended),
     "pals-ended": ("mpiexec", ended_in_shell),
+    "flux-ended": ("flux", ended),
     "mpt-ended": ("mpiexec", ended),
     "mpirun-left": ("mpirun", ended),
     "raylet-worker-died": ("ray", ended),
@@ -74,7 +75,7 @@ _OF_JOB = {
     "stopped-mpirun": "a person",
 }
 """Messages that somebody ended the whole job: who says it."""
-_OF_HOSTS = {"slurm-node-failed": "Slurm", "ray-node-died": "Ray"}
+_OF_HOSTS = {"slurm-node-failed": "Slurm", "ray-node-died": "Ray", "pals-node-silent": "PALS"}
 """Messages that a host of the job failed: who says it."""
 _WHY = {**{why.value: why for why in Stop}, "wall": Stop.TIME}
 """Groups of theirs that say what for."""

@@ -273,7 +273,8 @@ def _beside_memory(case: Case, blame: Attribution) -> Attribution:
 def _with_warning(case: Case, blame: Attribution) -> Attribution:
     """Return a blame for an error of NCCL, or that a worker is gone, with the warning beside it.
 
-    That says what failed: the first of those beside it, where one process wrote them all.
+    That says what failed: the first of those beside it, where one process wrote them all, or all
+    say the same.
     """
     failure = blame.first[0].failure if blame.first else None
     said = failure.said if failure is not None else None
@@ -286,12 +287,16 @@ def _with_warning(case: Case, blame: Attribution) -> Attribution:
         for one in case.logs.remarks
         if one.file == failure.file and one.line in near and one.match(warning)
     ]
-    if not warned or len({(m["host"], m["pid"]) if m else None for _, m in warned}) > 1:
+    if not warned:
         return blame
     one = warned[0][0]
-    roots = (match for match in one.matches if briefs()[match.id].role == "root")
+    roots = [{m.id for m in w.matches if briefs()[m.id].role == "root"} for w, _ in warned]
+    several = len({(m["host"], m["pid"]) if m else None for _, m in warned}) > 1
+    if several and not set.intersection(*roots):
+        return blame
     evidence = ((one.where, clip(one.text, 300)), *blame.evidence)
-    return replace(blame, evidence=evidence, warned=next(roots, None))
+    root = next((match for match in one.matches if match.id in roots[0]), None)
+    return replace(blame, evidence=evidence, warned=root)
 
 
 def _host(case: Case, blame: Attribution) -> str | None:

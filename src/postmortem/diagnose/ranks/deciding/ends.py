@@ -206,17 +206,19 @@ def left_silently(standing: RankState) -> bool:
 
 
 def node_failed(case: Case) -> Attribution | None:
-    """Return the host that Slurm or Ray says failed, and the ranks that were there.
+    """Return the host that who watches it says failed, and the ranks that were there.
 
     Ray's job may outlive it: not where somebody lost a peer by it.
     """
-    lost = any(s.about_peers for s in case.all)
-    told = [word for word in case.logs.words if word.host and (word.launcher == "Slurm" or lost)]
+    words = {word.where: word for word in case.logs.words if word.host}
+    last = (line for one in case.logs.last_lines if one.about_peer for line in one.errors)
+    lost = any(s.about_peers for s in case.all) or any(line.where not in words for line in last)
+    told = [word for word in words.values() if word.launcher != "Ray" or lost]
     if not told:
         return None
     host, by = told[0].host or "", told[0].launcher
     there = [s for s in case.ranks if s.writer.host == host]
-    if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
+    if not there and by == "Slurm" and all(s.exit.host for s in case.ranks if s.exit is not None):
         # srun tells how the tasks of the other hosts ended, with their hosts
         there = [s for s in case.ranks if s.exit is None]
         there = there if len(there) < len(case.ranks) else []
@@ -282,6 +284,8 @@ def killed_alone(case: Case, missed: Suspect) -> Attribution | None:
     if len(ends) != 1:
         return None
     end = ends[0]
+    if end.launcher == "shell" and end.pid is None:
+        return None  # it says so of what it started: a launcher of all
     if end.signal:
         party = replace(missed, why=f"killed by {end.signal}", exit=end)
         return Attribution(Crashed(), (party,), evidence=cited((party,)))

@@ -31,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_we
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, aborted_unheard
 from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_outside
+from postmortem.diagnose.ranks.deciding.watchdogs import watched
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
@@ -254,6 +255,8 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     """Yield who died of a signal or said why it aborts; without any, such words of nobody."""
     found = [s for s in case.all if s.is_known and s.died and not _killed_after_another(case, s)]
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
+    waits = watched(case)
+    found = [s for s in found if not (aborted_unheard(s) and s.rank in waits)]  # by its watchdog
     if found and all(map(aborted_unheard, found)) and network_broke(case) is not None:
         found = []  # they ended as the others did, in lines that are not here
     if found:

@@ -20,6 +20,7 @@ from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.exits import RUN
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.knowledge.messages import briefs
 from postmortem.records import replace
 
 _MOST = 4
@@ -156,16 +157,18 @@ def spoke_itself(case: Case) -> Attribution | None:
 def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | None:
     """Return NCCL's first warning that is about no peer, where all below tells of a lost one.
 
-    Or of the code alone with which a call returned.
+    Or of the code alone with which a call returned. One that is known to tell what failed is first.
     """
     of_peers = ("nccl-peer", "nccl-abandoned", "comm-said")
     warned = (one for one in case.logs.remarks if one.match("nccl-warning") is not None)
-    above = takewhile(lambda one: one.text != word, warned)
-    own = next((one for one in above if one.match(*of_peers) is None), None)
-    if own is None:
-        return None
-    cause = SaidLast(own.text, plain=True, form=form, word=word)
-    return Attribution(cause, evidence=((own.where, own.text),))
+    found: dict[bool, Attribution] = {}
+    for one in takewhile(lambda one: one.text != word, warned):
+        roles = {briefs()[match.id].role: match.id for match in reversed(one.matches)}
+        if one.match(*of_peers) is None and "cascade" not in roles:
+            cause = SaidLast(one.text, True, form=form, word=word, known=roles.get("root", ""))
+            told = Attribution(cause, evidence=((one.where, one.text),))
+            found.setdefault("root" in roles, told)
+    return found.get(True) or found.get(False)
 
 
 def network_broke(case: Case) -> Attribution | None:
@@ -357,10 +360,11 @@ def _others_went_on(logs: RankLogs) -> Callable[[LastLines], bool]:
     """Return what tells whether ranks wrote after some last lines: the job outlived what they say.
 
     They did where they are a launcher's; behind its errors alone they say that they came to their
-    end. So may all in lines without a prefix, of which PyTorch writes one before the lines of its
-    own.
+    end. So may all in lines without a prefix, of which PyTorch writes one before its own. Where
+    those say that it is done, a rank that finds rank 0 gone only left after it.
     """
     hosts = Counter(writer.host for writer in logs.writers)
+    left = {one.where for one in logs.remarks if one.match("pgnccl-store-left")}
     latest: dict[str, int] = {}
     ended: dict[str, int] = {}
     shared: dict[str, int] = {}
@@ -372,7 +376,8 @@ def _others_went_on(logs: RankLogs) -> Callable[[LastLines], bool]:
 
     def went_on(one: LastLines) -> bool:
         who, file = logs.who(one.writer), one.last.file
-        last = max((line.line for line in one.errors), default=one.last.line)
+        lines = [line.line for line in one.errors if line.where not in left]
+        last = max(lines, default=0 if one.errors else one.last.line)
         if not who.shared or (who.host is not None and hosts[who.host] == 1):
             return shared.get(file, 0) > last  # what all of a node wrote is its program's
         return latest[file] > one.last.line or ended.get(file, 0) > last

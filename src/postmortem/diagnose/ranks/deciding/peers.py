@@ -10,6 +10,7 @@ from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
 from postmortem.diagnose.ranks.causes import (
     LeftEarly,
     NamedMissing,
+    SaidLast,
     SilentAlone,
     ThreadDied,
     Undecided,
@@ -224,7 +225,10 @@ def silent_ones(case: Case) -> Attribution | None:
         )
         last = tuple(cited_line(one.last) for one in ends)
         chorus = Attribution(SilentAlone(here=True), parties, evidence=(*last, *_chorus(waiting)))
-    return named_by_peers(case) or chorus
+    lost = count > 1 and not any(map(timed_out, waiting))
+    own = warned_itself(case, waiting[-1].about_peers[-1].said.words) if lost else None
+    known = own if own and isinstance(own.cause, SaidLast) and own.cause.known else None
+    return named_by_peers(case) or known or chorus
 
 
 def _is_local(one: Suspect) -> bool:
@@ -278,7 +282,9 @@ def only_peers(case: Case) -> Attribution | None:
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
         unsure = Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
-        return whole_above(case.logs, shared[0][1], near=True) or unsure
+        said = shared[0][1]
+        own = whole_above(case.logs, said, near=True) or warned_itself(case, said.said.words)
+        return own or unsure
     return None
 
 

@@ -293,8 +293,11 @@ def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
     Where ranks of a host are told apart, it was their launcher that ended so.
     """
     ranked = {w.host for w in logs.writers if w.rank is not None or w.local_rank is not None}
+    # A launcher under a shell exits with what ended its process, taken to be a code: 249 is -7.
+    own = ((logs.who(e.writer or 0).host, e) for e in logs.exits if e.launcher == "deepspeed")
+    under = dict(own)
     return {
-        e.host: e
+        e.host: under.get(e.host, e)
         for e in logs.exits
         if e.launcher in ("pdsh", "clush", "kubernetes")
         and e.host is not None

@@ -68,8 +68,9 @@ def named_by_peers(case: Case) -> Attribution | None:
 
     Or the host whose connections closed.
     """
-    first = _named(case, "pgnccl-dump-signal", Doubt.NAMED)
-    return first or _named(case, "peer-remote-rank", Doubt.AWAITED) or _lost_host(case)
+    first = _named(case, "pgnccl-dump-signal", doubt=Doubt.NAMED)
+    awaited = _named(case, "peer-remote-rank", "nccl-ras-rank", doubt=Doubt.AWAITED)
+    return first or awaited or _lost_host(case)
 
 
 def _lost_host(case: Case) -> Attribution | None:
@@ -96,8 +97,8 @@ def _lost_host(case: Case) -> Attribution | None:
     return Attribution(Undecided(Doubt.HOST), candidates=(party,), evidence=evidence)
 
 
-def _named(case: Case, message: str, doubt: Doubt) -> Attribution | None:
-    named = [(one, one.match(message)) for one in reversed(case.logs.remarks)]
+def _named(case: Case, *messages: str, doubt: Doubt) -> Attribution | None:
+    named = [(one, one.match(*messages)) for one in reversed(case.logs.remarks)]
     told = {int(match["rank"]): one for one, match in named if match is not None and match["rank"]}
     absent = [rank for rank in told if rank not in case.known or case.known[rank].silent]
     if len(absent) != 1:  # of several who were first, none is known to be
