@@ -4,8 +4,8 @@ from itertools import takewhile
 
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends, times_in
-from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.readers.ranklogs.last_words import read_like, works
+from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.records import record
 
 _SUMMARY = Pattern(r"rank +: (\d{1,7}) \(local_rank[^\n]*\n[^\n]*\(pid: (\d{1,10})\)")

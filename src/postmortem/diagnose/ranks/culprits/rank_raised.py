@@ -28,7 +28,8 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.knowledge.messages import about
 
 _GONE = tuple(
-    f"{name}Error" for name in "ConnectionReset ConnectionRefused BrokenPipe EOF FileNotFound".split()
+    f"{name}Error"
+    for name in "ConnectionReset ConnectionRefused BrokenPipe EOF FileNotFound".split()
 )
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
