@@ -61,8 +61,7 @@ def test_what_an_rpc_raised_is_of_the_worker_that_ran_it(
 
 
 @pytest.mark.parametrize(
-    ("function", "sure"),
-    [("rebuild_storage_fd", Confidence.LIKELY), ("step", Confidence.CERTAIN)],
+    ("function", "sure"), [("rebuild_storage_fd", Confidence.LIKELY), ("step", Confidence.CERTAIN)]
 )
 def test_a_worker_that_was_gone_when_its_tensor_was_taken_over_is_behind_that(
     tmp_path: Path, function: str, sure: Confidence
