@@ -72,11 +72,12 @@ std::unique_ptr<LiveMemory> LiveMemory::open(const Head& head, std::int32_t pid,
   return live;
 }
 
-// Address space for the whole core costs nothing: pages appear where something is fetched.
+// Address space for the whole core costs nothing: pages appear where something is fetched. It is
+// shared, for what is private counts as data at once, of which there is a limit (RLIMIT_DATA).
 bool LiveMemory::map(const Head& head, std::string& why) {
   size_ = std::max<std::uint64_t>(head.expected_bytes, head.bytes.size());
   void* const data = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) {
     why = "no address space for a core of " + std::to_string(size_) + " bytes";
     return false;

@@ -136,6 +136,18 @@ wait_for_peer()
 """
 
 
+def test_a_process_that_maps_more_than_its_reader_may_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = "import mmap\nheld = mmap.mmap(-1, 3 << 30, flags=mmap.MAP_PRIVATE)\n"
+    monkeypatch.setenv("POSTMORTEM_MEMORY", "1G")
+    with program(maps + PIPE, tmp_path) as child:
+        report = hang(child.pid)
+    (process,) = report["processes"]
+    assert process["read_by"] == "native"
+    assert own_lines(main_thread(process))[:1] == [("take", "job.py")]
+
+
 def test_a_socket_and_its_peer(tmp_path: Path) -> None:
     import socket
 

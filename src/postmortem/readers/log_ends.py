@@ -1,7 +1,10 @@
 """What the two ends of a log tell: when it began, and whose ends it tells of."""
 
+from itertools import takewhile
+
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends, times_in
+from postmortem.readers.ranklogs.last_words import read_like, works
 from postmortem.readers.ranklogs.launchers import tasks_of
 from postmortem.records import record
 
@@ -66,8 +69,11 @@ def ends_of(path: str) -> Ends:
     """Return what the ends of a log tell."""
     head, tail, ended = text_ends(path)
     times = [*times_in(head), *times_in(tail)]
-    # By the clock of the file's last change, for the log's own may be another one.
-    began = ended - (times[-1] - times[0]) if times and times[-1] >= times[0] else None
+    # By the clock of the file's last change, for the log's own may be another one. What worked
+    # without a word of the time had begun long before.
+    untimed = [*takewhile(lambda line: not any(times_in(line)), head.splitlines())]
+    told = times and times[-1] >= times[0] and not any(map(works, read_like(untimed)))
+    began = ended - (times[-1] - times[0]) if told else None
     first = NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
     ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
     tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))

@@ -7,6 +7,7 @@ import pytest
 from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.diagnose.ranks.phrases import known_match
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame
 from postmortem.facts.signature import Match
 
@@ -57,6 +58,21 @@ def test_what_an_rpc_raised_is_of_the_worker_that_ran_it(
     assert found is not None
     assert found[0] == rank
     assert {row["rank"] for row in report.body["victims"]} == {0, 1, 2} - {rank}
+
+
+@pytest.mark.parametrize(
+    ("function", "sure"), [("rebuild_storage_fd", Confidence.LIKELY), ("step", Confidence.CERTAIN)]
+)
+def test_a_worker_that_was_gone_when_its_tensor_was_taken_over_is_behind_that(
+    tmp_path: Path, function: str, sure: Confidence
+) -> None:
+    error = "ConnectionResetError: [Errno 104] Connection reset by peer"
+    loader = "/v/torch/utils/data/dataloader.py"
+    text = raised(0, "dist.all_reduce(x)", LOST)
+    text += raised(1, "fd = df.detach()", error, loader).replace("in step", f"in {function}")
+    report = report_of(tmp_path, text)
+    assert raised_first(report) == (1, error)
+    assert report.diagnoses[0].confidence is sure
 
 
 @pytest.mark.parametrize(

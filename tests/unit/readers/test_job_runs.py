@@ -165,6 +165,15 @@ def test_a_log_that_was_begun_while_another_one_hung_is_of_its_job(tmp_path: Pat
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize(("above", "runs"), [("epoch 3 ok", []), ("hello", ["n0.log", "n1.log"])])
+def test_a_log_whose_work_has_no_times_began_nobody_knows_when(
+    tmp_path: Path, above: str, runs: list[str]
+) -> None:
+    write(tmp_path / "n1.log", "epoch 3 ok\n" + ERROR, NOW - 90)
+    write(tmp_path / "n0.log", f"{above}\nSIGTERM caught at 2025-11-23 08:00:00\n", NOW)
+    assert sorted(names(tmp_path)) == runs
+
+
 def test_a_folder_of_another_try_of_one_name_came_again(tmp_path: Path) -> None:
     write(tmp_path / "run_1" / "train.log", steps("08") + ERROR, NOW - 7200)
     write(tmp_path / "run_2" / "train.log", steps("10"), NOW)

@@ -20,8 +20,8 @@ _COLLECTIVE_FILE = Pattern(
     r"|(?:^|/)horovod/.*mpi_ops\.py$"
 )
 _COLLECTIVE = Pattern(
-    r"^c10d::(?:ProcessGroup|Backend|Work|TCPStore|PrefixStore|ops::)|^gloo::|^p?nccl[A-Z]\w+$"
-    r"|^P?MPI_(?:All|Bcast|Barrier|Reduce|Gather|Scatter|Wait|Recv|Send)|^hvd_|^horovod::"
+    r"^c10d::(?:ProcessGroup|Backend|Work|TCPStore|PrefixStore|ops::|Reducer::finalize_backward)"
+    r"|^gloo::|^p?nccl[A-Z]\w+$|^P?MPI_(?:All|Bcast|Barrier|Reduce|Gather|Scatter|Wait|Recv|Send)|^hvd_|^horovod::"
 )
 _DEVICE = Pattern(
     r"^cu(?:da)?(?:Stream|Device|Ctx|Event)Synchronize|^cuda?Memcpy|^hip(?:Stream|Device|Event)Sync"

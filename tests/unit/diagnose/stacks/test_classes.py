@@ -53,6 +53,12 @@ def test_how_far_inside_a_collective_does_not_count() -> None:
     assert len(found) == 1
 
 
+def test_a_backward_pass_that_waits_for_its_buckets_is_in_a_collective() -> None:
+    waits = (native("c10d::Reducer::finalize_backward", "libtorch.so"), python("backward"))
+    (found,) = classes([stack(0, waits)])
+    assert found.doing is Doing.COLLECTIVE
+
+
 def test_two_collectives_are_two_places() -> None:
     other = (python("broadcast", COLLECTIVE.file or "", 3151), python("step", line=33), IN_STEP[2])
     assert len(classes([stack(0, IN_STEP), stack(1, other)])) == 2

@@ -27,6 +27,10 @@ from postmortem.facts.confidence import Confidence
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.knowledge.messages import about
 
+_GONE = tuple(
+    f"{name}Error"
+    for name in "ConnectionReset ConnectionRefused BrokenPipe EOF FileNotFound".split()
+)
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
 
@@ -68,11 +72,20 @@ def _began(failure: LogFailure | None) -> str:
 
 
 def _asked(failure: LogFailure | None) -> str:
-    """Return that it was raised for another rank, which may have asked for what cannot be."""
-    frames = failure.frames if failure is not None else ()
-    if not any("torch/distributed/rpc/internal" in frame.file for frame in frames):
+    """Return that another process is behind it: who asked for it by RPC, or its own worker."""
+    if failure is None:
         return ""
-    return "It was raised in a function that another rank asked for by RPC, with what that gave. "
+    if any("torch/distributed/rpc/internal" in frame.file for frame in failure.frames):
+        return (
+            "It was raised in a function that another rank asked for by RPC, with what that gave. "
+        )
+    handed = any(frame.function == "rebuild_storage_fd" for frame in failure.frames)
+    if not handed or failure.first_said.exception not in _GONE:
+        return ""
+    return (
+        "The worker process that had a tensor for it was gone: what ended that is the cause, a "
+        "signal perhaps (dmesg tells of the OOM killer). "
+    )
 
 
 def _is_logged(blame: Attribution) -> bool:
