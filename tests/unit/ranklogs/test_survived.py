@@ -267,6 +267,38 @@ def test_what_was_logged_in_the_same_place_again_was_survived(
     assert report_of(tmp_path, "the lens is new\n" + text).failed is failed
 
 
+@pytest.mark.parametrize(
+    ("head", "above", "behind", "failed"),
+    [
+        ("[E 03:04:05.678 Lumen] Uncaught exception", "saved rows", "saved rows", False),
+        ("[E 03:04:05.678 Lumen] Uncaught exception", "saved rows", "swept the rooms", True),
+        ("[W 03:04:05.678 Lumen] slow", "saved rows", "saved rows", True),
+        ("the lens failed", "saved rows", "saved rows", True),
+    ],
+)
+def test_a_logger_that_writes_what_it_wrote_above_its_error_goes_on(
+    tmp_path: Path, head: str, above: str, behind: str, failed: bool
+) -> None:
+    record = "".join(f"    {line}\n" for line in TRACEBACK.splitlines())
+    calm = "[I 03:04:{}.678 Lumen] {}\n"
+    text = "the lens is new\n" + calm.format("01", above) + f"{head}\n{record}"
+    text += calm.format("07", behind) + calm.format("08", behind)
+    assert report_of(tmp_path, text).failed is failed
+
+
+def test_the_head_of_a_record_that_is_indented_is_a_logger_s(tmp_path: Path) -> None:
+    record = "".join(f"    {line}\n" for line in ("Request('/')", *TRACEBACK.splitlines()))
+    head = "[E 2026-01-02 03:04:05.678 Lumen] {}\n"
+    text = head.format("Uncaught exception") + record + head.format("500 GET /")
+    told = {o.id: o.confidence.value for o in report_of(tmp_path, text).diagnoses}
+    assert told == {"rank_raised": "possible"}
+
+
+def test_an_error_of_what_runs_at_exit_ends_nothing(tmp_path: Path) -> None:
+    text = "step 1\nError in atexit._run_exitfuncs:\n" + TRACEBACK
+    assert not report_of(tmp_path, text).failed
+
+
 _RAN = "-----\nRan 3 tests in 0.4s\n\n{}\n"
 _DIED = (
     "test_dies (t.Pool.test_dies) ... Fatal Python error: Segmentation fault\n\n"

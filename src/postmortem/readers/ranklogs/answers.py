@@ -17,6 +17,7 @@ from postmortem.readers.ranklogs.last_words import (
     closes,
     done,
     has,
+    has_level,
     is_habit,
     read_like,
     survived,
@@ -99,6 +100,20 @@ def calm_again(texts: Sequence[str], ids: Sequence[Ids], at: int) -> bool:
         _is_good(names) and not closes(names) and without_numbers(text) in above
         for text, names in rows
     )
+
+
+def logged_on(above: Sequence[str], behind: Sequence[str]) -> int | None:
+    """Return which line is the last calm one behind an error that a logger wrote with its stack.
+
+    None where none of them stood above too, but for its numbers: who gives up cleans up first. One
+    alone may be another's.
+    """
+    ids = read_like([*above, *behind])
+    rows = enumerate(ids[len(above) :])
+    calm_ones = [at for at, names in rows if _is_good(names) and not closes(names)]
+    if not above or not has_level(ids[len(above) - 1]) or len(calm_ones) < _FEWEST:
+        return None
+    return calm_ones[-1] if calm_again([*above, *behind], ids, len(above) - 1) else None
 
 
 def before_done(tail: Sequence[Row]) -> Sequence[Row]:

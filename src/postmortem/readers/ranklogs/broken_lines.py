@@ -13,7 +13,7 @@ from postmortem.readers.ranklogs.last_words import (
     survived,
     watched,
 )
-from postmortem.readers.ranklogs.lines import looks_like_log
+from postmortem.readers.ranklogs.lines import IGNORED, looks_like_log
 
 Row: TypeAlias = tuple[int, str, int, int]
 Rows: TypeAlias = Sequence[Row]
@@ -77,7 +77,7 @@ def minded(rows: Rows) -> Iterator[Row]:
     """Yield rows without the tracebacks that Python itself ignores, as it takes an object down."""
     inside = False
     for row in rows:
-        if row[1].startswith("Exception ignored "):
+        if row[1].startswith(IGNORED):
             inside = True
         elif inside and (row[1][:1].isspace() or _OF_TRACEBACK.match(row[1])):
             inside = row[1][:1].isspace() or row[1].startswith("Traceback ")

@@ -71,6 +71,8 @@ _ANY_EXCEPTION = Pattern(
 _THREAD = Pattern(
     r"^Exception in thread (?P<name>.*):$|(?:^|[: ])(?:Task|Future) exception was never retrieved$"
 )
+IGNORED = ("Exception ignored ", "Error in atexit._run_exitfuncs:")
+"""How Python begins to tell of an exception by which nothing ends, the second up to 3.9."""
 _LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
 
 
@@ -103,7 +105,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         return Line(Shape.REPEATED, body, number, ordinal)
     if "direct cause of the following exception" in body or "During handling of the above" in body:
         return Line(Shape.CAUSE, body, number, ordinal, margin=framed)
-    if body.startswith("Exception ignored in"):
+    if body.startswith(IGNORED):
         return Line(Shape.IGNORED, body, number, ordinal)
     thread = _THREAD.search(body)
     if thread:
@@ -174,7 +176,7 @@ def surely_exception(line: Line) -> bool:
 
 
 _LOG_LIKE = Pattern(
-    r"^(?:\[?(?:[IWEDC] )?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
+    r"^(?:\[?(?:[IWEDC] )?(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
     r"|\[[\w./-]+:\d+\] (?:INFO|WARN|ERROR)|\[[IWEF] \w+\.cpp:\d+\] |wandb: "
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
     r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
@@ -185,7 +187,7 @@ _LOG_LIKE = Pattern(
 
 _LOGGED = Pattern(
     r"^[^A-Za-z]{0,40}(?:(?:\[[\w.,: /-]{1,60}\] ?|[\w.]{1,60} - ){0,3}\[?"
-    r"(?:ERROR|CRITICAL|WARN(?:ING)?|EXCEPTION)\b|[EWC] \d{4}-|[EW]\d{4} )"
+    r"(?:ERROR|CRITICAL|WARN(?:ING)?|EXCEPTION)\b|[EWC] (?:\d{4}-|\d\d:\d\d)|[EW]\d{4} )"
 )
 
 

@@ -69,11 +69,15 @@ class KeptRows:
         return max(0, bisect_right(self._ordinals, until) - bisect_right(self._ordinals, after))
 
     def above(self, line: int) -> str:
-        """Return the text right above a line, as far as it was kept."""
-        region = self.region(line - 1)
-        if region is not None:
-            return region.rows[region.index(line - 1)][2]
-        here = self.region(line)
+        """Return the text right above a line, of a record that is indented its head, if kept."""
+        region, here = self.region(line - 1), self.region(line)
+        indented = here is not None and here.rows[here.index(line)][2][:1].isspace()
+        at = region.index(line - 1) if region is not None else -1
+        while region is not None and at >= 0:
+            text = region.rows[at][2]
+            if not (indented and text[:1].isspace()):
+                return text
+            at -= 1
         return here.raw[4][-1] if here is not None and here.raw[4] else ""
 
     def region(self, line: int) -> KeptRegion | None:

@@ -11,7 +11,13 @@ from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.above import texts_before
-from postmortem.readers.ranklogs.answers import before_done, began_anew, says_done, went_on_behind
+from postmortem.readers.ranklogs.answers import (
+    before_done,
+    began_anew,
+    logged_on,
+    says_done,
+    went_on_behind,
+)
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -41,6 +47,8 @@ class WorkBehind:
         self._in_file = Counter(label.file.path for label in labels)
         self._caught: set[object] = set()
         """Where errors were raised behind which their program worked: it survives each of them."""
+        self._ends: dict[str, list[str]] = {}
+        """The last lines of files that were read again."""
         self._work_of: dict[int, list[RawPlainLine]] = {}
 
     def work(self, position: int, failure: LogFailure) -> tuple[LastLine | None, bool]:
@@ -70,8 +78,7 @@ class WorkBehind:
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
-            alone = not (position in self._launchers and self._launchers[position].exits)
-            anew = alone and began_anew(label.raw["tail"], failure)
+            anew = not self._ended(position) and began_anew(label.raw["tail"], failure)
             if (len(found) < _VERY_LAST or not ends) and not anew and not again:
                 return self._logged_only(position, failure, again), not shared
         self._caught.add(place)
@@ -80,11 +87,12 @@ class WorkBehind:
     def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""
         few, within = failure.lines_after <= thresholds.CAUGHT_LINES, bool(failure.caught_in)
-        if not few and not within:
+        alone = failure.logged and not self._ended(position)
+        if not few and not within and not alone:
             return None
         label = self._labels[position]
         tail, writer = label.raw["tail"], self._writers.writers[self._writers.index(position)]
-        rows = [row for row in tail if row[0] < failure.begin_line][-1 - CLOSING :]
+        rows = [row for row in tail if row[0] < failure.begin_line]
         above = [row[1] for row in rows]
         if rows and not failure.uncaught and rows[-1][0] + 2 >= failure.begin_line:
             number, text, since, _ = rows[-1]
@@ -93,15 +101,29 @@ class WorkBehind:
         behind = [row for row in tail if row[0] > failure.line]
         writers = self._in_file[label.file.path]
         near = bool(behind) and behind[0][0] <= failure.line + 2  # the tail reaches up to it
-        if near and not above and writers <= FEW_WRITERS:
-            above = texts_before(failure.file, failure.begin_line, 1 + CLOSING)
+        if (alone or (near and not above)) and writers <= FEW_WRITERS:
+            above = self._texts_above(label, failure.begin_line)
         logged = few and (again or not writer.shared or says_done(tail))
         texts = [row[1] for row in behind]
-        at = calm_behind(above, texts, failure.said.message, logged=logged, warned=near and within)
+        said, closing = failure.said.message, above[-1 - CLOSING :]
+        at = logged_on(above, texts) if alone else None
+        if at is None and (few or within):
+            at = calm_behind(closing, texts, said, logged=logged, warned=near and within)
         if at is None:
             return None
         number, text, since, _ = behind[at]
         return LastLine(text, label.file.path, number, since)
+
+    def _texts_above(self, label: Label, line: int) -> list[str]:
+        path, last = label.file.path, label.raw["last_line"]
+        if path not in self._ends:
+            self._ends[path] = texts_before(path, last + 1, thresholds.END_LINES)
+        texts = self._ends[path]
+        return texts[: max(0, len(texts) - (last + 1 - line))]
+
+    def _ended(self, position: int) -> bool:
+        """Return whether a launcher's word on an end stands among the lines."""
+        return position in self._launchers and bool(self._launchers[position].exits)
 
     def _lines_of_work(self, position: int) -> list[RawPlainLine]:
         if position not in self._work_of:
