@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse, analyse_and_split
 from postmortem.readers.ranklogs.collected import entries_of
 from postmortem.readers.ranklogs.wrapped import layers, unwrapped
@@ -295,3 +296,27 @@ def test_what_powershell_broke_to_a_narrow_window_is_whole_again(tmp_path: Path,
     assert report.verdict == "Error: Neither key or authenticator given"
     path.write_text(NARROW.format("a warning of the one \nserver was shown"), code)
     assert analyse([str(path)], RankLogOptions()).verdict != report.verdict
+
+
+def test_a_traceback_that_a_page_has_run_together_is_read_by_its_frames(tmp_path: Path) -> None:
+    flat = 'Loading 0% Traceback (most recent call last): File "a.py", line 3, in f g() File "b.py"'
+    report = report_of(tmp_path, f"{flat}, line 7, in g h() KeyError: 'lumen'\n")
+    assert raised_first(report) == (None, "KeyError: 'lumen'")
+    assert report_of(tmp_path, f"{flat}, line\n").failed
+
+
+def test_a_block_with_marks_of_code_in_it_is_still_the_log(tmp_path: Path) -> None:
+    block = '  File "a.py", line 3, in f\n    g()\nValueError: neither `a`, nor b\n'
+    report = report_of(tmp_path, f"It said:\n```\n{block}```\nNot with `-x`.\n")
+    assert raised_first(report) == (None, "ValueError: neither `a`, nor b")
+
+
+def test_a_check_of_ggml_that_a_report_quotes_is_an_end(tmp_path: Path) -> None:
+    text = "```sh\nserve -m a.gguf\n```\nIt ends so:\n**`ggml.c:71: GGML_ASSERT(a == b) failed`**\n"
+    assert [one.id for one in report_of(tmp_path, text).diagnoses] == ["rank_crashed"]
+
+
+def test_a_last_line_that_is_cut_off_is_no_sign_of_work(tmp_path: Path) -> None:
+    row = "lum.nanny - WARNING - Worker process {} was killed by signal 15\n"
+    rows = "".join(map(row.format, (4711, 4712, 4713, 4714)))
+    assert report_of(tmp_path, f"{rows}lum.nanny - WARNING - Worker process 4715").failed

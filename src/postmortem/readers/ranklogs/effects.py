@@ -39,6 +39,8 @@ KEYS = Pattern(r"^(?:\^C)+|\s(?:\^C)+$")
 """What a terminal shows of the keys that interrupt a program, and what it writes next behind."""
 _OUTPUT, _OUTPUT_END = Pattern(r"^\s*╰─> \[\d+ lines? of output\]$"), "[end of output]"
 _AGAIN = 3
+_FEWEST_CUT = 12
+"""Characters of a line that was cut off, by which it is known again."""
 _COUNTED = Pattern(r"^\S+: ?\d+$")
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ALL = ("last-error-", "last-alone-", "last-few")
@@ -58,6 +60,7 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
     Behind the word that all is done, when things are put away, a tool's own word is one, and who
     is told to end did no wrong.
     """
+    ids = _without_cut(texts, ids)
     first: dict[str, int] = {}
     outlived: set[str] = set()
     said = [without_numbers(text).rpartition(" ")[0] for text in texts]
@@ -129,6 +132,15 @@ def lost_again(ids: Sequence[Ids]) -> list[Ids]:
         return [*ids]
     late = ((*(_ERRORS[name] for name in row if name in _ERRORS), *row) for row in ids[since:])
     return [*ids[:since], *late]
+
+
+def _without_cut(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
+    """Return the ids of lines, the last one none of its own that is a line above, cut off."""
+    *above, last = map(without_numbers, texts)
+    begin = last.rstrip("# ")
+    tells = last in above or survived(ids[-1]) or bool(wrong(ids[-1]))
+    cut = len(begin) >= _FEWEST_CUT and any(one.startswith(begin) for one in above)
+    return [*ids[:-1], (_MORE,)] if cut and not tells else [*ids]
 
 
 def _goes_on(names: Ids) -> bool:

@@ -8,15 +8,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.log_heads import in_utf_8
-from postmortem.readers.ranklogs.last_words import has, is_frame, read_like
-from postmortem.readers.ranklogs.lines import TRACEBACK, looks_like_log
-
-Peel: TypeAlias = Callable[[bytes], bytes]
-"""One line to what it holds."""
+from postmortem.readers.ranklogs.last_words import is_frame, read_like
+from postmortem.readers.ranklogs.lines import TRACEBACK
+from postmortem.readers.ranklogs.pasted import Peel, fenced, flat
 
 TEXTS = ("textPayload", "MESSAGE", "line", "log")
 """Fields that hold what a program wrote, as it wrote it."""
@@ -56,19 +54,11 @@ _OF_RANKS = (b"[", b"(")
 _ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
 _RAW = re.compile(rb"[<>\"]")
 _MARKUP = re.compile(rb"</?(?:pre|code|div|p|span|samp|details|summary)\b[^<>]*>")
-_FENCE = re.compile(rb"\s*(?:```|~~~)\s*[\w+.-]*\s*$")
-_FENCE_OF = re.compile(rb"\s*(?:```|~~~)\s*[\w+.-]")
-_INLINE = re.compile(rb"(?<!`)`[^`]+`(?!`)")
-_SAID = re.compile(rb"\b\w*(?:Error|Exception): [^`]+")
-_MOST_PROSE = 6
-_TELLING = ("last-error-", "last-alone-", "last-few")
 _MARKS = (b"`", b'"')
 _UNDERLINED, _OF_POWERSHELL = b"\n+ ~", b":NativeCommandError"
 _MARKS_BEGIN, _MARKED = "+ CategoryInfo", "NativeCommandError"
 _NARROWEST = 60
 """Columns of a window in which a message still stands in a line or two."""
-_NEAR = 25
-"""Lines of a report before and behind the log that it holds."""
 
 
 def layers(head: bytes) -> tuple[Peel, ...]:
@@ -338,52 +328,6 @@ def _entities(lines: Sequence[bytes]) -> Peel | None:
     ).encode("utf-8", "surrogateescape")
 
 
-def _fenced(lines: Sequence[bytes]) -> Peel | None:
-    """Return what leaves of a report the blocks that hold its log, and errors that it quotes."""
-    fences = [i for i, line in enumerate(lines) if _FENCE.match(line)]
-    if not fences:
-        return None
-    parts = [lines[a + 1 : b] for a, b in pairwise((-1, *fences, len(lines)))]
-    first = bool(parts[0]) and not _FENCE_OF.match(lines[fences[0]])
-    inside = 1
-    if len(fences) == 1 and first and not _is_prose(parts[0]):
-        inside = 0  # the other one is cut off
-        if parts[1]:
-            return None
-    elif first and _is_prose(parts[1]):
-        inside = 0  # what announces something stands between two blocks
-    blocks = frozenset(chain(*parts[inside::2]))
-    prose = parts[1 - inside :: 2]
-    around = frozenset(chain(*prose))
-    if not blocks or blocks & around or max(map(len, prose)) > _NEAR:
-        return None
-    if len(fences) > 2 and len(around) < sum(map(len, prose)):
-        return None  # nobody writes a sentence twice: a program prints samples
-    if any(looks_like_log(line.decode("utf-8", "replace")) for line in around):
-        return None
-    # What stands between two blocks keeps them apart, where it does not read like an error itself.
-    between = [line for part in parts[1:-1] if part in prose for line in part]
-    ids = read_like(line.decode("utf-8", "replace") for line in between)
-    kept = {line for line, row in zip(between, ids, strict=True) if not has(row, _TELLING)}
-    around -= kept
-
-    def peel(line: bytes) -> bytes:
-        if _FENCE.match(line):
-            return b""
-        if line.rstrip(b"\r") not in around:
-            return line
-        said = _SAID.search(line)
-        return said[0] if said else b""
-
-    return peel
-
-
-def _is_prose(lines: Sequence[bytes]) -> bool:
-    """Return whether lines announce a block, or have code of Markdown's within them."""
-    few = 0 < len(lines) <= _MOST_PROSE
-    return few and (lines[-1].rstrip().endswith(b":") or any(map(_INLINE.search, lines)))
-
-
 _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
     _quotes,
@@ -395,5 +339,6 @@ _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _margin,
     _names,
     _entities,
-    _fenced,
+    flat,
+    fenced,
 )
