@@ -427,3 +427,20 @@ def test_how_a_pod_ended_as_kubectl_prints_it(
     ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
     assert [(e["signal"], e["code"], e["memory"]) for e in ends] == ([told] if told else [])
     assert [e["host"] for e in ends] == (["trainer-1"] if told else [])
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize(("kind", "told"), [("Pod", ["trainer-1"]), ("Node", [])])
+def test_an_event_tells_of_a_pod_as_kubectl_prints_it(
+    tmp_path: Path, form: str, kind: str, told: list[str]
+) -> None:
+    of = {"kind": kind, "name": "trainer-1"}
+    event = {"involvedObject": of, "kind": "Event", "message": "low on disk", "reason": "Evicted"}
+    text = json.dumps({"items": [event], "kind": "List"}, indent=4)
+    if form == "yaml":
+        rows = (f"  {name}: {value}\n" for name, value in [*event.items()][1:])
+        names = f"    kind: {kind}\n    name: trainer-1\n  metadata:\n    name: trainer-1.17ab\n"
+        text = f"items:\n- involvedObject:\n{names}{''.join(rows)}kind: List\n"
+    (tmp_path / f"events.{form}").write_text(text)
+    ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
+    assert [row["host"] for row in ends] == told

@@ -50,6 +50,20 @@ def test_each_host_has_a_part_of_the_ranks_or_counts_its_own(
 
 
 @pytest.mark.parametrize(
+    ("hosts", "told"),
+    [(("node_a", "nodeB"), [(None, 0, "nodeB"), (None, 0, "node_a")]),
+     (("node1", "node1.err"), [(0, None, "node1"), (0, None, "node1")])],
+)  # fmt: skip
+def test_ranks_that_several_hosts_have_are_counted_on_each(
+    tmp_path: Path, hosts: tuple[str, ...], told: list[tuple[int | None, int | None, str]]
+) -> None:
+    for host in hosts:
+        (tmp_path / f"{host}.rank0.log").write_text("step 1\n")
+    logs = sorted(find_rank_logs([str(tmp_path)]).logs, key=lambda file: file.path)
+    assert [(file.rank, file.local_rank, file.host) for file in logs] == told
+
+
+@pytest.mark.parametrize(
     ("name", "text", "numbers"),
     [
         ("log_{}", "loss 0.25\n", (0, 1, 2)),  # a program that ran three times

@@ -93,7 +93,7 @@ def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
         ("Timeout (0:00:14)!", "", [2]),
         ("Timeout (0:00:14)!", "[default2]:step 8 loss 0.4\n", []),
         ("got signal 10, stacks follow", "", [2]),
-        ("Fatal Python error: Aborted", "", []),
+        ("Fatal Python error: Segmentation fault", "", []),
     ],
     ids=["stuck", "went on", "at a signal", "crashed"],
 )
@@ -415,3 +415,26 @@ def test_a_pod_without_a_log_is_the_rank_of_its_number_where_others_are(
     )
     body = analyse([str(tmp_path)], RankLogOptions()).body
     assert [row["rank"] for row in body["exits"]] == (ranks or [None])
+
+
+@pytest.mark.parametrize(
+    ("above", "calls", "kind", "ranks"),
+    [
+        ("", ("all_reduce", "all_reduce", "read"), "stack", [2]),
+        ("", ("all_reduce",) * 3, "crash", [0, 1, 2]),
+        ("free(): invalid pointer\n", ("all_reduce", "all_reduce", "read"), "crash", [0, 1, 2]),
+    ],
+    ids=["for their stacks", "all wait", "one says why"],
+)
+def test_all_ranks_that_aborted_without_a_word_show_where_they_stood(
+    tmp_path: Path, above: str, calls: tuple[str, ...], kind: str, ranks: list[int]
+) -> None:
+    for rank, call in enumerate(calls):
+        stack = _STACK.format(call)
+        if call == "read":
+            stack = stack.replace("/usr/lib/python3.11/site-packages/torch/distributed/", "/job/")
+        words = above if call == "read" else ""
+        text = f"step 1\nstep 2\n{words}Fatal Python error: Aborted\n\n{stack}\n"
+        (tmp_path / f"rank{rank}.log").write_text(f"{text}Extension modules: a.b (total: 1)\n")
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (body["decided_by"], body["first_failure"]["ranks"]) == (kind, ranks)

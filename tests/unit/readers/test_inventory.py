@@ -87,10 +87,12 @@ def test_a_list_of_packages_tells_of_no_job_but_is_read_beside_its_log(tmp_path:
         ("====NVSMI LOG====\nTimestamp : Sat\nGPU 0:1.0\n    Failure Occurred : No\n", 0),
         ("====NVSMI LOG====\nTimestamp : Sat\nGPU 0:1.0\nValueError: lr\n", 1),
         ("[rank0] step=1\n[rank0] step=2\n", 1),
+        ("diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n+raise ValueError('no rows')\n", 0),
+        ("--- step 1 ---\n+++ step 2\nValueError: no rows\n", 1),
         ("JobState=FAILED\nReason=NonZeroExitCode\n", 1),
     ],
 )
-def test_settings_and_fields_are_no_log(tmp_path: Path, text: str, logs: int) -> None:
+def test_settings_fields_and_changes_are_no_log(tmp_path: Path, text: str, logs: int) -> None:
     (tmp_path / "job.service").write_text(text)
     assert len(find_rank_logs([str(tmp_path)]).logs) == logs
 

@@ -1,12 +1,13 @@
 """Calls of backends that note no end (gloo): which of those that are retired have failed.
 
 A call that ran into its time-out is retired like one that worked. It cannot have worked where a
-rank of its group never called it, where the last call of all differs in what must be equal, or
-where its last caller came later than the time-out of the first.
+rank of its group, by a dump that was written later, never called it, where the last call of all
+differs in what must be equal, or where its last caller came later than the time-out of the first.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ def failed_calls(job: Job) -> dict[int, list[int]]:
         if len(ranks) < 2:
             continue
         reached = min(group.enqueued.get(rank, 0) for rank in ranks)
+        behind = [job.recorders[rank] for rank in ranks if group.enqueued.get(rank, 0) == reached]
+        until = min((one.written for one in behind if one.written is not None), default=math.inf)
         last: dict[int, int] = {}
         for rank in ranks:
             one = job.recorders[rank]
@@ -34,7 +37,7 @@ def failed_calls(job: Job) -> dict[int, list[int]]:
                     last[rank] = at
                 if one.numbers[at] <= reached:
                     break
-                if kind.symmetric:
+                if kind.symmetric and one.created[at] <= until * 1e9:
                     found[rank].append(at)
         if _cannot_have_worked(job, last):
             for rank, at in last.items():

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from postmortem.readers.ranklogs.log_names import LogFile
 
 _CRASHED = "py-fatal"  # what stands below is how it ended
+_ABORTED = "Aborted"  # by a call of its own, or a signal that was sent for the stacks
+_MODULES = "Extension modules: "
 _NUMBER = Pattern(r"\d+")
 _TAG = Pattern(r"^\[[A-Za-z]\w*?(?P<rank>\d{1,6})\]:")
 
@@ -28,7 +30,8 @@ def stacks_in_logs(logs: Iterable[ReadLog]) -> Iterator[RankStack]:
     for log in logs:
         yield from _of_nobody(log.file, frames)
         tails = (label["tail"] for label in log.raw["labels"])
-        if not any(tail and tail[-1][1].lstrip().startswith('File "') for tail in tails):
+        ends = (row[1].lstrip() for tail in tails for row in tail[-2:])
+        if not any(text.startswith('File "') for text in ends):
             continue
         file, tail = log.file, text_ends(log.file.path)[1]
         for rank, lines in _last_written(file, tail).items():
@@ -74,7 +77,7 @@ def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
         tag = _TAG.match(line)
         rank = own if tag is None else int(tag["rank"])
         text = line[tag.end() if tag else 0 :].strip()
-        if rank is None or not text:
+        if rank is None or not text or text.startswith(_MODULES):
             continue
         if THREAD.match(text):
             found.setdefault(rank, []).append(text)
@@ -82,6 +85,6 @@ def _last_written(file: LogFile, tail: str) -> dict[int, list[str]]:
             found[rank].append(f"  {text}")
         else:
             found.pop(rank, None)
-        if any(match.id == _CRASHED for match in told):
+        if any(match.id == _CRASHED and match["what"] != _ABORTED for match in told):
             crashed.add(rank)
     return {rank: rows for rank, rows in found.items() if rank not in crashed}

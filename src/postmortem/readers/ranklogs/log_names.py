@@ -24,7 +24,7 @@ _RANK = Pattern(
 _RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
-    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
+    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*|(?:node|host)[_-]?[a-z])(?=[._]|$)"
 )
 _RUN_FOLDER = Pattern(r"^postmortem-\d{8}-\d{6}-(?:(?P<host>.+)-)?\d+$")
 # What administrators call machines; gpt2.log and llama7b.log are named after models.
@@ -113,7 +113,7 @@ def sections(file: LogFile, names: Iterable[str]) -> dict[str, LogFile]:
 
 def told_together(logs: Collection[LogFile]) -> tuple[LogFile, ...]:
     """Return the logs of a job, with what their names say together of hosts and ranks."""
-    return _of_a_series(_with_tasks(with_true_hosts(logs)))
+    return _of_a_series(_with_tasks(_counted_on_each_host(with_true_hosts(logs))))
 
 
 def with_true_hosts(files: Collection[LogFile]) -> list[LogFile]:
@@ -135,6 +135,17 @@ def _without_host(file: LogFile, series: set[str]) -> LogFile:
     if file.host is None or file.host in series or _HOST_WORD.match(file.host):
         return file
     return replace(file, host=None)
+
+
+def _counted_on_each_host(files: list[LogFile]) -> list[LogFile]:
+    """Return the files; ranks that the names give to several hosts are those hosts' own."""
+    of = {(file.rank, file.host) for file in files if file.rank is not None and file.host}
+    if len(of) == len({rank for rank, _ in of}):
+        return files
+    return [
+        replace(file, rank=None, local_rank=file.rank) if (file.rank, file.host) in of else file
+        for file in files
+    ]
 
 
 def _with_tasks(files: list[LogFile]) -> list[LogFile]:

@@ -1,4 +1,4 @@
-"""Pods as kubectl prints them in JSON and YAML, told as ``kubectl describe`` tells of them."""
+"""Pods and events as kubectl prints them in JSON and YAML, told as it tells of them in text."""
 
 import json
 from collections.abc import Iterator
@@ -6,24 +6,33 @@ from typing import TypeAlias
 
 _Row: TypeAlias = tuple[tuple[str, ...], str]
 """The names above a value, its own as the last, and the value."""
-_STATES = b"containerStatuses"
+_STATES, _EVENT = b"containerStatuses", b"involvedObject:\n"
 
 
 def is_pods(head: bytes) -> bool:
-    """Return whether a file tells how containers of pods are."""
-    return (b'"kind": "Pod"' in head and head[:1] == b"{") or (
-        b"kind: Pod\n" in head and _STATES in head
-    )
+    """Return whether a file tells how containers of pods are, or what happened to pods."""
+    if head[:1] == b"{":
+        return b'"kind": "Pod"' in head
+    return b"kind: Pod\n" in head and (_STATES in head or _EVENT in head)
 
 
 def described(data: bytes) -> bytes | None:
     """Return what tells how pods ended, a container's present state first; None without one."""
     lines: list[tuple[int, int, str]] = []  # of which pod, its place among that one's, the line
     code, pod = "", 0
+    of = message = ""  # of an event
     try:
         for path, value in _of_json(json.loads(data)) if data[:1] == b"{" else _of_yaml(data):
             above, place = path[-2:], 4 if "lastState" in path else 3
-            if above == ("metadata", "name"):
+            if above == ("involvedObject", "kind"):
+                of = value.lower()
+            elif above == ("involvedObject", "name"):
+                of = f"{of}/{value}"
+            elif of and path[-1] == "message":
+                message = value
+            elif of and path[-1] == "reason":
+                lines.append((pod, 0, f"{value} {of} {message}"))
+            elif not of and above == ("metadata", "name"):
                 pod += 1
                 lines.append((pod, 0, f"Name:             {value}"))
             elif above == ("status", "reason"):

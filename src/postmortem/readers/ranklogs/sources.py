@@ -66,6 +66,7 @@ _SETTING = Pattern(r"\s*(?:[#;].*|\[[A-Za-z][\w .-]*\]|[A-Za-z][\w.-]*\s*=.*)?")
 """A line of a systemd unit, or of a file of settings in sections."""
 _PACKAGE = Pattern(r"\s*(?:#.*|-e .*|[\w.-]+(?:\[[\w.,-]*\])? *(?:[=<>~!]=.*|@ .*)?)?")
 """A line of what pip freeze prints, or of a file of requirements."""
+_DIFF = Pattern(r"(?m)^--- .*\r?\n\+\+\+ .*\r?\n@@ -\d+.* @@")
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -285,6 +286,8 @@ def _why_no_log(path: str) -> str | None:
         return "is not text"
     if head.lstrip()[:1] in b"[#;" and _holds_settings(head.decode("utf-8", "replace")):
         return "holds settings"
+    if head[:1] in b"-dI" and _DIFF.search(head.decode("latin-1")):  # diff --git, Index:
+        return "is a diff"
     if b"NVSMI LOG=" in head[:_OF_QUERY] and _is_query(text_ends(path)[1]):
         return "is what nvidia-smi printed: postmortem doctor reads it"
     first = [line for line in head.splitlines()[:_FIRST_LINES] if line.strip()]

@@ -277,6 +277,13 @@ def test_a_call_that_gloo_gave_up_is_a_sign() -> None:
     assert jam.sign is Sign.SEEN
 
 
+@pytest.mark.parametrize(("written", "ranks"), [(1.5, []), (9.0, [1])])
+def test_a_dump_says_nothing_of_calls_behind_it(written: float, ranks: list[int]) -> None:
+    ended = [entry(n, "gloo:all_reduce", state="scheduled", retired=True, at=n) for n in (1, 2)]
+    jam = find_jam(recorders(dump(ended), dump(ended[:1]), written=START / 1e9 + written))
+    assert [one.rank for one in (jam.culprits if jam else ())] == ranks
+
+
 def test_a_rank_that_its_group_does_not_list() -> None:
     """Crafted: its calls are of no group, and nothing breaks."""
     jam = find_jam(recorders(dump([WAITS], {"0": "[7, 8]"}), dump([WAITS], {"0": "[0, 1]"})))

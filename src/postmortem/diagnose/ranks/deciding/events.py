@@ -25,6 +25,7 @@ from postmortem.diagnose.ranks.deciding.ends import (
     somebody_crashed,
     unnamed_end,
 )
+from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
 from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
@@ -259,6 +260,8 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     found = [s for s in found if not (aborted_unheard(s) and s.rank in waits)]  # by its watchdog
     if found and all(map(aborted_unheard, found)) and network_broke(case) is not None:
         found = []  # they ended as the others did, in lines that are not here
+    if _aborted_for_stacks(case, found):
+        return
     if found:
         yield LogEvent(
             Kind.CRASHED, first_to_crash(case, found, [f for _, f in said]), tuple(found)
@@ -268,6 +271,14 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(
             Kind.SOMEBODY_CRASHED, blame, case.failed_ends, last=said[0][1], times=len(said)
         )
+
+
+def _aborted_for_stacks(case: Case, found: Sequence[RankState]) -> bool:
+    """Return whether all ranks aborted without a word, and where they stood says who is awaited."""
+    words = [f for s in case.all for f in (*s.own, *s.about_peers)]
+    alike = words and all(f.said.match("py-faulthandler-abort") for f in words)
+    stood = len(found) == len(case.ranks) > 1 and alike
+    return bool(stood) and stands_elsewhere(case.logs.stacks, case.known, case.world) is not None
 
 
 def _killed_after_another(case: Case, state: RankState) -> bool:
