@@ -5,9 +5,10 @@ What it means
     gets its length at once, but its memory only as it is written; when /dev/shm (64 MB in a
     container by default) is full, the write is answered with SIGBUS.
 How to be sure
-    The fault address lies in a segment /dev/shm/torch_…; or the worker's own SIGBUS handler is
-    on the stack. It printed "Unexpected bus error encountered in worker" then. How full
-    /dev/shm was at that moment is not in the core.
+    The fault address lies in a segment /dev/shm/torch_… and Python stands in a DataLoader; or the
+    worker's own SIGBUS handler is on the stack, which printed "Unexpected bus error encountered
+    in worker". How full /dev/shm was at that moment is not in the core. Elsewhere the segment may
+    as well have been made shorter.
 What to do
     Give /dev/shm more (docker --shm-size, ipc=host, a Memory emptyDir in Kubernetes), or use
     less: fewer workers, smaller prefetch_factor, smaller batches. Remove torch_* files of dead
@@ -19,9 +20,10 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.memory_words import size_words
 from postmortem.diagnose.core.shared_memory import is_read, is_torch_segment
+from postmortem.diagnose.core.stacks import has_python
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
-from postmortem.facts.threads import Thread
+from postmortem.facts.threads import Thread, Threads
 
 
 @rule(
@@ -52,11 +54,14 @@ def dataloader_shm(crash: Crash) -> Findings:
         if in_segment
         else "the DataLoader worker's own handler caught SIGBUS and raised it again"
     )
+    elsewhere = has_python(crash.threads) and not _in_dataloader(crash.threads)
     yield Finding(
-        title="a DataLoader ran out of shared memory in /dev/shm",
+        title="PyTorch's shared memory in /dev/shm ran out, or was made shorter"
+        if elsewhere and in_segment
+        else "a DataLoader ran out of shared memory in /dev/shm",
         cause=f"{cause}. Tensors pass between processes through /dev/shm{size}, and it had no page "
         "left to give",
-        confidence=Confidence.LIKELY if in_segment else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if in_segment and not elsewhere else Confidence.POSSIBLE,
         next_steps=(
             "df -h /dev/shm while the job runs; ls -l /dev/shm for torch_* files of dead processes",
             "give it more: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir "
@@ -64,6 +69,15 @@ def dataloader_shm(crash: Crash) -> Findings:
             "or need less: fewer num_workers, smaller prefetch_factor or batches",
         ),
         evidence=tuple(evidence),
+    )
+
+
+def _in_dataloader(threads: Threads) -> bool:
+    """Return whether a line of Python stands in DataLoader: a worker's, or that of who reads it."""
+    return any(
+        frame.kind == "python" and "/torch/utils/data/" in (frame.file or "")
+        for thread in threads
+        for frame in thread.frames
     )
 
 

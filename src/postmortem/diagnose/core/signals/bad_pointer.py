@@ -189,9 +189,10 @@ def _is_unread(fault: Fault | None) -> bool:
 
 
 def _odd_registers(thread: Thread) -> dict[str, int]:
-    """Return the registers that hold no possible address."""
+    """Return the registers that hold no possible address, nor a count that a flag marks in its
+    highest bit (PY_VECTORCALL_ARGUMENTS_OFFSET, in CPython's calls)."""
     values = (thread.registers or {}).items()
-    return {name: value for name, value in values if not is_canonical(value)}
+    return {n: v for n, v in values if not is_canonical(v) and v & ~(1 << 63) > 0xFFFF}
 
 
 def _odd_words(odd: dict[str, int]) -> str:
