@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "strace/arguments.h"
 #include "strace/calls.h"
 #include "strace/line.h"
+#include "strace/result.h"
 #include "strace/tallies.h"
 
 namespace pm::strace {
