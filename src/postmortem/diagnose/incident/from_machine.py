@@ -44,7 +44,7 @@ def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
 def _full(snapshot: Mapping[str, Any]) -> Iterator[Event]:
     rows = [row for row in snapshot["readings"] if row["name"] in _NO_ROOM and row["value"]]
     for row in rows:
-        place = str(row["subject"]).removeprefix("file system ")
+        place = str(row["subject"])[len("file system ") :]
         what = f"{_NO_ROOM[row['name']]} left in {place}: {row['detail']}"
         yield Event(
             EventType.FULL,
