@@ -238,6 +238,7 @@ def test_what_df_says_is_full(
 def test_a_log_in_which_df_stands_is_a_log() -> None:
     assert is_health(DF)
     assert not is_health(f"step 4 loss 1.2\n{DF}")
+    assert not is_health(f"{DF}step 4 loss 1.2\nRuntimeError: it broke\n")
 
 
 def test_xml_that_is_cut_is_a_problem(tmp_path: Path) -> None:

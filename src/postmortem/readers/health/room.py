@@ -19,25 +19,25 @@ _SECONDS = 2.0
 """Longest that one may take to answer: a dead file server never does."""
 _MOST = 512
 _PAGE = 4096
-_LONGEST = 65536
 _HEAD = Pattern(
     r"^Filesystem\s.*?(?P<unit>\S+)\s+I?Used\s+(?:Avail\w*|I?Free)\s+\S+\s+Mounted on\s*$"
 )
-_ROW = Pattern(
-    r"(?P<size>[\d.,]+[KMGTPE]?i?B?)\s+(?P<used>\S+)\s+(?P<free>\S+)\s+\d+%\s+(?P<place>/.*?)\s*$"
-)
+_ROW = Pattern(r"(?P<size>[\d.,]+[KMGTPE]?i?B?)\s+\S+\s+(?P<free>\S+)\s+\d+%\s+(?P<place>/.*?)\s*$")
 _PROMPT = Pattern(r"(?:^|[$#>%]\s*)df\b")
+_OTHER = Pattern(r"(?:%|\s-)\s+[/-]|^\S+$")
+"""A row without numbers, a total, and a long name that has a line of its own."""
+_OF_DF = (_HEAD, _ROW, _PROMPT, _OTHER)
 _ALWAYS_FULL = Pattern(r"^/dev/loop\d|\b(?:squashfs|iso9660|erofs|cramfs)\b")
 _OCTAL = Pattern(r"\\([0-7]{3})")
 _UNITS = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}
 
 
 def is_df(text: str) -> bool:
-    """Return whether a text is df's output and nothing else, but for the command above it."""
-    lines = [line for line in text[:_LONGEST].splitlines() if line.strip()][:2]
-    while lines and not _HEAD.match(lines[0]) and _PROMPT.search(lines[0]):
-        del lines[0]
-    return bool(lines) and _HEAD.match(lines[0]) is not None
+    """Return whether a text is df's output and nothing else, but for the commands above it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not any(map(_HEAD.match, lines[:2])):
+        return False
+    return all(any(form.search(line) for form in _OF_DF) for line in lines)
 
 
 def readings_of_df(text: str) -> Iterator[Reading]:
