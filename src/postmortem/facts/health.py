@@ -5,6 +5,9 @@ from __future__ import annotations
 from postmortem.facts.source import Problem
 from postmortem.records import record
 
+FILE_SYSTEM = "file system "
+"""With what the subject of a file system begins, before where it is mounted."""
+
 
 @record
 class Reading:

@@ -1,7 +1,7 @@
 """Files that the dead process had mapped, as they are on this machine now; never opened."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ def mapped_file(
     name = path.removesuffix(_DELETED)
     deleted = deleted or name != path
     # Mount points are plain text from the kernel: this does not touch the file system
-    filesystem_type = filesystem_type_in(_mountinfo(), name)
+    filesystem_type = filesystem_type_in(mountinfo(), name)
     status = None if deleted else answer_within(timeout, lambda: os.stat(name))  # noqa: PTH116
     if status is None and not deleted and not _answers(name, timeout):
         return MappedFile(path, offset, exists=False, filesystem_type=filesystem_type)
@@ -79,38 +79,44 @@ def _nearest_folder(name: str) -> Path:
     return folder
 
 
-def filesystem_type_in(mountinfo: str, name: str) -> str | None:
+def filesystem_type_in(text: str, name: str) -> str | None:
     """Return the type of the file system that a path lies on, by proc_pid_mountinfo(5).
 
     The longest mount point wins, and of equal ones the last, which hides the others.
     """
-    best = _mount_in(mountinfo, name)
+    best = _mount_in(text, name)
     return None if best is None else best[1]
 
 
 def mount_point(name: str) -> str | None:
     """Return where the file system of an absolute path is mounted, without asking it."""
-    best = _mount_in(_mountinfo(), name)
+    best = _mount_in(mountinfo(), name)
     return None if best is None else best[0]
 
 
-def _mountinfo() -> str:
+def mountinfo() -> str:
+    """Return proc_pid_mountinfo(5) of this process; "" where there is none."""
     try:
         return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError:
         return ""
 
 
-def _mount_in(mountinfo: str, name: str) -> tuple[str, str] | None:
+def _mount_in(text: str, name: str) -> tuple[str, str] | None:
     """Return the mount point of a path, and the type of what is mounted there."""
     best: tuple[str, str] | None = None
-    for line in mountinfo.splitlines():
-        left, separator, right = line.partition(" - ")
-        fields = left.split(" ")
-        if not separator or len(fields) < 5:
-            continue
-        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+    for point, _, kind in mounts_in(text):
         prefix = point if point.endswith("/") else point + "/"
         if (name + "/").startswith(prefix) and (best is None or len(point) >= len(best[0])):
-            best = (point, right.split(" ", 1)[0])
+            best = (point, kind)
     return best
+
+
+def mounts_in(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Yield of each mount in proc_pid_mountinfo(5) where it is, its options, and of what type."""
+    for line in text.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields = left.split(" ")
+        if separator and len(fields) > 5:
+            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+            yield point, tuple(fields[5].split(",")), right.split(" ", 1)[0]

@@ -35,12 +35,17 @@ _OBEYED = Pattern(
 
 def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
     """Write the report as one JSON document; `out` should be UTF-8."""
+    out.write(as_text(report, version=version))
+
+
+def as_text(report: Report, *, version: str = __version__) -> str:
+    """Return the report as one JSON document."""
     whole = _whole(report, version)
     try:
         rows = _rows(whole)  # nearly every report has only what JSON has
     except (TypeError, ValueError):
         rows = _rows(_plain_document(whole))
-    out.write("\n".join(["{", *map(_safe, rows), "}", ""]))
+    return "\n".join(["{", *map(_safe, rows), "}", ""])
 
 
 def _safe(row: str) -> str:

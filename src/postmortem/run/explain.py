@@ -76,8 +76,8 @@ def explain(
     """Return what the analyses say of a run's folder, the best first; never raises.
 
     `cores` has the core files that processes left, by pid, and `full` is the report on file systems
-    without room. Reports are masked by `redactor` before
-    they are told: in lines that were wrapped or clipped a secret would be in parts.
+    without room. Reports are masked by `redactor` before they are told: in lines that were wrapped
+    or clipped a secret would be in parts.
     """
     found: list[Explanation] = []
     steps: list[_Step] = [_of_gpu_core, _of_core, _of_logs]
@@ -336,11 +336,10 @@ def explanation_of(report: Report, *, found: bool, rank: int | None = None) -> E
     from postmortem.render import json as as_json
     from postmortem.render import terminal
 
-    text, document = io.StringIO(), io.StringIO()
+    text, document = io.StringIO(), as_json.as_text(report)
     terminal.render(report, text, verbose=False)
-    as_json.render(report, document)
-    said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
-    conclusion = _conclusion(json.loads(document.getvalue()), rank)
+    said = (report.kind, report.verdict, text.getvalue(), document, found)
+    conclusion = _conclusion(json.loads(document), rank)
     return Explanation(*said, _card_text(report), conclusion)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
@@ -22,11 +21,12 @@ def note_full(evidence: Evidence) -> dict[str, Any] | None:
     """Write down which file systems are full; return it as a report of `doctor`, None if none."""
     from postmortem.analyses.health import report_on
     from postmortem.readers.health.room import room_readings
+    from postmortem.render import json as as_json
 
     full = tuple(row for row in room_readings() if row.value)
     if not full:
         return None
-    text = _json(report_on(Health(os.uname().nodename, None, time.time(), full)))
+    text = as_json.as_text(report_on(Health(os.uname().nodename, None, time.time(), full)))
     evidence.text("doctor.json", text)
     document: dict[str, Any] = json.loads(text)
     return document
@@ -38,9 +38,10 @@ def with_room(report: Report, full: dict[str, Any] | None) -> Report:
         return report
     from postmortem.diagnose.incident.incident import judge
     from postmortem.readers.signatures import Signatures
+    from postmortem.render import json as as_json
 
     known_in = Signatures.load("process text").matches
-    incident = judge([json.loads(_json(report)), full], known_in).incident
+    incident = judge([json.loads(as_json.as_text(report)), full], known_in).incident
     roots = (incident.events[root] for root in incident.roots)
     cause = next((one for one in roots if one.type is EventType.FULL), None)
     if cause is None:
@@ -56,11 +57,3 @@ def with_room(report: Report, full: dict[str, Any] | None) -> Report:
         highlights=replace(shown, headline=f"{cause.what}: {shown.headline or report.verdict}"),
         diagnoses=(*first, *report.diagnoses[1:]),
     )
-
-
-def _json(report: Report) -> str:
-    from postmortem.render import json as as_json
-
-    out = io.StringIO()
-    as_json.render(report, out)
-    return out.getvalue()

@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.machine.health import meanings
+from postmortem.facts.health import FILE_SYSTEM
 from postmortem.report.model import Confidence, Evidence
 
 _NO_ROOM = {"space_used_up": "no room is", "inodes_used_up": "no inode is"}
-_WHERE = {
-    "space_used_up": "du -xh {} | sort -h | tail shows what is large; or write elsewhere",
-    "inodes_used_up": "du --inodes -x {} | sort -n | tail shows where many files are",
-}
 
 
 def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
@@ -44,7 +42,7 @@ def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
 def _full(snapshot: Mapping[str, Any]) -> Iterator[Event]:
     rows = [row for row in snapshot["readings"] if row["name"] in _NO_ROOM and row["value"]]
     for row in rows:
-        place = str(row["subject"])[len("file system ") :]
+        place = str(row["subject"])[len(FILE_SYSTEM) :]
         what = f"{_NO_ROOM[row['name']]} left in {place}: {row['detail']}"
         yield Event(
             EventType.FULL,
@@ -55,5 +53,5 @@ def _full(snapshot: Mapping[str, Any]) -> Iterator[Event]:
             errnos=("ENOSPC",),
             confidence=Confidence.LIKELY if len(rows) == 1 else Confidence.POSSIBLE,
             evidence=(Evidence(str(row["command"]), what),),
-            next_steps=(_WHERE[row["name"]].format(shlex.quote(place)),),
+            next_steps=(meanings()[row["name"]].fix.replace("FOLDER", shlex.quote(place)),),
         )

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from postmortem.facts.health import Reading
+from postmortem.facts.health import FILE_SYSTEM, Reading
 from postmortem.patterns import Pattern
-from postmortem.readers.files import answer_within
-from postmortem.readers.live.status import text_or_none
+from postmortem.readers.files import answer_within, mountinfo, mounts_in
 from postmortem.text import size
 
 _SECONDS = 2.0
@@ -28,7 +27,6 @@ _OTHER = Pattern(r"(?:%|\s-)\s+[/-]|^\S+$")
 """A row without numbers, a total, and a long name that has a line of its own."""
 _OF_DF = (_HEAD, _ROW, _PROMPT, _OTHER)
 _ALWAYS_FULL = Pattern(r"^/dev/loop\d|\b(?:squashfs|iso9660|erofs|cramfs)\b")
-_OCTAL = Pattern(r"\\([0-7]{3})")
 _UNITS = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}
 
 
@@ -59,9 +57,8 @@ def readings_of_df(text: str) -> Iterator[Reading]:
 
 def room_readings() -> Iterator[Reading]:
     """Yield a reading for each file system of this machine that is mounted for writing."""
-    mounts = (line.split(" ") for line in (text_or_none("/proc/self/mountinfo") or "").splitlines())
-    rows = (row for row in mounts if len(row) > 5 and "rw" in row[5].split(","))
-    places = dict.fromkeys(_OCTAL.sub(lambda one: chr(int(one[1], 8)), row[4]) for row in rows)
+    mounts = mounts_in(mountinfo())
+    places = dict.fromkeys(place for place, options, _ in mounts if "rw" in options)
     seen = set()
     for place in [*places][:_MOST]:
         told = answer_within(_SECONDS, partial(_asked, place))
@@ -82,13 +79,13 @@ def _asked(place: str) -> tuple[int, os.statvfs_result]:
 def _bytes(place: str, free: int, whole: int) -> Reading:
     words = f"{size(free)} of {size(whole)} free"
     return Reading(
-        f"file system {place}", "space_used_up", int(free < _PAGE), f"df -h {place}", words
+        f"{FILE_SYSTEM}{place}", "space_used_up", int(free < _PAGE), f"df -h {place}", words
     )
 
 
 def _inodes(place: str, free: int, whole: int) -> Reading:
     said = f"{free:,} of {whole:,} inodes free"
-    return Reading(f"file system {place}", "inodes_used_up", int(not free), f"df -i {place}", said)
+    return Reading(f"{FILE_SYSTEM}{place}", "inodes_used_up", int(not free), f"df -i {place}", said)
 
 
 def _count(text: str) -> float:

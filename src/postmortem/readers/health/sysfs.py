@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from postmortem.facts.health import Reading
+from postmortem.facts.health import FILE_SYSTEM, Reading
 from postmortem.facts.source import Problem
 from postmortem.readers.live.status import count_or_none, text_or_none
 
@@ -113,10 +113,10 @@ def _filesystems(root: Path) -> Iterator[Reading]:
         # Mounted for writing, while the file system below allows none: the kernel took it away.
         taken = "rw" in mount[5].split(",") and "ro" in kind[2].split(",")
         taken |= "emergency_ro" in kind[2].split(",") or "shutdown" in kind[2].split(",")
-        name = f"file system {mount[4]}"
+        name = f"{FILE_SYSTEM}{mount[4]}"
         yield Reading(name, "filesystem_read_only", int(taken), "cat /proc/self/mountinfo")
     for folder in _names(root, "sys/fs/ext4/*"):
-        name = f"file system {folder.name}"
+        name = f"{FILE_SYSTEM}{folder.name}"
         yield from _counted(root, name, "filesystem_errors", folder / "errors_count")
 
 
