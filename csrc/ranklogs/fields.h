@@ -1,6 +1,7 @@
 // What a report calls the fields of a log of many ranks: the names of _native.pyi.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,13 @@ inline constexpr auto kFields<ranklogs::Region> = std::tuple(
       std::string streams;
       for (const ranklogs::Row& row : one.rows) streams += row.stream ? row.stream : ' ';
       return streams;
+    }),
+    field("begins", [](const ranklogs::Region& one) {
+      std::vector<std::uint64_t> lines;
+      for (const ranklogs::Row& row : one.rows) {
+        if (row.begins) lines.push_back(row.line);
+      }
+      return lines;
     }));
 
 template <>

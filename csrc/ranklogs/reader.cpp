@@ -86,6 +86,7 @@ class Reader {
   // What the line at hand came to: its pieces, whose the last one is, and if it is nothing special.
   unsigned pieces_ = 0;
   bool plain_ = false;
+  bool begins_ = false;  // a record
   std::uint32_t piece_of_ = 0;
   std::string_view piece_;
 };
@@ -270,6 +271,8 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     word = &writers_.hold(writer, text, log_.lines);
   }
   const RecordHead head = log_.grammar.record_head(text);
+  begins_ = text.substr(0, head.size) != writer.head;
+  if (begins_) writer.head = text.substr(0, head.size);
   text.remove_prefix(head.size);
   Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
@@ -340,7 +343,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
   Region& region = *writer.open;
   region.kinds |= kinds;
   const std::string_view kept = text.substr(0, kLongestRow);
-  region.rows.push_back({log_.lines, writer.label.lines, std::string(kept), stream_});
+  region.rows.push_back({log_.lines, writer.label.lines, std::string(kept), stream_, begins_});
   region.cut = region.cut || kept.size() < text.size();
   writer.open_bytes += kept.size() + sizeof(Row);
   if (region.rows.size() >= kMostRows || writer.open_bytes >= kMostRegionBytes) close(writer);

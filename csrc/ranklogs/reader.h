@@ -24,7 +24,8 @@ struct Row {
   std::uint64_t line = 0;     // in the file, from 1
   std::uint64_t ordinal = 0;  // among the lines of its writer, from 1
   std::string text;
-  char stream = 0;  // as Prefix has it
+  char stream = 0;      // as Prefix has it
+  bool begins = false;  // a record: its logger's head is another one than that of the line before
 };
 
 // Lines of one writer that belong together: a traceback with what stands around it, or one remark.

@@ -36,6 +36,7 @@ struct Writer {
   unsigned looked_at = 0;
   std::uint64_t error_line = 0;
   std::string pending;  // text for the sink
+  std::string head;     // of a logger, in its last line
 
   // Where the line goes that comes after `number` others, and what was there before.
   Held& word(std::size_t number) { return words[number & (words.size() - 1)]; }

@@ -782,9 +782,12 @@ RawPlainLine = tuple[int, str, int, int]
 """Where it stands and its text; of a form that its writer had printed before, in which something
 has moved on, the first line of that form and how often it was seen, else zeros."""
 
-RawRegion = tuple[int, int, bool, tuple[tuple[int, int, str], ...], tuple[str, ...], str]
+RawRegion = tuple[
+    int, int, bool, tuple[tuple[int, int, str], ...], tuple[str, ...], str, tuple[int, ...]
+]
 """Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what
-its writer wrote before it, and each line's stream: ``"o"``, ``"e"`` or a blank for not known."""
+its writer wrote before it, each line's stream: ``"o"``, ``"e"`` or a blank for not known, and which
+lines have another logger's head before them than the line above, and so begin a record."""
 
 class RawRankLog(TypedDict):
     """A log of many ranks."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from builders.ranklogs import raised_first, report_of
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Confidence, Outcome
 
 _FRAME = '  File "/job/train.py", line {line}, in {function}\n    {function}()\n'
@@ -168,3 +169,23 @@ def test_the_headline_has_the_whole_of_what_all_ranks_raised(tmp_path: Path) -> 
     assert report.diagnoses[0].id == "every_rank_raised"
     assert message in (report.highlights.headline or "")
     assert message not in report.diagnoses[0].cause
+
+
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        ("ERROR 11-20 03:15:58 [lamp.py:87] and it is dark", "too few lumens\nand it is dark"),
+        ("CRITICAL 11-20 03:15:58 [hall.py:12] Got fatal signal from worker", "too few lumens"),
+        ("Killed", "too few lumens"),
+    ],
+)
+def test_a_message_ends_where_a_logger_begins_another_record(
+    tmp_path: Path, below: str, message: str
+) -> None:
+    head = "ERROR 11-20 03:15:58 [lamp.py:87] "
+    lines = ["Traceback (most recent call last):", '  File "/j/lamp.py", line 80, in light']
+    lines += ["    raise ValueError(few)", "ValueError: too few lumens"]
+    path = tmp_path / "server.log"
+    path.write_text("".join(f"{head}{line}\n" for line in lines) + f"{below}\n")
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    assert [row["message"] for row in body["tracebacks"]] == [message]

@@ -226,11 +226,12 @@ class FactBuilder:
         skip = self._launchers[position].summary_lines
         demuxer = Demuxer()
         for region in kept:
-            demuxer.take(
+            lines = (
                 shape_of(number, ordinal, text)
                 for number, ordinal, text in region.rows
                 if number not in skip
             )
+            demuxer.take(lines, region.raw[6])
         for traceback in without_carriers(demuxer.finish()):
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)

@@ -54,6 +54,7 @@ class Demuxer:
         self._between: list[str] = []
         self._group: Building | None = None
         self._message = 0
+        self._begins: frozenset[int] = frozenset()
         self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
         """The nodes below which others have shown a place."""
         self._first_seen: set[tuple[str, int]] = set()
@@ -61,8 +62,9 @@ class Demuxer:
         """Where tracebacks stood when they ended, by their exception."""
         self._indexed = 0
 
-    def take(self, lines: Iterable[Line]) -> None:
-        """Take the lines of one region."""
+    def take(self, lines: Iterable[Line], begins: Iterable[int] = ()) -> None:
+        """Take the lines of one region; no message goes on in a line that begins a record."""
+        self._begins = frozenset(begins)
         for line in flush_left(with_head(lines)):
             self._one(line)
 
@@ -262,7 +264,8 @@ class Demuxer:
         # A process of multiprocessing writes its name above a traceback of its own.
         quoted = line.text == '"""' or _PROCESS.match(line.text) is not None
         blank = last.said is not None and last.said.message.endswith(":")  # it announces more
-        if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1 + blank:
+        logged = line.number in self._begins or looks_like_log(line.text)
+        if quoted or logged or line.ordinal > last.ordinal + 1 + blank:
             self._message = 0
             return
         self._message -= 1

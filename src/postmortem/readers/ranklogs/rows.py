@@ -52,12 +52,11 @@ class KeptRows:
         """
         last: KeptRegion | None = None
         for region in self._regions:
-            label, kinds, cut, rows, before, streams = region.raw
+            label, kinds, cut, rows, before, streams, begins = region.raw
             if last is not None and last.raw[0] == label and begins_rest(rows[0][2]):
-                _, _, _, first, before, of_first = last.raw
-                region = KeptRegion(
-                    (label, kinds, cut, (*first, *rows), before, of_first + streams)
-                )
+                _, _, _, first, before, of_first, at_first = last.raw
+                both = (*first, *rows), before, of_first + streams, at_first + begins
+                region = KeptRegion((label, kinds, cut, *both))
             elif last is not None:
                 yield last
             last = region
