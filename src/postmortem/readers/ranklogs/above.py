@@ -243,7 +243,8 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
     between = gap = 0
     for at in range(over - 1, -1, -1):
         ids = known[at]
-        on = survived(ids) and not says_why(ids)  # of tests some passed
+        announced = at and texts[at - 1].endswith(":") and wrong(known[at - 1])
+        on = survived(ids) and not (says_why(ids) or announced)  # of tests some passed
         if _BEGINS in ids or on or gap > _GAP or _PROMPT.match(texts[at]):
             break
         if not texts[at] or watched(ids) or not set(_OF_WATCHERS).isdisjoint(ids):

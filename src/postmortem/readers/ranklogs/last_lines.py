@@ -223,7 +223,7 @@ def _worked(rows: Rows, ids: list[Ids]) -> int:
 
 def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...], bool]:
     """Return the errors behind which nothing else stands, the telling one first."""
-    block: list[tuple[tuple[bool, int, bool], LastLine, bool]] = []
+    block: list[tuple[tuple[bool, bool, int, bool], LastLine, bool]] = []
     broken = 0
     above = [(), *ids[:-1]]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
@@ -233,7 +233,8 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
             mere = warns(names) and not says_why(names)
             less = line.text.rstrip().endswith(":") or mere  # it announces
             mute = not has(names, IN_FEW)
-            block.append(((less, place_of(names), mute), line, sure(names)))
+            rank = (less, not reason(line.text), place_of(names), mute)
+            block.append((rank, line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names) and _TCL not in before:
