@@ -60,6 +60,8 @@ class LogExit(Placed):
     """Who watched it says that the memory it was given was used up."""
     evicted: str = ""
     """Of a pod that was evicted, for what; no process of it lived on."""
+    unplaced: str = ""
+    """Of a pod for which there is no node, why not; nothing of it has run."""
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None
@@ -82,7 +84,7 @@ class LogExit(Placed):
     @property
     def is_bad(self) -> bool:
         """Whether it did not end by itself, and well."""
-        return bool(self.code or self.signal or self.evicted or self.died)
+        return bool(self.code or self.signal or self.evicted or self.unplaced or self.died)
 
     @property
     def exited(self) -> str:
@@ -103,6 +105,8 @@ class LogExit(Placed):
         there = f" on {self.host}" if self.host else ""
         if self.evicted:
             return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
+        if self.unplaced:
+            return f"pod {self.host or 'without a name'} has no node: {self.unplaced}"
         if self.launcher == "raylet":
             return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
         if self.times > 1:

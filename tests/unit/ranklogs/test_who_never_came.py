@@ -59,3 +59,28 @@ def test_an_end_above_what_others_missed_is_told_for_it(
     )
     text = "".join(lines[one] for one in order)
     assert body(tmp_path, text)["decided_by"] == decided
+
+
+_UNPLACED = (
+    "2m   Warning   FailedScheduling   pod/trainer-7   0/3 nodes are available: "
+    "3 Insufficient nvidia.com/gpu. preemption: none\n"
+)
+_PLACED = "1m   Normal   Scheduled   pod/trainer-7   Successfully assigned ml/trainer-7 to gpu-3\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "rule"),
+    [
+        (_UNPLACED, "process_ended"),
+        (_UNPLACED + _PLACED, "rank_never_joined"),
+        (_PLACED + _UNPLACED, "rank_never_joined"),  # of what is sorted by name
+    ],
+)
+def test_who_never_came_is_a_pod_without_a_node(tmp_path: Path, events: str, rule: str) -> None:
+    (tmp_path / "events.txt").write_text("LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n" + events)
+    (tmp_path / "trainer-0.log").write_text(
+        "INFO 7 of 8 workers joined\ntorch.distributed.DistStoreError: Timed out after 901 seconds "
+        "waiting for clients. 7/8 clients joined.\n"
+    )
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == [rule]

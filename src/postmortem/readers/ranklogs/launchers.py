@@ -212,6 +212,9 @@ class Launchers:
         pod = found.get("pod-row")
         if pod and not pod["memory"]:  # it was started again
             self.exits = [one for one in self.exits if one.host != pod["pod"]]
+        if "pod-event-placed" in found:
+            placed = self._pods.placed
+            self.exits = [e for e in self.exits if not (e.unplaced and e.host in placed)]
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
         if runs := found.get("supervisord-running"):

@@ -18,6 +18,8 @@ class PodStates:
         self._reason: Match | None = None
         self._evicted = False
         self._told: set[str] = set()
+        self.placed: set[str] = set()
+        """Pods for which a node was found: what is told of a search for one is over."""
         self._launcher = "kubernetes"
 
     def ends(self, number: int, found: Found) -> Iterator[LogExit]:
@@ -46,6 +48,14 @@ class PodStates:
             self._told.add(pod or "")
             why = evicted["why"].strip()
             yield LogExit(self._file, number, host=pod, launcher="kubernetes", evicted=why)
+        if placed := found.get("pod-event-placed"):
+            self.placed.add(placed["pod"])
+        unplaced = found.get("pod-event-unplaced")
+        pod = unplaced["pod"] or self._pod if unplaced else None
+        if unplaced and pod and pod not in self.placed | self._told:
+            self._told.add(pod)
+            why = unplaced["why"].rstrip()
+            yield LogExit(self._file, number, host=pod, launcher="kubernetes", unplaced=why)
         self._reason = found.get("pod-reason") or self._reason
         code = found.get("pod-code") if self._reason else None
         if code:

@@ -57,6 +57,14 @@ def process_ended(blame: Attribution) -> Findings:
             "volumes counts as ephemeral-storage",
             "kubectl get events --field-selector reason=Evicted  tells whom else it hit",
         )
+    elif end.unplaced:
+        means = "Kubernetes finds no node for it, so that nothing of it has run."
+        steps = (
+            f"kubectl describe pod {end.host or 'POD'}; kubectl describe nodes  shows what each "
+            "has left, and its taints",
+            "ask for what a node can give, or wait for one; a job that needs all of its pods at "
+            "once wants a gang scheduler (Kueue, Volcano)",
+        )
     elif end.memory and end.launcher in LIMITS:
         said, steps = LIMITS[end.launcher]
         means += said

@@ -238,7 +238,9 @@ def unnamed_end(case: Case) -> Attribution | None:
     if end.launcher == "raylet" and not case.ranks:
         evidence = ((end.where, f"raylet says: {end.words}"),)
         return Attribution(ProcessEnded(end), evidence=evidence)
-    limited = end.launcher in ("kubernetes", "Slurm") and (end.memory or end.evicted)
+    limited = end.launcher in ("kubernetes", "Slurm") and (
+        end.memory or end.evicted or end.unplaced
+    )
     pod = end.launcher == "kubernetes" and end.host and end.signal in CRASH_SIGNALS
     of_one = end.launcher in _OF_ONE or limited or pod
     whole = end.of_launcher or end.launcher == "systemd"  # a unit is all that it started

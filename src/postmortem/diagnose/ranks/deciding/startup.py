@@ -5,7 +5,12 @@ from collections.abc import Iterable, Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import StartupFault
-from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, UnnamedProcessEnded
+from postmortem.diagnose.ranks.causes import (
+    CouldNotStart,
+    NeverJoined,
+    ProcessEnded,
+    UnnamedProcessEnded,
+)
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.ends import unnamed_end
 from postmortem.diagnose.ranks.wordings import startup_fault
@@ -54,6 +59,10 @@ def could_not_start(case: Case) -> Attribution | None:
         end = blame.cause.end if blame and isinstance(blame.cause, UnnamedProcessEnded) else None
         if end is not None and end.file == failure.file and end.line < failure.begin_line:
             return blame
+    pods = [end for end in case.logs.exits if end.unplaced] if fault in _OF_ABSENT else []
+    if pods:
+        waiting = ((pod.where, f"{pod.witness} says: {pod.words}") for pod in pods[:3])
+        return Attribution(ProcessEnded(pods[0]), evidence=(*waiting, *evidence[:3]))
     if fault is StartupFault.MISSING:
         here = {*case.known, *(int(match["rank"]) for match in waits)}
         missing = _absent(here, counts) or _named_absent(case) or _too_late(case, counts)
