@@ -94,3 +94,16 @@ def test_what_a_class_generates_is_not_the_users(tmp_path: Path) -> None:
     path.write_text(head + made)
     [place] = analyse([str(path)], RankLogOptions()).highlights.places
     assert (place.file, place.line) == ("<string>", 3)
+
+
+def test_the_call_in_which_native_code_crashed_is_told(tmp_path: Path, prose: Prose) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(
+        "Fatal Python error: Segmentation fault\n\nCurrent thread 0x7f (most recent call first):\n"
+        f'  File "{LIBRARY}/lumen/kernels.py", line 90 in _light\n'
+        '  File "/job/train.py", line 23 in train\n'
+    )
+    report = analyse([str(path)], RankLogOptions())
+    [place] = report.highlights.places
+    assert (place.file, place.line) == ("/job/train.py", 23)
+    prose(report.diagnoses[0].cause)

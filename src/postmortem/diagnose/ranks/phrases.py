@@ -111,7 +111,18 @@ def known_match(failure: LogFailure | None) -> Match | None:
 
 def at_frame(failure: LogFailure | None) -> str:
     """Return `` (train.py:31 in step)`` or nothing."""
-    frame = own_frame(failure) or _native_frame(failure)
+    return _placed(own_frame(failure) or _native_frame(failure))
+
+
+def in_call(failure: LogFailure) -> str:
+    """Return a sentence on the call in which native code crashed, where that is a library's."""
+    inner = failure.frames[-1] if failure.kind == "fatal" and failure.frames else None
+    if inner is None or inner == own_frame(failure):
+        return ""
+    return f" The innermost Python call is{_placed(inner).replace(' (', ' ', 1).rstrip(')')}."
+
+
+def _placed(frame: LogFrame | None) -> str:
     if frame is None:
         return ""
     name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]

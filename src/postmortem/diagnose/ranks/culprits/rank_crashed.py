@@ -117,6 +117,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     cause = f"{it.capitalize()} did not end by a Python error{host}."
     if party.failure is not None:
         cause = f"{'Its' if len(blame.first) == 1 else 'Their'} own last words say so{host}."
+        cause += phrases.in_call(party.failure)
     if signal is None and party.failure is not None and party.failure.match(*CODE_ENDS):
         steps = ["read the stack below its word: the innermost place in your own code"]
         cause = f"Its run-time ended it with an exit code, which leaves no core{host}."
