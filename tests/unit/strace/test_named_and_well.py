@@ -34,7 +34,11 @@ def test_what_it_named_is_told(tmp_path: Path, words: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["", 'write(2, "reading /srv/other/o"..., 60) = 60\n', 'write(1, "out.csv: gone\\n", 14) = 14\n'],
+    [
+        "",
+        'write(2, "reading /srv/other/o"..., 60) = 60\n',
+        'write(1, "out.csv: gone\\n", 14) = 14\n',
+    ],
 )
 def test_a_failed_call_that_nobody_named_is_none(tmp_path: Path, words: str) -> None:
     assert verdict(tmp_path, START + FAILED + words + END).startswith("no failure that matters")
