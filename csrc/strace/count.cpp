@@ -140,6 +140,7 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   Tally& tally = out_.tallies.calls.at(key.hash(), key);
   ++tally.calls;
   tally.nanoseconds += tail.nanoseconds;
+  tally.returned(tail.value, view(line, end), number_);
   out_.counts.durations |= tail.timed;
   if (call == futex_) futex(pid, arguments, stop, tail.value);
   if (what.op == Op::none) return true;
@@ -197,6 +198,9 @@ void Extractor::count(Event& event) {
   ++tally.calls;
   tally.errors += failed;
   tally.nanoseconds += event.nanoseconds;
+  if (event.result.worked()) {
+    tally.returned(event.result.value, view(event.line, event.end), event.number);
+  }
   event.slow = out_.tallies.longest.takes(paces_[event.call], event.nanoseconds);
   const bool resumed = event.shape == Shape::resumed;
   if (resumed && event.half != Half::here) return;

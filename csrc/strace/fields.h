@@ -107,7 +107,9 @@ inline constexpr auto kFields<Ending> =
 template <>
 inline constexpr auto kFields<TaskCall> = std::tuple(
     field("name", [](const TaskCall& one) { return call_at(one.call).name; }),
-    field("calls", &TaskCall::calls), field<Told::seconds>("seconds", &TaskCall::nanoseconds));
+    field("calls", &TaskCall::calls), field<Told::seconds>("seconds", &TaskCall::nanoseconds),
+    field("brought", &TaskCall::brought), field<Told::inside>("", &TaskCall::last),
+    field("text", &TaskCall::text));
 
 template <>
 inline constexpr auto kFields<Interruption> =

@@ -69,17 +69,18 @@ void FolderCount::widen(double time) noexcept {
   }
 }
 
-void Summary::tallied(const Task& task, const Tally& tally) {
+TaskCall* Summary::tallied(const Task& task, const Tally& tally) {
   auto& calls = processes_.record_of(task).calls;
   auto found = std::find_if(calls.begin(), calls.end(),
                             [&](const TaskCall& one) { return one.call == tally.call; });
   if (found == calls.end()) {
-    if (calls.size() >= kMostTalliesOfTask) return;
-    calls.push_back({tally.call, 0, 0});
-    found = calls.end() - 1;
+    if (calls.size() >= kMostTalliesOfTask) return nullptr;
+    found = calls.emplace(calls.end());
+    found->call = tally.call;
   }
   found->calls += tally.calls;
   found->nanoseconds += tally.nanoseconds;
+  return &*found;
 }
 
 FolderCount& Summary::folder(std::string path) {
@@ -99,10 +100,19 @@ void Summary::absorb(const Extract& block, const BlockOrigin& origin) {
   }
   if (!options_.statistics) return;
   tallies.calls.each([&](const Tally& tally) {
-    const Task* const task = processes_.find(tally.pid, origin.file_pid);
-    if (!task) return;
+    const Task* task = processes_.find(tally.pid, origin.file_pid);
+    if (!task) {  // all that the block has of it is nobody's event
+      Event event;
+      event.pid = tally.pid;
+      event.has_pid = tally.pid != 0;
+      task = &processes_.task_of(event, origin.file_pid);
+    }
     processes_.record_of(*task).recorded = true;
-    tallied(*task, tally);
+    TaskCall* const call = tallied(*task, tally);
+    if (!call || tally.brought == 0) return;
+    call->brought += tally.brought;
+    call->last = origin.place(tally.last_number);
+    if (pace_of(tally.call) == Pace::waiting) call->text = tally.last.substr(0, kLongestWords);
   });
   tallies.folders.each([&](const FolderTally& tally) {
     std::string path;

@@ -50,7 +50,8 @@ class Summary {
 
  private:
   FolderCount& folder(std::string path);
-  void tallied(const Task& task, const Tally& tally);
+  // Null where a task has too many kinds of calls.
+  TaskCall* tallied(const Task& task, const Tally& tally);
 
   const TrackerOptions& options_;
   Processes& processes_;

@@ -110,6 +110,9 @@ struct TaskCall {
   std::uint16_t call = kUnknownCall;
   std::uint64_t calls = 0;
   std::uint64_t nanoseconds = 0;
+  std::uint64_t brought = 0;  // those that returned a number above 0
+  Place last;                 // of those, the last
+  std::string text;           // as the log has that, of a wait
 };
 
 }  // namespace pm::strace

@@ -80,6 +80,15 @@ struct Tally {
   std::uint64_t calls = 0;
   std::uint64_t errors = 0;
   std::uint64_t nanoseconds = 0;
+  std::uint64_t brought = 0;      // those that returned a number above 0
+  std::string_view last;          // the line on which one of those ended
+  std::uint32_t last_number = 0;  // of the block
+  void returned(std::int64_t value, std::string_view line, std::uint32_t number) noexcept {
+    if (value <= 0) return;
+    ++brought;
+    last = line;
+    last_number = number;
+  }
   struct Key {
     std::uint32_t pid;
     std::uint16_t call;

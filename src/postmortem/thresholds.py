@@ -30,6 +30,14 @@ FILTERED_CALLS = 200
 recorded; a dynamically linked program makes some forty before its main() starts."""
 SNIPPET_CALLS = 20
 """Calls that a log must hold before what it lacks says anything."""
+SPIN_WAITS = 3
+"""Waits that came back with something ready, and nothing was done, before a loop spins."""
+SPIN_SHARE = 10
+"""So many of them for each call that did something: what a program does before its loop."""
+SPIN_SECONDS = 0.05
+"""Seconds between two of them with which no processor is busy."""
+SPIN_SURE_WAITS = 1000
+"""So many of them are no accident."""
 
 # Logs of ranks.
 CAUGHT_LINES = 10

@@ -158,6 +158,13 @@ class TaskCall:
     name: str
     calls: int
     seconds: float
+    brought: int = 0
+    """Those that returned a number above 0: bytes, descriptors that are ready."""
+    file: str = ""
+    line: int = 0
+    """Of those the last."""
+    text: str = ""
+    """As the log has it; of waits alone."""
 
 
 @record

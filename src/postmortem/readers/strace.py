@@ -16,7 +16,14 @@ from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
 from postmortem.readers.strace_sweep import beginning, lines_without
-from postmortem.readers.stracefind import LogGroup, find_logs, is_ltrace, likeness, speaks
+from postmortem.readers.stracefind import (
+    TABLE_ALONE,
+    LogGroup,
+    find_logs,
+    is_ltrace,
+    likeness,
+    speaks,
+)
 from postmortem.readers.stracerows import calls_of
 from postmortem.records import record, replace
 from postmortem.text import counted
@@ -160,8 +167,7 @@ def _require_log(group: LogGroup, raw: RawStrace, opened: list[OpenedLog]) -> No
     counts = raw["counts"]
     found = counts["calls"] + counts["signals"] + counts["exits"]
     if counts["summary"] and not found:
-        what = "holds only the table of strace -c: no single call is in it"
-        raise EvidenceError(group.name, what, hint="record without -c, or with -C for both")
+        raise EvidenceError(group.name, TABLE_ALONE, hint="record without -c, or with -C for both")
     head = next((log.head for log in opened if log.head), b"")
     understood = found and not is_ltrace(head)
     read = 2 * found + counts["remarks"] + counts["output"]

@@ -23,6 +23,8 @@ _LOOKS_LIKE = Pattern(
     r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)|" + _ATTACHED
 )
 _SPEAKS = Pattern(r"(?m)" + _ATTACHED)
+_TABLE = Pattern(r"^\s*% time +seconds +(?:usecs/call +)?calls +errors syscall\b")
+TABLE_ALONE = "holds only the table of strace -c: no single call is in it"
 _FIRST_CALL = Pattern(r"(?:^|[ \]>m])(?P<name>[a-z_][a-z0-9_]{1,30})(?:\x1b\[[\d;]*m)?\(")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive (PyTorch checkpoints are one)"),
@@ -149,6 +151,11 @@ def _literal(name: str) -> str:
 def looks_like_log(head: bytes) -> bool:
     """Return whether the beginning of a file reads as strace writes it."""
     return _LOOKS_LIKE.search(head.decode("utf-8", "replace")) is not None
+
+
+def is_table(head: bytes) -> bool:
+    """Return whether a file begins with the table of `strace -c`, which has counts of calls."""
+    return _TABLE.search(head[:400].decode("utf-8", "replace")) is not None
 
 
 def speaks(head: bytes) -> bool:

@@ -12,6 +12,7 @@ _CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
 # What sem_open() and mkstemp() look for is to be new.
 _NEW = Pattern(r"^/dev/shm/sem\.\w{6}$")
 _LEAST_NAME = 4
+_LEAST_PATH = 8
 
 
 def spoken_failure(task: Task) -> LastFailure | None:
@@ -68,12 +69,21 @@ def _named_file(task: Task) -> LastFailure | None:
         for failure in reversed(task.last_failures):
             path = failure.path or ""
             name = path.rpartition("/")[2]
+            if line - failure.line == 1 and _is_cut_within(words, path):
+                return failure
             if name.isalpha() and not _holds_name(words, path):
                 continue  # "main" is any word
             near = 0 < line - failure.line <= thresholds.NAMED_FILE_LINES
             if near and len(name) >= _LEAST_NAME and _holds_name(words, name) and name != own:
                 return failure
     return None
+
+
+def _is_cut_within(words: str, path: str) -> bool:
+    """Return whether strace -s cut words within a path."""
+    text, cut, _ = words.rpartition("…")
+    word = text.rpartition(" ")[2].lstrip("'\"`(")
+    return bool(cut) and len(word) >= _LEAST_PATH and path.startswith(word)
 
 
 def _holds_name(words: str, name: str) -> bool:

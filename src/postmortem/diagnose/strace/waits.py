@@ -1,10 +1,11 @@
 """Calls that tasks were in at the end, and whether anything but another task could end them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import where, who
+from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Awaited, Task
 from postmortem.report.model import Evidence
 
@@ -79,3 +80,26 @@ def cite_waits(tasks: Sequence[Task]) -> tuple[Evidence, ...]:
         Evidence(where(blocked), clip(f"{who(pid)} {blocked.text}", 200))
         for pid, blocked in waits[:_MOST_CITED]
     )
+
+
+def were_attached(tasks: Iterable[Task]) -> bool:
+    """Return whether strace -p found tasks alive: such a log has neither forks nor programs."""
+    return all(task.ppid is None and task.argv is None for task in tasks)
+
+
+def groups_alive(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
+    """Return the processes alive; tasks that strace -p found alive are taken for one of them.
+
+    Such a log has neither their forks nor their programs. The first of a process has the lowest
+    number, and a task that waits is no sign of a deadlock while another one of them runs.
+    """
+    known: list[tuple[int, tuple[Task, ...]]] = []
+    found: list[Task] = []
+    for leader, tasks in logs.processes_alive():
+        if were_attached(tasks):
+            found += tasks
+        else:
+            known.append((leader, tasks))
+    if found:
+        known.append((min(task.process for task in found), tuple(found)))
+    return known

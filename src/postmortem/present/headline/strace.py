@@ -7,7 +7,7 @@ from postmortem.diagnose.strace.calls import who
 from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
 from postmortem.diagnose.strace.signals import had_enough
-from postmortem.diagnose.strace.stderr_errors import last_stderr_line
+from postmortem.diagnose.strace.stderr_errors import last_stderr_line, spoken_failure
 from postmortem.facts.syscalls import SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
 from postmortem.present.strace.view import Found, StraceView
@@ -73,7 +73,11 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:
         return "; ".join(parts)
-    tasks = [task for log in view.logs for task in log.tasks]
+    return _calm(tuple(task for log in view.logs for task in log.tasks))
+
+
+def _calm(tasks: Sequence[Task]) -> str:
+    """Return how processes ended of which none failed, with an error that one of them named."""
     if not tasks or any(task.ending is None and task.recorded for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
     bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
@@ -84,6 +88,11 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if unseen:
         others = counted(unseen, "child is", "children are")
         return f"no failure that matters: every process in the log ended well; {others} not in it"
+    named = next((t for t in tasks if spoken_failure(t) is not None), None)
+    line = last_stderr_line(named) if named is not None else None
+    if named is not None and line is not None:
+        said = clip(line, 80)
+        return f"every process exited with 0, but {who(named.pid)} named an error: {said}"
     return "no failure that matters: every process ended well"
 
 

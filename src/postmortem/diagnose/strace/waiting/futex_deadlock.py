@@ -13,12 +13,16 @@ What to do
     Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
 """
 
-from collections.abc import Iterable
-
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import who
-from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
+from postmortem.diagnose.strace.waits import (
+    cite_waits,
+    groups_alive,
+    is_private_futex,
+    waits_for_ever,
+    were_attached,
+)
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 
@@ -28,11 +32,11 @@ from postmortem.facts.syscalls import Task
     "https://pytorch.org/docs/stable/notes/multiprocessing.html",
 )
 def futex_deadlock(logs: Logs) -> Findings:
-    for leader, tasks in _groups(logs):
+    for leader, tasks in groups_alive(logs):
         if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
             continue
         count = "its only thread waits" if len(tasks) == 1 else f"all {len(tasks)} threads wait"
-        attached = _was_attached(tasks)
+        attached = were_attached(tasks)
         if attached:
             count = (
                 "all tasks in the log wait" if len(tasks) > 1 else "the only task in the log waits"
@@ -62,28 +66,6 @@ def futex_deadlock(logs: Logs) -> Findings:
 
 
 _UNSEEN = "; strace was attached: a thread that only computes would not be in the log"
-
-
-def _was_attached(tasks: Iterable[Task]) -> bool:
-    return all(task.ppid is None and task.argv is None for task in tasks)
-
-
-def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
-    """Return the processes alive; tasks that strace -p found alive are taken for one of them.
-
-    Such a log has neither their forks nor their programs. The first of a process has the lowest
-    number, and a task that waits is no sign of a deadlock while another one of them runs.
-    """
-    known: list[tuple[int, tuple[Task, ...]]] = []
-    found: list[Task] = []
-    for leader, tasks in logs.processes_alive():
-        if _was_attached(tasks):
-            found += tasks
-        else:
-            known.append((leader, tasks))
-    if found:
-        known.append((min(task.process for task in found), tuple(found)))
-    return known
 
 
 def _addresses(tasks: tuple[Task, ...]) -> str:
