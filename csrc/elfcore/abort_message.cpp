@@ -1,6 +1,7 @@
 #include "elfcore/abort_message.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace pm::elfcore {
 namespace {
@@ -80,20 +81,23 @@ bool may_have_aborted(const Memory& memory, const ThreadState* thread) {
 
 std::optional<std::string> read_abort_message(const Memory& memory) {
   const Module* const executable = memory.modules().executable();
+  std::vector<const Module*> nameless;  // not here, or a static program without symbols
   for (const Module& module : memory.modules().all()) {
-    const bool is_static =
-        &module == executable && module.image && !module.image->program_header(PT_INTERP);
-    if (!module.image || !(is_glibc_file(module) || is_static)) continue;
-    const auto symbol = module.image->symbol("__abort_msg");
-    if (!symbol) continue;
+    if (!is_glibc_file(module) && &module != executable) continue;
+    const bool is_program = &module == executable && !is_glibc_file(module);
+    if (is_program && module.image && module.image->program_header(PT_INTERP)) continue;
+    const auto symbol = module.image ? module.image->symbol("__abort_msg") : std::nullopt;
+    if (!symbol) {
+      nameless.push_back(&module);
+      continue;
+    }
     const auto pointer = memory.word(module.bias + symbol->value);
     if (!pointer || *pointer == 0) continue;
     if (auto text = message_at(memory, *pointer)) return text;
   }
   if (!may_have_aborted(memory, memory.core().crashed_thread())) return std::nullopt;
-  for (const Module& module : memory.modules().all()) {
-    if (module.image || !(is_glibc_file(module) || &module == executable)) continue;
-    if (auto text = message_of_unknown_build(memory, module)) return text;
+  for (const Module* const module : nameless) {
+    if (auto text = message_of_unknown_build(memory, *module)) return text;
   }
   return std::nullopt;
 }

@@ -26,6 +26,7 @@ BUILDS = {
     "no_pie": ("-O1", "-no-pie", "-fno-pie"),
     "runtime_inside": ("-O1", "-static-libstdc++", "-static-libgcc"),
     "static": ("-O1", "-static"),
+    "stripped": ("-O1", "-static", "-s"),
 }
 
 
@@ -369,3 +370,9 @@ def test_cut_core_keeps_what_it_has(build: Callable[[str], Path], tmp_path: Path
         assert facts.process.command == "plain"
         assert facts.process.argv
         assert any("command line" in p.where for p in facts.problems)
+
+
+def test_what_a_static_program_without_symbols_said(facts_of: Callable[..., CoreFacts]) -> None:
+    said = facts_of("assert", kind="stripped").abort_message
+    assert said is not None
+    assert "must be empty" in said.text

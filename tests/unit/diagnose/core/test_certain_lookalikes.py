@@ -258,7 +258,16 @@ WRONG: dict[str, list[tuple[str, str]]] = {
                 "Py_FatalError () from /usr/lib/libpython3.11.so.1.0",
                 "start_store () from /opt/app/tool",
             ),
-        )
+        ),
+        (
+            "functions that print many messages, none of which could be read",
+            _aborted(
+                "_Py_FatalErrorFormat () from /usr/lib/libpython3.11.so.1.0",
+                "_PyMem_DebugCheckAddress () from /usr/lib/libpython3.11.so.1.0",
+                "PyMem_Free () from /usr/lib/libpython3.11.so.1.0",
+                "start_store () from /opt/app/tool",
+            ),
+        ),
     ],
     "python_recursion": [
         (

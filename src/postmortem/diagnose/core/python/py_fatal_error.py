@@ -7,8 +7,8 @@ What it means
 How to be sure
     Py_FatalError (or fatal_error) is on the stack; the function that called it made the
     check. The message stands on standard error ("Fatal Python error: …"); it is read from the
-    registers that CPython saved, or from the frame's arguments where gdb shows them. Without
-    CPython's file only its form on the stack shows, and not what it said.
+    registers that CPython saved, from what it printed last, or from the frame's arguments where
+    gdb shows them. Without a message the functions' names alone say what it may have been.
 What to do
     Read the message. For the GIL: the first frame outside CPython is the code that called
     without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
@@ -29,7 +29,7 @@ _FATAL = Pattern(
     r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$"
 )
 _GIL = Pattern(
-    r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"
+    r"TstateNULL|PyThreadState_(Get|Swap)|PyEval_(SaveThread|RestoreThread|Acquire|"
     r"Release)\w*|PyGILState_Release|ensure_tstate_not_null|_Py_EnsureFuncTstateNotNULL|"
     r"PyInterpreterState_Get|_PyMem_DebugCheckGIL|_PyThreadState_(Attach|Detach)"
 )
@@ -87,7 +87,7 @@ def py_fatal_error(kind: FaultKind, threads: Threads, error: FatalPythonError | 
     yield Finding(
         title=f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}",
         cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
-        confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if message else Confidence.LIKELY,
         next_steps=(*read, step),
         evidence=tuple(evidence),
     )
@@ -125,6 +125,21 @@ def _meaning(names: str, error: FatalPythonError | None) -> tuple[str, str, str]
     def said(name: str) -> bool:
         return error is not None and error.match(name) is not None
 
+    if said("py-state-in-use"):
+        return (
+            "a thread state was deleted while its thread ran on it",
+            "native code deleted the thread state that the calling thread still has",
+            "PyThreadState_DeleteCurrent(), or PyThreadState_Swap(NULL) first; not what "
+            "PyGILState_Ensure made",
+        )
+    if said("py-other-family"):
+        return (
+            "a block was released by another family of functions than the one that gave it",
+            "Python has three allocators (r: PyMem_Raw…, m: PyMem_…, o: PyObject_…), and a block "
+            "goes back to the one that it is from",
+            "in the native code named: pair PyMem_RawMalloc with PyMem_RawFree, PyMem_Malloc with "
+            "PyMem_Free, PyObject_Malloc with PyObject_Free",
+        )
     if _GIL.search(names) or said("py-no-gil"):
         return (
             "the C API was used without the GIL",
