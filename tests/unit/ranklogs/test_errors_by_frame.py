@@ -123,8 +123,7 @@ def test_the_last_line_of_who_left_is_told_where_it_is_none_of_its_work(
 
 
 @pytest.mark.parametrize(
-    ("between", "said"),
-    [("STDERR:", "KeyError: 'a'"), ("SlowShard:", "SlowShard: part 3")],
+    ("between", "said"), [("STDERR:", "KeyError: 'a'"), ("SlowShard:", "SlowShard: part 3")]
 )
 def test_a_heading_below_a_frame_is_no_exception(tmp_path: Path, between: str, said: str) -> None:
     head = 'Traceback (most recent call last):\n  File "/job/train.py", line 7, in step\n    f()\n'
