@@ -120,3 +120,13 @@ def test_the_last_line_of_who_left_is_told_where_it_is_none_of_its_work(
     told_of = report_of(tmp_path, f"{rows}[default1]:{last}\n{end}").diagnoses[0]
     assert told_of.id == "rank_exited_silently"
     assert (last in told_of.title) is told
+
+
+@pytest.mark.parametrize(
+    ("between", "said"), [("STDERR:", "KeyError: 'a'"), ("SlowShard:", "SlowShard: part 3")]
+)
+def test_a_heading_below_a_frame_is_no_exception(tmp_path: Path, between: str, said: str) -> None:
+    head = 'Traceback (most recent call last):\n  File "/job/train.py", line 7, in step\n    f()\n'
+    report = report_of(tmp_path, f"{head}{between}\npart 3\n\n{head}KeyError: 'a'\n")
+    assert report.failed
+    assert said in report.verdict

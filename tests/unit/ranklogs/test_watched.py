@@ -213,6 +213,19 @@ AIRFLOW = """\
             "remote process exited or there was a network error, NCCL version 2.19.3\n",
             "n3:7:8 [6] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
         ),
+        # of a chain of causes the innermost, of two chains that of the first
+        (
+            "[INFO] --- exec:3.1:java (default-cli) @ lumen ---\n"
+            "[WARNING]\na.b.JobException: Job failed.\n    at a.b.Job.run (Job.java:7)\n"
+            "Caused by: a.b.JobException: No restart\n    at a.b.Job.plan (Job.java:9)\n"
+            "Caused by: c.d.GoneException: no broker at 10.0.0.3\n    at c.d.Net.ask (Net.java:3)\n"
+            "Exception in thread t-2: state\n"
+            "Caused by: e.f.StateException: not open\n    at e.f.It.get (It.java:5)\n"
+            "[INFO] BUILD FAILURE\n"
+            "[ERROR] Failed to execute goal org.x:exec:3.1:java (default-cli) on project lumen: "
+            "An exception occurred while executing the Java class. Job failed. -> [Help 1]\n",
+            "Caused by: c.d.GoneException: no broker at 10.0.0.3",
+        ),
     ],
 )
 def test_the_error_above_is_told(tmp_path: Path, text: str, said: str) -> None:

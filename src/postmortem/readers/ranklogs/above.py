@@ -71,6 +71,7 @@ _OF_WATCHERS = ("last-more", _OWN, COUNT)
 _NOT_WHY = ("code", "count", "nccl")
 """Forms of last words that only say that something failed, or how much: see `LastLines.form`."""
 _BEGINS, _AFTER = "last-command", "last-after"
+_CAUSE = "last-error-raised-cause"
 _OF_TOOL = "last-error-word-build"
 _TESTED = Pattern(r"^(?:=+ )?[1-9]\d* (?:failed|errors?)\b.* in [\d.]+s")
 _SECTION = Pattern(r"^(?:-{3,} Captured \w+ \w+ -{3,}|([_=])\1{2,} \S.* \1{3,})$")
@@ -264,6 +265,7 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
             between += 1
     if not found:
         return None
+    found = _innermost(found, texts, known)
     found.sort(key=lambda at: (place_of(known[at]), at))
     said = tuple(
         LastLine(_whole(texts, known, at), word.file, first + at) for at in found[:_MOST_CITED]
@@ -275,6 +277,17 @@ def error_above(word: LastLine, since: int, told: ToldLines) -> Watched | None:
         plain=bool(strong(known[found[0]])),
         known=reason(said[0].text),
     )
+
+
+def _innermost(found: Sequence[int], texts: Sequence[str], known: Sequence[Ids]) -> list[int]:
+    """Return the lines, of a chain of causes the last: nothing but frames stands between."""
+    ends: list[int] = []
+    for at in sorted(found):
+        chain = bool(ends) and _CAUSE in known[at] and _CAUSE in known[ends[-1]]
+        if chain and all(text[:1].isspace() for text in filter(None, texts[ends[-1] + 1 : at])):
+            ends.pop()
+        ends.append(at)
+    return ends
 
 
 def _plain(line: bytes) -> str:

@@ -58,7 +58,8 @@ _MARGIN = Pattern(r"^ *[|+] ?")
 _SEPARATOR = Pattern(r"^ *\+-[+-]*-+ ?(?:\d+|\.\.\.)? ?-*$")
 _CARET = Pattern(r"^\s*[~^]+[~^ ]*$")
 # The class of an exception ends as such classes do, or has its module before it, or its name is in
-# CamelCase and nothing else: a message of any program may begin with a word and a colon.
+# CamelCase and nothing else: a message of any program may begin with a word and a colon. A word in
+# capitals without more ("STDERR:") is a heading.
 _EXCEPTION = Pattern(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Group|Failure|Abort|NotMet"
@@ -66,7 +67,8 @@ _EXCEPTION = Pattern(
     r"(?:: (?P<message>.*)|:)?$"
 )
 _ANY_EXCEPTION = Pattern(
-    r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|(?:[A-Za-z_]\w*\.)+[a-z]\w*)(?:: (?P<message>.*)|:)?$"
+    r"^(?![A-Z_]+:$)(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|(?:[A-Za-z_]\w*\.)+[a-z]\w*)"
+    r"(?:: (?P<message>.*)|:)?$"
 )
 _THREAD = Pattern(
     r"^Exception in thread (?P<name>.*):$|(?:^|[: ])(?:Task|Future) exception was never retrieved$"
