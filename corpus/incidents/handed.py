@@ -149,3 +149,22 @@ def time_was_over(folder: Path) -> None:
     lines = (folder / "launch.out").read_text().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if line.startswith("timeout: "))
     (folder / "launch.out").write_text("".join(lines[: at + 1]))
+
+
+@case
+def aborted_as_they_waited(folder: Path) -> None:
+    """Rank 1 counts on and is killed; the others are sent SIGABRT by somebody, for their stacks."""
+    more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", "WORLD_SIZE": "3"}
+    more |= {**ENV, **_LONG, "GLOO_SOCKET_IFNAME": "lo", "PYTHONFAULTHANDLER": "1"}
+    jobs = []
+    for rank in range(3):
+        with (folder / f"rank{rank}.log").open("wb") as out:
+            words = [sys.executable, str(PRETRAIN), "1=spin"]
+            one = {**more, "RANK": str(rank)}
+            jobs.append(subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, env=one))
+    until(lambda: "step 4/" in (folder / "rank0.log").read_text())
+    time.sleep(4)
+    for rank, number in ((0, signal.SIGABRT), (2, signal.SIGABRT), (1, signal.SIGKILL)):
+        jobs[rank].send_signal(number)
+    for job in jobs:
+        job.wait(timeout=60)

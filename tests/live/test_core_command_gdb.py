@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands import ENVIRONMENT, ROOT, crash_in, refused, run, script
+import postmortem
+from builders.commands import ENVIRONMENT, crash_in, refused, run, script
 from builders.processes import until
 from postmortem.cli.main import main
 
@@ -41,8 +42,10 @@ def test_a_gdb_that_was_asked_for_must_be_there(with_lines: Path, engine: str) -
 def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
     # -S hides the wheel of the extra [gdb], which lies in site-packages, beside the package itself
     alone = tmp_path / "alone"
-    alone.mkdir()
-    (alone / "postmortem").symlink_to(ROOT / "postmortem")
+    (alone / "postmortem").mkdir(parents=True)
+    for folder in postmortem.__path__:  # an editable install has its libraries elsewhere
+        for entry in Path(folder).iterdir():
+            (alone / "postmortem" / entry.name).symlink_to(entry)
     env = ENVIRONMENT | {"PATH": str(tmp_path), "PYTHONPATH": str(alone)}
     command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)

@@ -438,3 +438,28 @@ def test_all_ranks_that_aborted_without_a_word_show_where_they_stood(
         (tmp_path / f"rank{rank}.log").write_text(f"{text}Extension modules: a.b (total: 1)\n")
     body = analyse([str(tmp_path)], RankLogOptions()).body
     assert (body["decided_by"], body["first_failure"]["ranks"]) == (kind, ranks)
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind", "ranks"),
+    [
+        (("all_reduce",) * 3, "undecided", [3]),
+        (("all_reduce", "all_reduce", "read"), "crash", [0, 1, 2]),
+    ],
+    ids=["all wait", "one of them stands elsewhere"],
+)
+def test_who_aborted_without_a_word_as_it_waited_for_another_did_not_fail_first(
+    tmp_path: Path, calls: tuple[str, ...], kind: str, ranks: list[int]
+) -> None:
+    for rank, call in enumerate(calls):
+        stack = _STACK.format(call)
+        if call == "read":
+            stack = stack.replace("/usr/lib/python3.11/site-packages/torch/distributed/", "/job/")
+        text = f"step 1\nstep 2\nFatal Python error: Aborted\n\n{stack}\n"
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    (tmp_path / "rank3.log").write_text("step 1\nstep 2\n")
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    first = body["first_failure"]
+    assert body["decided_by"] == kind
+    named = body["candidates"] if first is None else [{"rank": rank} for rank in first["ranks"]]
+    assert [row["rank"] for row in named] == ranks

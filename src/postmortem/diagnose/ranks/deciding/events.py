@@ -25,7 +25,7 @@ from postmortem.diagnose.ranks.deciding.ends import (
     somebody_crashed,
     unnamed_end,
 )
-from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
+from postmortem.diagnose.ranks.deciding.hung import not_seen, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
 from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_above, said_last
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
@@ -274,11 +274,17 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
 
 
 def _aborted_for_stacks(case: Case, found: Sequence[RankState]) -> bool:
-    """Return whether all ranks aborted without a word, and where they stood says who is awaited."""
+    """Return whether ranks aborted without a word, and where they stood says who is awaited.
+
+    Who waits in a collective and aborts was told to. Where one of them stands elsewhere, only all
+    together were: it may have ended itself.
+    """
     words = [f for s in case.all for f in (*s.own, *s.about_peers)]
-    alike = words and all(f.said.match("py-faulthandler-abort") for f in words)
-    stood = len(found) == len(case.ranks) > 1 and alike
-    return bool(stood) and stands_elsewhere(case.logs.stacks, case.known, case.world) is not None
+    if not words or not all(f.said.match("py-faulthandler-abort") for f in words):
+        return False
+    if len(found) == len(case.ranks) > 1:
+        return stands_elsewhere(case.logs.stacks, case.known, case.world) is not None
+    return len(found) > 1 and not_seen(case) is not None
 
 
 def _killed_after_another(case: Case, state: RankState) -> bool:
