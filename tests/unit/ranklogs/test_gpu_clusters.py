@@ -341,3 +341,32 @@ def test_ncclras_names_the_rank_that_does_not_answer(tmp_path: Path) -> None:
     report = report_of(tmp_path, STEPS + ras + "".join(map(waited, (0, 3, 8))))
     assert report.diagnoses[0].id == "only_victims"
     assert report.diagnoses[0].evidence[0].where == "job.log:15"
+
+
+BAR = " 12%|█▏   | 12/780 [00:21<2:37:37,  1.21s/it]"
+XLA = "{}0102 03:04:05.678901   71 client.cc:48] Non-OK-status: status: INTERNAL: it stopped\n"
+
+
+@pytest.mark.parametrize(("level", "certain"), [("F", True), ("E", False)])
+def test_behind_a_fatal_status_of_glog_a_process_aborts(
+    tmp_path: Path, level: str, certain: bool
+) -> None:
+    below = "=== Source Location Trace: ===\nruntime/ends.cc:113\n"
+    _, _, sure = told(tmp_path, STEPS + BAR + XLA.format(level) + below)
+    assert (sure == "certain") is certain
+
+
+@pytest.mark.parametrize("cause", ["non-zero status: 4 poll failed, status: 4", "NULL value no ah"])
+def test_an_error_of_nvshmem_is_no_code_of_a_program(tmp_path: Path, cause: str) -> None:
+    text = f"{STEPS}/b/main_nvshmem/src/host/init/init.cu:104: {cause}\n"
+    report = report_of(tmp_path, text)
+    assert report.failed
+    assert report.diagnoses[0].evidence[-1].where == "job.log:13"
+
+
+@pytest.mark.parametrize(("count", "failed"), [(0, False), (3, True)])
+def test_a_column_of_counts_may_count_no_failure(tmp_path: Path, count: int, failed: bool) -> None:
+    assert (
+        report_of(tmp_path, f"{STEPS}Shards done:     70\nShards failed:   {count}\n").failed
+        is failed
+    )

@@ -29,6 +29,8 @@ _PID = Pattern(r"\bpid=\x27?(?P<pid>\d{1,10})\b")
 _NAME = Pattern(r"\bname=\x27?(?P<name>[^,\x27<]{1,64})")
 _AFTER = Pattern(r"(?:,? ?\b(?:pid|name)=(?:\x27[^\x27]*\x27|[^,]*),? ?)+")
 _BEFORE = Pattern(r"\bcaused by previous Xid (?P<number>\d{1,6})$")
+_MILD = Pattern(r" Nonfatal XC\d")
+"""How bad an error of an NVLink (Xid 144 to 150) is stands behind the unit that met it."""
 _SIGNALS = {
     "dmesg-segfault": "SIGSEGV",
     "dmesg-arm64-fault": "SIGSEGV",
@@ -104,7 +106,7 @@ def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     return replace(
         event,
         number=known.number,
-        fault=known.fault,
+        fault=Fault.UNKNOWN if _MILD.search(rest) else known.fault,
         pid=_pid(pid["pid"]) if pid else None,
         process=process["name"].strip() if process else None,
         words=f"{number if said.startswith(known.name) else name}: {said[:_SHORT]}",

@@ -11,7 +11,9 @@ import calendar
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 
-_KMSG = Pattern(r"\d{1,4},\d{1,20},(?P<us>\d{1,16}),[^;]{1,60};")
+_KMSG = Pattern(r"(?P<priority>\d{1,4}),\d{1,20},(?P<us>\d{1,16}),[^;]{1,60};")
+_USER = 8
+"""The least priority of a facility that is not the kernel's."""
 _PRIORITY = Pattern(r"<\d{1,3}>")
 _DECODED = Pattern(r"(?:kern|user|daemon|auth|syslog|authpriv|local\d) *:[a-z]{3,6} *: ?")
 _UPTIME = Pattern(r"\[ *(?P<s>\d{1,9}\.\d{3,9})(?: <[ +\d.]+>)?\] ?(?:\[ *[TC]\d+\] ?)?")
@@ -71,10 +73,12 @@ def _one(line: str) -> Stamped:
     host: str | None = None
     tag: str | None = None
     if kmsg := _KMSG.match(line):
-        return Stamped(line[kmsg.end() :], uptime=int(kmsg["us"]) / 1e6, known=True)
+        tag = "kernel" if int(kmsg["priority"]) < _USER else None
+        return Stamped(line[kmsg.end() :], uptime=int(kmsg["us"]) / 1e6, tag=tag, known=True)
     for mark in (_PRIORITY, _DECODED):
         if found := mark.match(line, at):
             at = found.end()
+            tag = "kernel" if found[0].startswith("kern") else None
     if syslog := _SYSLOG.match(line, at):
         host, tag, at = syslog["host"], syslog["tag"], syslog.end()
         if syslog["unix"]:

@@ -14,6 +14,7 @@ from postmortem.readers.kernel_log.stamps import stamped
 from postmortem.readers.ranklogs.hung import KERNEL, kind_of_file
 
 TEXT = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+SEGFAULT = "lumen main[4711]: segfault at 60 ip 616 sp 680 error 4 in liblum.so[7f00+5c000]"
 NOV_21 = 1795226611.0  # 2026-11-21 02:03:31
 
 NO_YEAR = 91159411.0  # the same of 1972
@@ -73,6 +74,30 @@ def test_every_form(form: str, tmp_path: Path) -> None:
     file = tmp_path / "some-name.txt"
     file.write_bytes(data)
     assert kind_of_file(str(file)) == KERNEL
+    crash = line.replace(TEXT, SEGFAULT).encode()
+    assert [(e.pid, e.process, e.signal) for e in read_events(crash, "dmesg")] == [
+        (4711, "lumen main", "SIGSEGV")
+    ]
+
+
+def test_who_wrote_a_record_is_told_by_its_facility(tmp_path: Path) -> None:
+    file = tmp_path / "records.txt"
+    text = "lumen-peer put_pages:127 ERROR the page is gone already\n"
+    for head, kind in {
+        "6,39,227996636,-;": KERNEL,
+        "14,39,227996636,-;": None,  # a program wrote into /dev/kmsg
+        "kern  :info  : [  227.996636] ": KERNEL,
+        "user  :info  : [  227.996636] ": None,
+    }.items():
+        file.write_text(f"{head}{text}" * 3)
+        assert kind_of_file(str(file)) == kind
+
+
+def test_how_bad_an_error_of_a_link_is_stands_in_it() -> None:
+    line = "[ 12.345678] NVRM: Xid (PCI:0000:3b:00): 145, RLW_RX {} XC0 i0 Link 3 (0x1 0x8)\n"
+    for word, fault in {"Nonfatal": Fault.UNKNOWN, "Fatal": Fault.HARDWARE}.items():
+        (event,) = read_events(line.format(word).encode(), "dmesg")
+        assert (event.number, event.fault) == (145, fault)
 
 
 def test_a_rotated_file_is_packed(tmp_path: Path) -> None:

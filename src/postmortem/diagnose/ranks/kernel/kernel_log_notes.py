@@ -65,6 +65,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
         key=lambda tie: (
             tie.event.pid is None or tie.event.pid not in seen,
             _FOLLOWS.get(tie.event.fault, 0),
+            _mild(tie.event),
             tie.event.signature == "xid" and _of_link(tie.event) and tie.event.host in switches,
             tie.event.signature == _LINK,
             _ORDER.index(tie.event.kind),
@@ -77,7 +78,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     alone = not logs.writers and not logs.exits and event.fault is not Fault.NONE
     # A process that a shell or another launcher saw end, and that has no rank.
     ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
-    ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
+    ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH and not _mild(event)
     broken = event.kind in _CARDS and event.fault is Fault.HARDWARE and event.signature != _LINK
     root = (broken and alone) or (ends and (alone or (ended and not blame.first)))
     host = f"on {event.host}: " if event.host else ""
@@ -105,6 +106,12 @@ def _device(event: KernelEvent) -> tuple[str | None, str] | None:
 def _of_link(event: KernelEvent) -> bool:
     """Return whether a GPU only tells that its link failed: the switch behind it may have."""
     return event.number is not None and xid(event.number).reach == "link"
+
+
+def _mild(event: KernelEvent) -> bool:
+    """Return whether the driver says of an error of a link that nothing ends of it."""
+    link = event.kind is KernelKind.FABRIC or _of_link(event)
+    return link and event.fault is Fault.UNKNOWN
 
 
 def _spoken_of(tie: KernelMatch, blame: Attribution) -> bool:
