@@ -126,7 +126,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     words = in_full(words)
     command = command_of(words)
     alone = command in COMMANDS and words[0] == command
-    parser, commands = _parser((words[0],) if alone else COMMANDS)
+    parser, commands = _parser((words[0],) if alone else COMMANDS, only=command or "")
     if command is not None and command not in COMMANDS:
         parser.error(_unknown(command))
     if not words:
@@ -187,8 +187,13 @@ def _looks_into_processes(args: argparse.Namespace, words: Sequence[str]) -> boo
     return dumped or any("/proc/" in word for word in words)
 
 
-def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
-    """Return the parser for these commands, and their modules."""
+def _parser(
+    names: Sequence[str], *, only: str | None = None
+) -> tuple[Parser, dict[str, ModuleType]]:
+    """Return the parser for these commands, and their modules.
+
+    `only`: the command that is asked for, if any; of the others the help tells what they are for.
+    """
     parser = Parser(
         prog="postmortem",
         usage="postmortem [-h] [-V] COMMAND ... | PATH...",
@@ -215,7 +220,8 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
             formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(subparser)
+        if only in (None, name):
+            module.add_arguments(subparser)
         subparser.set_defaults(parser=subparser)
     return parser, modules
 
