@@ -189,3 +189,29 @@ def test_a_message_ends_where_a_logger_begins_another_record(
     path.write_text("".join(f"{head}{line}\n" for line in lines) + f"{below}\n")
     body: Any = analyse([str(path)], RankLogOptions()).body
     assert [row["message"] for row in body["tracebacks"]] == [message]
+
+
+@pytest.mark.parametrize(
+    ("above", "end", "message"),
+    [
+        (
+            "[09:50:35] src/lamp.h:39: Check failed: e == lumenSuccess: out of memory",
+            "terminate called after throwing an instance of 'lamp::Error'",
+            "Check failed: e == lumenSuccess: out of memory",
+        ),
+        ("E 09:50 lamp", "terminate called after throwing an instance of 'lamp::Error'", ""),
+        (
+            "F src/lamp.cc:103] Non-OK-status: Stop() status: UNKNOWN: no lamp",
+            "Fatal Python error: Aborted",
+            "Non-OK-status: Stop() status: UNKNOWN: no lamp (Aborted)",
+        ),
+        ("step 12 of 40, loss 1.25", "Fatal Python error: Aborted", "Aborted"),
+    ],
+)
+def test_an_abort_without_a_reason_has_that_of_the_line_above(
+    tmp_path: Path, above: str, end: str, message: str
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(f"step 11 of 40, loss 1.26\n{above}\n{end}\n")
+    body: Any = analyse([str(path)], RankLogOptions()).body
+    assert body["tracebacks"][-1]["message"] == message

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.prose import Prose
 from postmortem.analyses.strace import StraceOptions, analyse
 
 START = 'execve("/usr/bin/tool", ["tool"], 0x7 /* 3 vars */) = 0\n'
@@ -27,9 +28,8 @@ def verdict(path: Path, text: str) -> str:
         'write(2, "out.csv: not written\\n", 21) = 21\n',
     ],
 )
-def test_what_it_named_is_told(tmp_path: Path, words: str) -> None:
-    said = verdict(tmp_path, START + FAILED + words + END)
-    assert said.startswith("every process exited with 0, but the process named an error: ")
+def test_what_it_named_is_told(tmp_path: Path, words: str, prose: Prose) -> None:
+    prose(verdict(tmp_path, START + FAILED + words + END))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_what_it_named_is_told(tmp_path: Path, words: str) -> None:
         'write(1, "out.csv: gone\\n", 14) = 14\n',
     ],
 )
-def test_a_failed_call_that_nobody_named_is_none(tmp_path: Path, words: str) -> None:
-    assert verdict(tmp_path, START + FAILED + words + END).startswith("no failure that matters")
+def test_a_failed_call_that_nobody_named_is_none(tmp_path: Path, words: str, prose: Prose) -> None:
+    prose(verdict(tmp_path, START + FAILED + words + END))
 
 
 def test_the_table_of_counts_is_no_log(tmp_path: Path) -> None:

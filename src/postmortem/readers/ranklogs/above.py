@@ -47,7 +47,9 @@ _MOST_READ = 48
 """Lines above the word: a launcher's own may be most of them."""
 _MOST_LINES = 6
 _OWN = "last-launcher"
-_ABORT = "MPI_Abort"
+_PLACED = Pattern(r"^(?:\[[\d:. -]+\] |[EF] |\S*[./]\S*:\d+[\]:] )+")
+"""What C++ puts before a message: a time, a level, a place."""
+_ABORT, _ABORTED = "MPI_Abort", "Fatal Python error: Aborted"
 _CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
@@ -194,7 +196,7 @@ def _with_check(failure: LogFailure, checks: Sequence[Remark]) -> LogFailure:
 
 
 def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure, ...]:
-    """Return the failures, the first MPI_Abort with the error that its program wrote above.
+    """Return the failures, the first abort without a reason with what its program wrote above.
 
     Those of a check in a kernel with what was checked: the device prints that above, and mostly
     nothing says for which process.
@@ -202,19 +204,27 @@ def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure,
     checks = [one for one in logs.remarks if one.match(_CHECK) is not None]
     told = (_with_check(f, checks) if f.said.match(_CHECKED) else f for f in logs.failures)
     failures = tuple(told) if checks else logs.failures
-    first = next((f for f in failures if f.said.exception == _ABORT), None)
+    first = next(filter(_gives_no_reason, failures), None)
     if first is None or any(f.line < first.line for f in failures if f.file == first.file):
         return failures
     word = LastLine(first.said.words, first.file, first.begin_line)
     above = error_above(word, begins.get(first.file, 1), ToldLines(()))
     if above is not None:
-        why = f"{above.said[0].text.strip()} ({first.said.message})"
+        why = _PLACED.sub("", above.said[0].text.strip())
+        why += f" ({first.said.message})" if first.said.message else ""
     elif said := _said_above(word):
-        why = f"{first.said.message}; just above: {said}"
+        why = f"{first.said.message}; just above: {said}".lstrip("; ")
     else:
         return failures
     with_why = replace(first, said=replace(first.said, message=why))
     return tuple(with_why if f is first else f for f in failures)
+
+
+def _gives_no_reason(failure: LogFailure) -> bool:
+    """Return whether an end says that it is one and nothing else: abort() of MPI or of C."""
+    said = failure.said
+    bare = (failure.kind == "terminate" and not said.message) or said.words == _ABORTED
+    return said.exception == _ABORT or bare
 
 
 def _said_above(word: LastLine) -> str:
