@@ -55,6 +55,8 @@ class ExceptionText(Known):
             below = _below_headings(below)
             named = below[0] if " " in below[0] else " ".join(below[:2])
             first = f"{first} {named}"
+        elif rest and first[:1] + first[-1:] == "[]":  # only a place: "[f 1214 … executor.cc:584]"
+            first = _below_headings(below)[0]
         elif rest.startswith(":"):  # of Java, below what called it
             first = below[0].lstrip(": ")
         first = first.partition("}} ")[2] or first if first.startswith("{{") else first

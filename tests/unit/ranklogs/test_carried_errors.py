@@ -7,6 +7,7 @@ import pytest
 
 from builders.ranklogs import raised_first, report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.facts.rank_logs import ExceptionText
 from postmortem.report.model import Confidence, Outcome
 
 _FRAME = '  File "/job/train.py", line {line}, in {function}\n    {function}()\n'
@@ -215,3 +216,15 @@ def test_an_abort_without_a_reason_has_that_of_the_line_above(
     path.write_text(f"step 11 of 40, loss 1.26\n{above}\n{end}\n")
     body: Any = analyse([str(path)], RankLogOptions()).body
     assert body["tracebacks"][-1]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("[f 1214 20:38:47 lamp.cc:84] \nlamp 7 failed.\n[Input]: x", "lamp 7 failed."),
+        ("[f 1214 20:38:47 lamp.cc:84] lamp 7\nfailed", "[f 1214 20:38:47 lamp.cc:84] lamp 7"),
+        ("[lamp.cc:84]", "[lamp.cc:84]"),
+    ],
+)
+def test_a_place_alone_is_no_reason(message: str, words: str) -> None:
+    assert ExceptionText("E", message).words == f"E: {words}"
