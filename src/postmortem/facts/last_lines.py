@@ -125,7 +125,8 @@ class LastLines:
     stopped_in: LastLine | None = None
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
-    """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""
+    """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``; or ``"events"``,
+    a table of what happened in a cluster, to this job or to others."""
 
 
 @record

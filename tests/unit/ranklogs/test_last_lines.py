@@ -377,3 +377,16 @@ def test_how_a_unit_ended_is_told_by_systemd(tmp_path: Path, behind: str, failed
     report = report_of(tmp_path, text)
     assert report.failed is failed
     assert ("process_ended" in [row.id for row in report.diagnoses]) is failed
+
+
+@pytest.mark.parametrize(
+    ("behind", "outcome"),
+    [("", Outcome.FAILED), ("step 501 of 900\nstep 502 of 900\n", Outcome.UNKNOWN)],
+)
+def test_a_watcher_that_sees_nothing_move_is_no_work(
+    tmp_path: Path, behind: str, outcome: Outcome
+) -> None:
+    watched = "".join(f"[W] watch: no progress for {n}00 s (last step 500)\n" for n in (6, 12, 18))
+    path = tmp_path / "job.log"
+    path.write_text("step 499 of 900\nstep 500 of 900\n" + watched + behind)
+    assert report_of(path).outcome is outcome

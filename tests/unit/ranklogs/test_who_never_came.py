@@ -84,3 +84,18 @@ def test_who_never_came_is_a_pod_without_a_node(tmp_path: Path, events: str, rul
     )
     report = analyse([str(tmp_path)], RankLogOptions())
     assert [one.id for one in report.diagnoses] == [rule]
+
+
+@pytest.mark.parametrize(("last", "failed"), [("Training finished in 8 s", False), ("step", True)])
+def test_what_befell_others_is_no_end_of_a_job_that_is_done(
+    tmp_path: Path, last: str, failed: bool
+) -> None:
+    row = "9m   {}   {}   {}   {}\n"
+    rows = [("Normal", "Scheduled", "pod/trainer-0", "Successfully assigned ml/trainer-0 to gpu-3")]
+    rows += [("Warning", "OOMKilling", "node/gpu-9", "Killed process 4411 (java)")]
+    rows += [("Warning", "BackOff", "pod/lumen-2", "Back-off restarting failed container")]
+    table = "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n" + "".join(row.format(*r) for r in rows)
+    (tmp_path / "events.txt").write_text(table)
+    (tmp_path / "trainer-0.log").write_text(f"INFO epoch 1\nINFO epoch 2\nINFO {last}\n")
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.failed == failed

@@ -49,7 +49,7 @@ _MOST_LINES = 6
 _OWN = "last-launcher"
 _PLACED = Pattern(r"^(?:\[[\d:. -]+\] |[EF] |\S*[./]\S*:\d+[\]:] )+")
 """What C++ puts before a message: a time, a level, a place."""
-_ABORT, _ABORTED = "MPI_Abort", "Fatal Python error: Aborted"
+_ABORT, _ABORTED = "MPI_Abort", "py-faulthandler-abort"
 _CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
@@ -223,7 +223,7 @@ def with_reasons(logs: RankLogs, begins: Mapping[str, int]) -> tuple[LogFailure,
 def _gives_no_reason(failure: LogFailure) -> bool:
     """Return whether an end says that it is one and nothing else: abort() of MPI or of C."""
     said = failure.said
-    bare = (failure.kind == "terminate" and not said.message) or said.words == _ABORTED
+    bare = (failure.kind == "terminate" and not said.message) or said.match(_ABORTED) is not None
     return said.exception == _ABORT or bare
 
 

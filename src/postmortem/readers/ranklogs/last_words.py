@@ -21,6 +21,7 @@ WORD = "last-error-word"
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
 _NO_NUMBERS = (_FIELD, "last-error-refused")
 _FATAL, _STATUS = "last-error-fatal", "last-error-status"
+_STALLED, _STALLED_TWICE = "last-alone-stalled", 2
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
 _MINDED = ("last-error-signal-named", "last-error-closed")
@@ -298,7 +299,13 @@ def is_habit(texts: Sequence[str], at: int) -> bool:
 
 
 def is_stuck(texts: Sequence[str], ids: Sequence[Ids]) -> bool:
-    """Return whether nothing but one status that is not OK stands at the end, at any level."""
+    """Return whether nothing but one status that is not OK stands at the end, at any level.
+
+    Or who watches the job says, twice and more, for how long nothing has moved.
+    """
+    stalled = [_STALLED in row for row in ids[-_STALLED_TWICE:]]
+    if all(stalled) and len(stalled) == _STALLED_TWICE:
+        return len({without_numbers(text) for text in texts[-_STALLED_TWICE:]}) == 1
     last = {without_numbers(text) for text in texts[-_AGAIN:]}
     return len(last) == 1 and len(texts) > _AGAIN and all(_STATUS in row for row in ids[-_AGAIN:])
 

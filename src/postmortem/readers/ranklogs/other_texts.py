@@ -18,7 +18,7 @@ def kind_of(lines: list[LastLine], ids: Sequence[Ids]) -> str | None:
     """
     begin = max((at + 1 for at, names in enumerate(ids) if "last-halted" in names), default=0)
     lines, ids = lines[begin:], ids[begin:]
-    for kind in ("stack", "strace", "source"):
+    for kind in ("stack", "strace", "source", "events"):
         there = sum(f"last-foreign-{kind}" in names for names in ids)
         if kind == "source":
             there += sum(is_code(line.text) for line in lines)

@@ -34,11 +34,12 @@ def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
     told = {end.file for end in case.logs.exits if end.launcher == RUN}
     over, went_on = outlived_stops(case), _others_went_on(case.logs)
+    over_by_logs = any(one.ended or one.done for one in case.logs.last_lines)
     ends = [
         one
         for one in case.logs.last_lines
         if one.last.file not in told and one.last.where not in over
-        if not went_on(one)
+        if not went_on(one) and not (one.kind == "events" and over_by_logs)
     ]
     if _all_ended_with_0(case.logs):
         return None
@@ -86,7 +87,7 @@ def said_last(case: Case) -> Attribution | None:
         one = bad[0]
         never = NeverANumber(one.quantity, one.value, first.text, first.line, one.earlier, one.step)
         return Attribution(never, evidence=tuple(_numbers(bad[:_MOST])))
-    other = [one for one in ends if one.kind is not None]
+    other = [one for one in ends if one.kind not in (None, "events")]
     if other and len(other) == len(ends):
         kind = other[0].kind
         assert kind is not None
