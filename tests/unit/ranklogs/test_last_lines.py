@@ -387,6 +387,5 @@ def test_a_watcher_that_sees_nothing_move_is_no_work(
     tmp_path: Path, behind: str, outcome: Outcome
 ) -> None:
     watched = "".join(f"[W] watch: no progress for {n}00 s (last step 500)\n" for n in (6, 12, 18))
-    path = tmp_path / "job.log"
-    path.write_text("step 499 of 900\nstep 500 of 900\n" + watched + behind)
-    assert report_of(path).outcome is outcome
+    steps = "step 499 of 900\nstep 500 of 900\n"
+    assert report_of(tmp_path, steps + watched + behind).body["outcome"] == outcome
