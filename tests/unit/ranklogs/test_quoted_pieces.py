@@ -396,3 +396,20 @@ def test_a_handler_that_does_not_name_its_signal_is_not_certain(tmp_path: Path) 
     named = "[1,7]<stderr>:PC: @ 0x0\n[1,7]<stderr>:*** SIGSEGV (@0x0) received by PID 71 ***\n"
     sure = [report_of(tmp_path, cut + end).diagnoses[0].confidence for end in ("\n", whole + named)]
     assert sure == [Confidence.LIKELY, Confidence.CERTAIN]
+
+
+def test_the_handler_of_glog_ends_its_process_at_any_level(tmp_path: Path) -> None:
+    head = "W0102 03:04:05.67890{} 471{} init.cc:234] "
+    at = '*** Aborted at 1767323045 (unix time) try "date -d @1767323045" ***'
+    said = "*** SIGBUS (@0x7f00) received by PID 4710 (TID 0x7f01) from PID 0; stack trace: ***"
+    dumped = (at, at, "PC: @ 0x0 (unknown)", "PC: @ 0x0 (unknown)", said, said)
+    text = "".join(f"{head.format(n, n % 2)}{line}\n" for n, line in enumerate(dumped))
+    report = report_of(tmp_path, text)
+    assert "SIGBUS" in report.verdict
+    assert report.diagnoses[0].confidence is Confidence.CERTAIN
+
+
+def test_a_warning_of_glog_that_quotes_a_handler_is_none(tmp_path: Path) -> None:
+    text = "W0102 03:04:05.678901 4710 init.cc:234] would write *** SIGBUS received by PID 1 ***\n"
+    assert "SIGBUS:" not in report_of(tmp_path, text).verdict
+    assert not any(d.confidence is Confidence.CERTAIN for d in report_of(tmp_path, text).diagnoses)

@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
 from postmortem.facts.exits import LogExit, Stop
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import ExceptionText, LogFailure, Writer
+from postmortem.facts.rank_logs import ExceptionText, LogFailure, Remark, Writer
 from postmortem.facts.signature import Match
 from postmortem.records import replace
 from postmortem.report.model import Confidence
@@ -34,7 +34,13 @@ def stop(why: Stop) -> LogEvent:
     return LogEvent(Kind.STOPPED, Attribution(StoppedFromOutside("the job was ended", why)))
 
 
+def hydra(signal: str) -> RankState:
+    end = LogExit("job.log", 90, 1, signal=signal, launcher="mpiexec")
+    return RankState(Writer("1", 1), 1, exit=end)
+
+
 K = Kind
+NO_PROGRAM = Remark("execvp error", 0, "job.log", 80, None, (Match("hydra-cannot-start", {}),))
 ABORTED = RankState(Writer("1", 1), 1, own=(failure(20, "MPI_Abort"),))
 SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
 CODE = rank(2, code=1)
@@ -94,6 +100,12 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LIKELY,
     ),
     ("limit-then-abort", stop(Stop.MEMORY), LogEvent(K.CRASHED, None, (ABORTED,)), LIKELY),
+    (
+        "never-started",
+        LogEvent(K.NOT_STARTED, None, last=NO_PROGRAM),
+        LogEvent(K.CRASHED, None, (hydra("SIGKILL"),)),
+        LIKELY,
+    ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (SEGV,)), CERTAIN),
 ]
 APART: list[tuple[str, LogEvent, LogEvent]] = [
@@ -124,6 +136,11 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.SAID_LAST, None, last=line(90)),
     ),
     ("limit-then-abort", stop(Stop.TIME), LogEvent(K.CRASHED, None, (ABORTED,))),
+    (
+        "never-started",
+        LogEvent(K.NOT_STARTED, None, last=NO_PROGRAM),
+        LogEvent(K.CRASHED, None, (hydra("SIGSEGV"),)),
+    ),
     ("own-end", LogEvent(K.CRASHED, None, (SEGV,)), LogEvent(K.EXITED, None, (CODE,))),
 ]
 

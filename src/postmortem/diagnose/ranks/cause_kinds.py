@@ -61,6 +61,8 @@ class StartupFault(StrEnum):
     RENDEZVOUS = "rendezvous"
     TOO_MANY = "too many"
     """More processes counted themselves in a store than the job has."""
+    PROGRAM = "program"
+    """A launcher could not start the program it was given."""
 
 
 class Doubt(StrEnum):

@@ -207,6 +207,7 @@ class CouldNotStart:
     """Of the store, where a message names it."""
     host: str | None = None
     interface: str | None = None
+    program: str | None = None
 
 
 @record

@@ -62,6 +62,8 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["at_host"] = f" at {cause.host}" if cause.host else ""
             words["port"] = cause.port or "PORT"
             words["of_port"] = f": {cause.port}" if cause.port else ""
+            words["of_program"] = f": {clip(cause.program, 50)}" if cause.program else ""
+            words["program"] = shell_word(cause.program or "FILE")
             words["interface"] = clip(cause.interface or "unknown", 40)
         case causes.CalledOther() | causes.WaitsElsewhere() as cause:
             words["most"] = cause.most

@@ -26,6 +26,8 @@ _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memo
 _PASTED = Pattern(
     r"(?m)^(?:(?:Memory cgroup o|O)ut of memory: )?Kill(?:ed)? process \d+ \(\S+\)|^NVRM: Xid \("
 )
+_OF_DEVICE = Pattern(r"(?:[a-z]\w+ [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |\[drm[:\]])")
+"""What a driver writes about a device begins with its own name and that of the device."""
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
 _HEADING = Pattern(
     r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)|```\w*\s*$"
@@ -51,6 +53,8 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
         return False
     named = bool(_NAMED.search(base))
     if named and (_BARE.search(text) or refused(text) is not None):
+        return True
+    if all(map(_OF_DEVICE.match, lines)):
         return True
     if _PASTED.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
         return True  # pasted without its stamps

@@ -42,6 +42,8 @@ _LAST = {
 _EFFECT = "node-stdio"
 _HEAD_OF_JVM = 12
 """Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
+_HEAD_OF_DUMP = 8
+"""Lines from when glog's handler ran to the signal; several processes write in turn."""
 _HEAD_OF_GO = 6
 """Lines that a panic may have before the stack of its goroutine."""
 _HEADS = {"py-c-stack", "jvm-frames"}
@@ -227,7 +229,7 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         return _End("fatal", *mpi)
     dumped = found.get("glog-dumped")
     if dumped and not _told_before(rows, at, known):
-        there = next((i for i in (at, at + 2) if _signal_at(rows, i, known)), at)
+        there = next((i for i in range(at, at + _HEAD_OF_DUMP) if _signal_at(rows, i, known)), at)
         return _dumped(rows, there, known.of(rows[there][2]).get("glog-dumped") or dumped, known)
     return None
 

@@ -140,6 +140,7 @@ def test_json_of_journalctl() -> None:
         "[Mon Jan  5 10:00:00 2026] lumen[4711]: no segfault at 60\n",
         "step 1 loss 0.4\nKilled process 4711 (lumen), as we wished\n",
         "Out of memory: 3 GiB asked for\n",
+        "xe 0000:3b:00.0: [drm] GT0: Engine reset: engine_class=ccs\nRuntimeError: lost\n",
         "",
     ],
 )
@@ -157,6 +158,10 @@ PROBE = (
     "[   43.439662] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
 )
 
+HUNG = (
+    "xe 0000:3b:00.0: [drm] Xe device was found\n"
+    "xe 0000:3b:00.0: [drm] GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=3\n"
+)
 FAULT = (
     "[Mon Jan  5 10:00:00 2026] lumen[4711]: segfault at 60 ip 00007f0000000616 sp "
     "00007ff000000680 error 4 in liblum.so[7f0000000000+5c000] likely on CPU 1 (core 8, socket 1)\n"
@@ -165,7 +170,12 @@ FAULT = (
 
 @pytest.mark.parametrize(
     ("text", "known"),
-    [(FAULT, "dmesg-segfault"), (KILL, "dmesg-oom-memcg"), (PROBE, "dmesg-gpu-gone")],
+    [
+        (FAULT, "dmesg-segfault"),
+        (KILL, "dmesg-oom-memcg"),
+        (PROBE, "dmesg-gpu-gone"),
+        (HUNG, "dmesg-intel-gpu"),
+    ],
 )
 def test_a_few_lines_as_they_are_pasted(text: str, known: str, tmp_path: Path) -> None:
     file = tmp_path / "job.out"

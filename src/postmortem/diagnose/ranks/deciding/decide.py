@@ -204,9 +204,9 @@ def _of_its_thread(case: Case, incident: Incident[LogEvent], blame: Attribution)
 
 
 def _told_as(incident: Incident[LogEvent], event: int) -> set[Kind]:
-    """Return in which place an event is told: its own, or that of the word that it explains."""
+    """Return in which place an event is told: its own, or that of what it explains."""
     kind = incident.events[event].type
-    if kind is not Kind.SAID_ABOVE:
+    if kind not in (Kind.SAID_ABOVE, Kind.NOT_STARTED):
         return {kind}
     return {incident.events[word].type for word in incident.hit_by(event)}
 

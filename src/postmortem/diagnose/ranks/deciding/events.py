@@ -31,11 +31,12 @@ from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_ab
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, aborted_unheard
+from postmortem.diagnose.ranks.deciding.startup import not_started
 from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_outside
 from postmortem.diagnose.ranks.deciding.watchdogs import watched
 from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.last_lines import LastLine
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.knowledge.messages import briefs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
@@ -63,7 +64,8 @@ class Kind(StrEnum):
     ENDED = "a launcher's word on a process without a name"
     SAID_LAST = "last words"
     SAID_ABOVE = "an error above the word of who watched"
-    """Told in place of that word."""
+    NOT_STARTED = "a launcher's word that it could not start a program"
+    """Both are told in place of what they explain."""
 
 
 @record
@@ -75,7 +77,7 @@ class LogEvent:
     """What is told of it where it is a root; None where it alone says too little."""
     who: tuple[RankState, ...] = ()
     """Whom it happened to; of what happened to somebody, whom it may have happened to."""
-    last: LogExit | LogFailure | LastLine | None = None
+    last: LogExit | LogFailure | LastLine | Remark | None = None
     """The line that tells of it last, where lines order it."""
     times: int = 1
     """How often lines that name nobody tell of it."""
@@ -125,6 +127,13 @@ def _said_above(case: Case) -> Iterator[LogEvent]:
     """Yield the errors of programs of which somebody who watched only says that they failed."""
     for one in case.logs.watched:
         yield LogEvent(Kind.SAID_ABOVE, said_above(one), last=one.word)
+
+
+def _not_started(case: Case) -> Iterator[LogEvent]:
+    """Yield that a launcher could not start a program."""
+    found = not_started(case)
+    if found is not None:
+        yield LogEvent(Kind.NOT_STARTED, found[0], last=found[1])
 
 
 def _ended_saying(case: Case) -> Iterator[LogEvent]:
@@ -339,5 +348,6 @@ _FINDERS = (
     _thread_died,
     _exited,
     _said_above,
+    _not_started,
 )
 _LAST_FINDERS = (_told(Kind.JOBS_FAILED, jobs_failed), _stopped, _ended_saying)

@@ -1,16 +1,19 @@
 """What explains what in the logs of ranks: rows of cause and effect, and what must join them."""
 
+from postmortem import thresholds
 from postmortem.diagnose.incident.explains import Explains
-from postmortem.diagnose.ranks.causes import StoppedFromOutside
+from postmortem.diagnose.ranks.causes import Crashed, StoppedFromOutside, UnnamedProcessEnded
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import ends_behind
+from postmortem.diagnose.ranks.deciding.startup import CANNOT_START
 from postmortem.facts.exits import Stop
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.report.model import Confidence
 
 _AT_ONCE = frozenset({"SIGSEGV", "SIGBUS", "SIGKILL", "SIGILL", "SIGFPE"})
 """Signals that leave a process no time to raise."""
 _ERRORS = (Kind.RAISED, Kind.SOMEBODY_RAISED)
+_ENDS = (Kind.EXITED, Kind.ENDED)
 _CRASHES = (Kind.CRASHED, Kind.SOMEBODY_CRASHED)
 
 
@@ -87,6 +90,30 @@ def its_word(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY if word.line == line else None
 
 
+def never_started(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """Who could not start a program ends what it had started, and tells of that right below.
+
+    A signal of their own, and a limit of memory, they have from somebody else.
+    """
+    said, blame = cause.last, effect.blame.cause if effect.blame is not None else None
+    if not isinstance(said, Remark) or (isinstance(blame, Crashed) and blame.memory is not None):
+        return None
+    known = said.match(*CANNOT_START)
+    nobody = (blame.end,) if isinstance(blame, UnnamedProcessEnded) else ()
+    ends = [*nobody, *(state.exit for state in effect.who)]
+    explained = all(
+        end is not None
+        and known is not None
+        and (end.launcher, end.file) == (CANNOT_START[known.id], said.file)
+        and 0 < end.line - said.line <= thresholds.END_LINES
+        and not end.memory
+        and end.signal in (None, "SIGKILL", "SIGTERM")
+        for end in ends
+    )
+    silent = all(state.silent for state in effect.who)
+    return Confidence.LIKELY if ends and explained and silent else None
+
+
 def _ranks(event: LogEvent) -> set[int]:
     return {state.rank for state in event.who if state.rank is not None}
 
@@ -114,6 +141,7 @@ ROWS: tuple[Explains[LogEvent], ...] = (
         "error-then-word", (Kind.SAID_ABOVE,), (Kind.SOMEBODY_RAISED, Kind.SAID_LAST), its_word
     ),
     Explains("limit-then-abort", (Kind.STOPPED,), (Kind.CRASHED,), for_memory),
+    Explains("never-started", (Kind.NOT_STARTED,), (Kind.CRASHED, *_ENDS), never_started),
     Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
 )
 """The rows in the order in which they are tried."""

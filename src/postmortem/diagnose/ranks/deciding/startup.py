@@ -11,7 +11,7 @@ from postmortem.diagnose.ranks.causes import (
     ProcessEnded,
     UnnamedProcessEnded,
 )
-from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.case import Case, cited_line
 from postmortem.diagnose.ranks.deciding.ends import unnamed_end
 from postmortem.diagnose.ranks.wordings import startup_fault
 from postmortem.facts.rank_logs import LogFailure, Remark
@@ -80,6 +80,23 @@ def could_not_start(case: Case) -> Attribution | None:
     return Attribution(cause, evidence=tuple(evidence[:6]))
 
 
+def not_started(case: Case) -> tuple[Attribution, Remark] | None:
+    """Return what a launcher says that it could not start, and where it says so last.
+
+    What worked below that is of another run, or did not need it.
+    """
+    told = [(r, m) for r in case.logs.remarks if (m := r.match(*CANNOT_START)) is not None]
+    if not told:
+        return None
+    (remark, said), last = told[0], told[-1][0]
+    if any(one.last.file == last.file and one.worked > last.line for one in case.logs.last_lines):
+        return None
+    cause = CouldNotStart(
+        StartupFault.PROGRAM, remark.text, (said.id,), host=said["host"], program=said["program"]
+    )
+    return Attribution(cause, evidence=(cited_line(remark),)), last
+
+
 def said_bare(case: Case) -> list[Remark]:
     """Return the last lines that say, without a traceback, that somebody never came."""
     last = {line.where for one in case.logs.last_lines for line in one.errors}
@@ -125,6 +142,8 @@ def _remarked(
     return None
 
 
+CANNOT_START = {"hydra-cannot-start": "mpiexec", "srun-cannot-start": "srun"}
+"""Who says that it could not start a program."""
 _TRIES = ("gai-error", "store-dns", "store-waits")
 _NO_START = "jax-never-came"
 _OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface", _NO_START)
