@@ -28,6 +28,9 @@ BLOCK_BYTES = 1 << 20
 LINE_BYTES = 4 << 20
 """A line that goes on for longer is cut: no memory is spent on a file without line ends."""
 LONGEST_TEXT = 64 << 10
+_FEW, _SHORT, _KEPT = 64, 500, 4096
+"""Of so few lines at once, what is in each that is so short is kept, of so many at most: the last
+lines of a file are looked at for each failure in it, and by several readers."""
 MOST_HITS = 10_000
 """Of one signature; a log may repeat one line a hundred million times."""
 TEXT = frozenset({"log", "kernel log", "scheduler log", "ncclras"})
@@ -46,6 +49,7 @@ class Signatures:
         self._compiled = _native.compile_signatures(
             [item.pattern or "" for item in self.signatures]
         )
+        self._kept: dict[str, tuple[Match, ...]] = {}
 
     @classmethod
     def load(cls, *where: str) -> Signatures:
@@ -76,6 +80,19 @@ class Signatures:
 
         Of a text only the first 64 Ki characters are looked at.
         """
+        texts = list(texts)
+        if len(texts) > _FEW:
+            return self._look(texts)
+        kept = self._kept
+        new = [text for text in dict.fromkeys(texts) if text not in kept]
+        rows = dict(zip(new, self._look(new), strict=True)) if new else {}
+        found = [rows[text] if text in rows else kept[text] for text in texts]
+        if len(kept) + len(rows) > _KEPT:  # another thread may still read the one before
+            self._kept = kept = {}
+        kept.update((text, row) for text, row in rows.items() if len(text) <= _SHORT)
+        return found
+
+    def _look(self, texts: Iterable[str]) -> list[tuple[Match, ...]]:
         begins, ends = array.array("q"), array.array("q")
         pieces: list[bytes] = []
         at = 0

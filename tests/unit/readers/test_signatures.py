@@ -215,3 +215,20 @@ def test_a_file_without_line_ends_costs_no_memory(monkeypatch: pytest.MonkeyPatc
     pieces = list(reader._whole_lines([b"x" * 60] * 10))
     assert max(map(len, pieces)) <= 160
     assert sum(map(len, pieces)) == 600
+
+
+@pytest.mark.parametrize("most", [4096, 2])
+def test_what_is_in_a_line_is_the_same_each_time(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_KEPT", most)
+    signatures = known(one="known (?P<what>text|word)", other="word")
+    lines = ["known text", "none", "known word", f"word{'x' * 600}", "none", "word", "known text"]
+    said = [[(m.id, m.captures) for m in row] for row in signatures.matches(lines)]
+    word = [("one", {"what": "word"}), ("other", {})]
+    alone = [("other", {})]
+    assert said == [[("one", {"what": "text"})], [], word, alone, [], alone, said[0]]
+    for part in (lines, lines[2:], lines[::-1], [*lines, "new"], []):
+        assert signatures.matches(part) == signatures.matches([*part, *["x"] * 100])[: len(part)]
+    assert len(signatures._kept) <= max(most, len(lines))
+    assert not any(len(text) > 500 for text in signatures._kept)
