@@ -54,11 +54,13 @@ template <>
 inline constexpr auto kFields<ranklogs::Region> = std::tuple(
     field("label", &ranklogs::Region::label), field("kinds", &ranklogs::Region::kinds),
     field("cut", &ranklogs::Region::cut), field<Told::values>("rows", &ranklogs::Region::rows),
-    field("before", &ranklogs::Region::before), field("streams", [](const ranklogs::Region& one) {
-      std::string streams;
-      for (const ranklogs::Row& row : one.rows) streams += row.stream ? row.stream : ' ';
-      return streams;
-    }),
+    field("before", &ranklogs::Region::before),
+    field("streams",
+          [](const ranklogs::Region& one) {
+            std::string streams;
+            for (const ranklogs::Row& row : one.rows) streams += row.stream ? row.stream : ' ';
+            return streams;
+          }),
     field("begins", [](const ranklogs::Region& one) {
       std::vector<std::uint64_t> lines;
       for (const ranklogs::Row& row : one.rows) {
