@@ -111,7 +111,8 @@ def known_match(failure: LogFailure | None) -> Match | None:
 
 def at_frame(failure: LogFailure | None) -> str:
     """Return `` (train.py:31 in step)`` or nothing."""
-    return _placed(own_frame(failure) or _native_frame(failure))
+    frame = own_frame(failure) or _native_frame(failure)
+    return f" ({_placed(frame)})" if frame is not None else ""
 
 
 def in_call(failure: LogFailure) -> str:
@@ -119,16 +120,14 @@ def in_call(failure: LogFailure) -> str:
     inner = failure.frames[-1] if failure.kind == "fatal" and failure.frames else None
     if inner is None or inner == own_frame(failure):
         return ""
-    return f" The innermost Python call is{_placed(inner).replace(' (', ' ', 1).rstrip(')')}."
+    return f" The innermost Python call is {_placed(inner)}."
 
 
-def _placed(frame: LogFrame | None) -> str:
-    if frame is None:
-        return ""
+def _placed(frame: LogFrame) -> str:
     name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
     function = clip(frame.function, 40) if frame.function else ""
     within = f" in {function}" if function not in ("", "<module>") else ""
-    return f" ({clip(name, 40)}:{frame.line}{within})"
+    return f"{clip(name, 40)}:{frame.line}{within}"
 
 
 def _native_frame(failure: LogFailure | None) -> LogFrame | None:
