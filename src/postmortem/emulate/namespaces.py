@@ -8,9 +8,9 @@ import contextlib
 import ctypes
 import errno
 import os
-from pathlib import Path
 
 from postmortem.emulate.fault import CannotEmulate
+from postmortem.readers.mounts import mountinfo, mounts_in
 
 NEW_TIME = 0x80
 NEW_MOUNTS = 0x20000
@@ -63,13 +63,9 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
 
 def mounts_below(folder: str) -> list[str]:
     """Return what is mounted in a folder, itself not counted."""
-    found = []
     top = folder.rstrip("/") + "/"
-    for row in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        place = os.fsdecode(row.split()[4])
-        if place.startswith(top) and place != top:
-            found.append(place)
-    return found
+    places = (mount.place for mount in mounts_in(mountinfo()))
+    return [place for place in places if place.startswith(top) and place != top]
 
 
 def _unshare(flags: int) -> None:

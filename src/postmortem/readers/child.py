@@ -57,10 +57,10 @@ def leave_out(path: str, ending: Ending) -> None:
 
 def _mount_of(path: str) -> str:
     """Return the file system that gave no answer, as a folder; the file where it is the root."""
-    from postmortem.readers.files import mount_point
+    from postmortem.readers.mounts import mount_of, mountinfo
 
-    point = mount_point(os.path.abspath(path))  # noqa: PTH100  which asks no file system
-    return path if point in (None, "/") else f"{point}/"
+    mount = mount_of(os.path.abspath(path), mountinfo())  # noqa: PTH100  which asks no file system
+    return path if mount is None or mount.place == "/" else f"{mount.place}/"
 
 
 class Child:

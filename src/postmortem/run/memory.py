@@ -5,9 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
+from postmortem.readers.mounts import mountinfo, mounts_in
 from postmortem.records import record
 
-_MOUNTS = Path("/proc/self/mountinfo")
 _GROUPS = Path("/proc/self/cgroup")
 _SYSTEMD = Path("/run/systemd/system")
 
@@ -101,16 +101,11 @@ def _place(kind: str, controller: str) -> tuple[Path, str]:
             inner = path
     if inner is None:
         raise OSError(0, "there is none")
-    for row in _MOUNTS.read_text().splitlines():
-        front, _, back = row.partition(" - ")
-        fields = front.split()
-        name, _, options = [*back.split(" ", 2), "", ""][:3]
-        if name == kind and (not controller or controller in options.split(",")):
-            root, at = fields[3], Path(fields[4])
-            own = inner.removeprefix(root.rstrip("/")) if root != "/" else inner
-            if not (at / own.lstrip("/")).is_dir():
-                own = ""
-            return at, own.lstrip("/")
+    for mount in mounts_in(mountinfo()):
+        if mount.type == kind and (not controller or controller in mount.super_options):
+            at = Path(mount.place)
+            own = inner.removeprefix(mount.root.rstrip("/")).lstrip("/")
+            return at, own if (at / own).is_dir() else ""
     raise OSError(0, "it is not mounted")
 
 

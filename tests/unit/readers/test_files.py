@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.readers.files import answer_within, filesystem_type_in, mapped_file
+from postmortem.readers.files import answer_within, answers_within, mapped_file
 
 
 def test_file_that_is_there(tmp_path: Path) -> None:
@@ -62,16 +62,10 @@ def test_a_call_that_hangs_is_given_up() -> None:
     never.set()
 
 
-def test_filesystem_type_by_the_deepest_and_last_mount() -> None:
-    text = (
-        "22 1 0:1 / / rw - ext4 /dev/sda rw\n"
-        "23 22 0:2 / /mnt rw shared:1 - nfs4 server:/x rw\n"
-        "24 23 0:3 / /mnt/my\\040data rw - lustre mds:/y rw\n"
-        "25 22 0:4 / /mnt rw - beegfs nodev rw\n"
-        "broken line\n"
-    )
-    assert filesystem_type_in(text, "/home/me/x") == "ext4"
-    assert filesystem_type_in(text, "/mnt/x") == "beegfs"
-    assert filesystem_type_in(text, "/mnt/my data/x") == "lustre"
-    assert filesystem_type_in(text, "/mntx") == "ext4"
-    assert filesystem_type_in("", "/x") is None
+def test_who_answers_is_told_though_another_hangs() -> None:
+    never = threading.Event()
+    start = time.monotonic()
+    answers = answers_within(0.2, [never.wait, lambda: True, never.wait, lambda: True])
+    assert answers == [None, True, None, True]
+    assert time.monotonic() - start < 60
+    never.set()

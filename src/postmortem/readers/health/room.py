@@ -11,11 +11,12 @@ from functools import partial
 
 from postmortem.facts.health import FILE_SYSTEM, Reading
 from postmortem.patterns import Pattern
-from postmortem.readers.files import answer_within, mountinfo, mounts_in
+from postmortem.readers.files import answers_within
+from postmortem.readers.mounts import mountinfo, mounts_in
 from postmortem.text import size
 
 _SECONDS = 2.0
-"""Longest that one may take to answer: a dead file server never does."""
+"""Longest that they may take to answer: a dead file server never does."""
 _MOST = 512
 _PAGE = 4096
 _HEAD = Pattern(
@@ -58,10 +59,12 @@ def readings_of_df(text: str) -> Iterator[Reading]:
 def room_readings() -> Iterator[Reading]:
     """Yield a reading for each file system of this machine that is mounted for writing."""
     mounts = mounts_in(mountinfo())
-    places = dict.fromkeys(place for place, options, _ in mounts if "rw" in options)
+    # To ask autofs is to have it mount something; what it has mounted is listed by itself.
+    writable = (mount for mount in mounts if "rw" in mount.options and mount.type != "autofs")
+    places = [*dict.fromkeys(mount.place for mount in writable)][:_MOST]
+    answers = answers_within(_SECONDS, [partial(_asked, place) for place in places])
     seen = set()
-    for place in [*places][:_MOST]:
-        told = answer_within(_SECONDS, partial(_asked, place))
+    for place, told in zip(places, answers, strict=True):
         if told is None or told[0] in seen or not told[1].f_blocks:
             continue
         seen.add(told[0])

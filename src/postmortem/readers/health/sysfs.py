@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from postmortem.facts.health import FILE_SYSTEM, Reading
 from postmortem.facts.source import Problem
 from postmortem.readers.live.status import count_or_none, text_or_none
+from postmortem.readers.mounts import mounts_in
 
 _MOST = 4096
 _GPU_CLASSES = ("0x03", "0x12")
@@ -105,15 +107,13 @@ def _disks(root: Path) -> Iterator[Reading]:
 
 
 def _filesystems(root: Path) -> Iterator[Reading]:
-    for line in _text(root / "proc/self/mountinfo").splitlines()[:_MOST]:
-        left, _, right = line.partition(" - ")
-        mount, kind = left.split(" "), right.split(" ")
-        if len(mount) < 6 or len(kind) < 3 or kind[0] not in _JOURNALLED:
+    for mount in islice(mounts_in(_text(root / "proc/self/mountinfo")), _MOST):
+        if mount.type not in _JOURNALLED:
             continue
         # Mounted for writing, while the file system below allows none: the kernel took it away.
-        taken = "rw" in mount[5].split(",") and "ro" in kind[2].split(",")
-        taken |= "emergency_ro" in kind[2].split(",") or "shutdown" in kind[2].split(",")
-        name = f"{FILE_SYSTEM}{mount[4]}"
+        taken = "rw" in mount.options and "ro" in mount.super_options
+        taken |= not {"emergency_ro", "shutdown"}.isdisjoint(mount.super_options)
+        name = f"{FILE_SYSTEM}{mount.place}"
         yield Reading(name, "filesystem_read_only", int(taken), "cat /proc/self/mountinfo")
     for folder in _names(root, "sys/fs/ext4/*"):
         name = f"{FILE_SYSTEM}{folder.name}"
