@@ -208,6 +208,8 @@ class CouldNotStart:
     host: str | None = None
     interface: str | None = None
     program: str | None = None
+    why: str | None = None
+    """Why that program was not started."""
 
 
 @record

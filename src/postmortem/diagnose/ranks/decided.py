@@ -63,6 +63,7 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["port"] = cause.port or "PORT"
             words["of_port"] = f": {cause.port}" if cause.port else ""
             words["of_program"] = f": {clip(cause.program, 50)}" if cause.program else ""
+            words["of_program"] += f" ({cause.why})" if cause.why else ""
             words["program"] = shell_word(cause.program or "FILE")
             words["interface"] = clip(cause.interface or "unknown", 40)
         case causes.CalledOther() | causes.WaitsElsewhere() as cause:

@@ -92,7 +92,12 @@ def not_started(case: Case) -> tuple[Attribution, Remark] | None:
     if any(one.last.file == last.file and one.worked > last.line for one in case.logs.last_lines):
         return None
     cause = CouldNotStart(
-        StartupFault.PROGRAM, remark.text, (said.id,), host=said["host"], program=said["program"]
+        StartupFault.PROGRAM,
+        remark.text,
+        (said.id,),
+        host=said["host"],
+        program=said["program"],
+        why=said["why"],
     )
     return Attribution(cause, evidence=(cited_line(remark),)), last
 
