@@ -22,6 +22,7 @@ def rank_pids(logs: RankLogs) -> tuple[RankPid, ...]:
     for one in (
         *_of_exits(who, logs.exits),
         *_of_nccl(who, logs.remarks),
+        *_of_deepspeed(who, logs),
         *_of_workers(who, logs.failures),
         *_of_flights(logs.flights),
         *logs.said_pids,
@@ -58,6 +59,19 @@ def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[Ran
             remark.where,
             bus=int(comm["bus"], 16) if comm else None,
         )
+
+
+def _of_deepspeed(who: tuple[Writer, ...], logs: RankLogs) -> Iterator[RankPid]:
+    """Yield what its launcher started on the only host of a job, where local ranks are ranks."""
+    told = [(remark, remark.match("deepspeed-spawned")) for remark in logs.remarks]
+    found = [(remark, match) for remark, match in told if match is not None]
+    ranks = {int(match["local_rank"]) for _, match in found}
+    if len(ranks) < max(len(found), logs.world_size or 0):
+        return
+    for remark, match in found:
+        host = who[remark.writer].host
+        rank, pid = int(match["local_rank"]), int(match["pid"])
+        yield RankPid(rank, pid, host, "DeepSpeed's launcher says so", remark.where)
 
 
 def _of_workers(who: tuple[Writer, ...], failures: Iterable[LogFailure]) -> Iterator[RankPid]:

@@ -84,7 +84,8 @@ class Case:
 
     def failed(self) -> bool:
         """Return whether anything at all went wrong."""
-        return any(not s.silent or s.stopped or s.exit is not None for s in self.all)
+        told = any(not s.silent or s.stopped or s.exit is not None for s in self.all)
+        return told or any(end.is_bad for end in self.logs.exits)
 
     def victims(self) -> list[Suspect]:
         """Return all who ended because of another one, as far as can be told."""
