@@ -29,6 +29,24 @@ class Trail:
     steps: tuple[str, ...]
 
 
+_OF_ONE_HOST = ("docker", "podman", "virbr", "br-", "veth", "cni", "flannel", "lxcbr", "lxdbr")
+"""How the interfaces begin that lead to containers and virtual machines of the host itself."""
+
+
+@record
+class OwnAddress:
+    """Where a host says that the others find it."""
+
+    address: str
+    interface: str
+    host: str
+
+    @property
+    def leads_nowhere(self) -> bool:
+        """Whether no other host can come there."""
+        return self.interface == "lo" or self.interface.startswith(_OF_ONE_HOST)
+
+
 @record
 class BadPeer:
     """An address that warnings complain of."""
@@ -54,14 +72,13 @@ class Nccl:
     trails: tuple[Trail, ...] = ()
     peers: tuple[BadPeer, ...] = ()
     """The address of the most hosts first."""
-    addresses: tuple[tuple[str, str], ...] = ()
-    """(address, host), where a host names its own."""
+    addresses: tuple[OwnAddress, ...] = ()
     ranks: tuple[tuple[int, str], ...] = ()
     """(rank, host), where NCCL's lines say so."""
 
     def host_at(self, address: str) -> str | None:
         """Return the host that has an address, if its own lines say so."""
-        return dict(self.addresses).get(address)
+        return next((one.host for one in self.addresses if one.address == address), None)
 
     def odd_hosts(self) -> tuple[tuple[str, str, str], ...]:
         """Return (host, its network, that of all others) where one or two differ from many."""

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from postmortem.facts.nccl import BadPeer, HostPair, Nccl, Trail
+from postmortem.facts.nccl import BadPeer, HostPair, Nccl, OwnAddress, Trail
 from postmortem.facts.rank_logs import Remark
 
 _NCCL = "NCCL"
@@ -32,7 +32,7 @@ def read_nccl(
         pairs=pairs,
         trails=tuple(Trail(*key, tuple(steps)) for key, steps in reading.trails.items()),
         peers=reading.bad_peers(),
-        addresses=tuple(reading.addresses.items()),
+        addresses=tuple(reading.addresses),
         ranks=tuple(sorted(reading.ranks.items())),
     )
 
@@ -45,7 +45,7 @@ class _Reading:
         self.versions: dict[str, None] = {}
         self.networks: dict[str, set[str]] = defaultdict(set)
         self.warnings: dict[str, int] = {}
-        self.addresses: dict[str, str] = {}
+        self.addresses: dict[OwnAddress, None] = {}
         self.trails: dict[tuple[str, int, int, str, int], list[str]] = {}
         self.ranks: dict[int, str] = {}
         """Hosts of ranks, from the lines that begin a communicator."""
@@ -66,7 +66,7 @@ class _Reading:
             self.networks[network["network"].strip()].add(host)
         own = remark.match("nccl-own-address") if line and line["level"] == "INFO" else None
         if own:
-            self.addresses.setdefault(own["address"], host)
+            self.addresses[OwnAddress(own["address"], own["interface"], host)] = None
         init = remark.match("nccl-init") if line else None
         if init:
             self.ranks.setdefault(int(init["rank"]), host)

@@ -43,7 +43,7 @@ _WITHOUT_RANKS = (
 @rule(
     "https://pytorch.org/docs/stable/elastic/errors.html",
     role=Role.CASCADE,
-    yields_to=("one_bad_peer",),
+    yields_to=("one_bad_peer", "interface_of_one_host"),
 )
 def only_victims(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Undecided):

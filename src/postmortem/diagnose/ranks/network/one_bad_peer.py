@@ -21,7 +21,10 @@ from postmortem.facts.nccl import Nccl
 from postmortem.text import shell_word
 
 
-@rule("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html")
+@rule(
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    yields_to=("interface_of_one_host",),
+)
 def one_bad_peer(nccl: Nccl, blame: Attribution) -> Findings:
     if not nccl.peers:
         return
