@@ -204,3 +204,14 @@ def test_a_rank_with_an_error_above_its_frames_wrote_one(tmp_path: Path, said: s
     report: Any = _report(tmp_path, text)
     assert report.body["first_failure"]["ranks"] == [2]
     assert "no pivot in block 7" in report.verdict
+
+
+@pytest.mark.parametrize(("steps", "stopped"), [(0, True), (2, True), (9, False)])
+def test_who_saves_what_it_has_once_it_is_told_to_end_was_stopped(
+    tmp_path: Path, steps: int, stopped: bool
+) -> None:
+    more = "".join(f"step {n} of 40: loss 2.01\n" for n in range(30, 30 + steps))
+    told = "Received SIGTERM, saving a checkpoint\n"
+    report = _report(tmp_path, f"{told}{more}checkpoint saved to /ckpt/30\nexiting")
+    ids = {one.id for one in report.diagnoses}
+    assert ("stopped_from_outside" in ids) is stopped, report.verdict

@@ -51,6 +51,8 @@ _EFFECTS = (
 )  # fmt: skip
 """How ids begin of what is said of those that were ended."""
 _NEAR = 3
+_MOST_SAVING = 4
+"""Lines of work behind the word that a program is to end: it saves what it has."""
 
 
 def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
@@ -153,6 +155,7 @@ def told_to_end(
     """Return the line that tells a program to end, where nothing failed before but by habit."""
     told: LastLine | None = None
     keys = over = False
+    saving = 0
     for at in range(len(lines) - 1, -1, -1):
         line, names = lines[at], ids[at]
         typed = not over and KEYS.search(line.text) is not None
@@ -161,7 +164,9 @@ def told_to_end(
         elif told is not None and (ends(names) or (keys and done(names, last=True))):
             return None
         elif survived(names):
-            break
+            saving += 1
+            if told is not None or saving > _MOST_SAVING:
+                break
         elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None
         over = over or ends(names)
