@@ -104,6 +104,8 @@ class LastLines:
     """The program's own word that it came to its end, with no error behind it."""
     done: LastLine | None = None
     """Its word that something came to its end, with neither an error nor work behind it."""
+    closing: bool = False
+    """It ends as programs do that put their things away, and told of no work before."""
     worked: int = 0
     """Which of them tells of work last; 0 where none does."""
     stopped: LastLine | None = None

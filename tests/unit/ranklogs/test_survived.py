@@ -329,3 +329,25 @@ def test_what_a_test_started_died_and_the_runner_counts_all_as_well(
     tmp_path: Path, died: str, end: str, failed: bool
 ) -> None:
     assert report_of(tmp_path, died + end).failed is failed
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "",
+        "[rank0]:[W1120 08:05:40.100 ProcessGroupNCCL.cpp:1479] Warning: WARNING: "
+        "destroy_process_group() was not called before program exit, which can leak resources.\n",
+    ],
+)
+def test_what_a_tracker_complained_of_above_the_end_of_a_short_log_ended_nothing(
+    tmp_path: Path, last: str
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(
+        "{'loss': 2.31, 'epoch': 0.5}\n"
+        "tracker: ERROR Error while calling the API: internal error (<Response [500]>)\n"
+        "{'loss': 1.91, 'epoch': 1.0}\n"
+        "{'train_runtime': 312.11, 'train_loss': 2.085, 'epoch': 1.0}\n" + last
+    )
+    report = analyse([str(path)], RankLogOptions())
+    assert (report.outcome, report.diagnoses) == (Outcome.HEALTHY, ()), report.verdict

@@ -165,7 +165,8 @@ def told_to_end(
             return None
         elif survived(names):
             saving += 1
-            if told is not None or saving > _MOST_SAVING:
+            at_last = at == len(lines) - 1 and is_habit(texts, at)
+            if told is not None or saving > _MOST_SAVING or at_last:
                 break
         elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None

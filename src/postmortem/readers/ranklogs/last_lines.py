@@ -141,6 +141,7 @@ def _read(
             LastLine(text, file, number, worked_since(text, since, times)),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
             done=None if over is None else LastLine(rows[over][1], file, rows[over][0]),
+            closing=closes(names[-1]) and not any(map(works, names)),
             worked=_worked(rows, names),
             printed=printed(bare, found) if numbers else (),
         )
@@ -195,6 +196,7 @@ def _read(
         else told_by(said, about),
         ended=None if end is None else lines[end],
         done=None if over is None else lines[over],
+        closing=closes(ids[-1]) and not any(map(works, ids)),
         stopped=told_to_end(lines, texts, ids) if kind is None else None,
         not_a_number=bad[0],
         quantity=bad[1],
@@ -298,7 +300,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = calmly = over = given_up = row = past = False
+    counts = calmly = over = given_up = row = past = ended = False
     others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
@@ -328,7 +330,7 @@ def _nearest(
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
             told = (near and not calmly) or (pasted and not calm_again(texts, ids, at)) or only
-            told = told and not (past and any(done(above, last=False) for above in ids[:at]))
+            told = told and not ended and not (past and any(done(above, last=False) for above in ids[:at]))
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue
@@ -340,6 +342,7 @@ def _nearest(
             break
         on = _goes_on(line.text, names)
         calmly, over = calmly or calm(names), over or done(names, last=behind < _FEWEST)
+        ended = ended or ends(names)
         row, others = bool(wrong(names)) or (row and on), others + (not on)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)

@@ -328,7 +328,8 @@ def ended_well(logs: RankLogs) -> bool:
     ended = any(one.ended for one in logs.last_lines)
     if not ended or logs.without_driver or any(one.errors for one in logs.last_lines):
         return False
-    latest = {one.last.file: one for one in sorted(logs.last_lines, key=lambda one: one.last.line)}
+    said = [one for one in logs.last_lines if not one.closing]
+    latest = {one.last.file: one for one in sorted(said, key=lambda one: one.last.line)}
     return all(one.ended for one in latest.values())
 
 
