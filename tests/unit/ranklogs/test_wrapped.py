@@ -39,6 +39,30 @@ def journal(line: str) -> str:
     return json.dumps({"_PID": "7", "__REALTIME_TIMESTAMP": "1795866003178456", "MESSAGE": line})
 
 
+_OF_PODS = [
+    {"kubernetes": {"pod_name": "train-2"}, "log": "KEPT", "time": "2026-01-02T03:04:05Z"},
+    {"resource": {"labels": {"pod_name": "train-2"}}, "textPayload": "KEPT", "timestamp": "1"},
+    {"labels": {"pod": "train-2"}, "line": "KEPT", "timestamp": "2026-01-02T03:04:05Z"},
+    {"kubernetes": {"pod": {"name": "train-2"}}, "message": "KEPT", "@timestamp": "1"},
+]
+
+
+@pytest.mark.parametrize("form", _OF_PODS, ids=lambda form: next(iter(form)))
+@pytest.mark.parametrize("listed", [False, True])
+def test_who_ships_a_log_says_which_pod_a_line_is_of(
+    tmp_path: Path, form: dict[str, Any], listed: bool
+) -> None:
+    text = json.dumps(form)
+    other = text.replace("train-2", "train-1")
+    lines = [text.replace('"KEPT"', json.dumps(line)) for line in WROTE]
+    lines[:0] = [other.replace("KEPT", f"step {n} loss 2.0") for n in range(6)]
+    whole = f"[{', '.join(lines)}]" if listed else "\n".join(lines)
+    (tmp_path / "shipped.json").write_text(whole)
+    body: Any = analyse([str(tmp_path)], RankLogOptions()).body
+    assert body["first_failure"]["what"] == "lumen.Gone: shard 3"
+    assert body["first_failure"]["label"] == "train-2"
+
+
 @pytest.mark.parametrize("form", [docker, cloud, loki, journal])
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_was_written_is_read(tmp_path: Path, form: Any, packed: bool) -> None:

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from postmortem.readers.ranklogs.wrapped import TEXTS, TIMES, first_text
+from postmortem.readers.ranklogs.wrapped import TEXTS, TIMES, first_text, of_pod
 
 _BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:events|entries|messages)"\s*:\s*\[)\s*\{\s*"')
 _TEXTS = (*TEXTS, "message")
@@ -32,7 +32,7 @@ def entries_of(data: bytes) -> bytes | None:
         return None
     if told[0][0] > told[-1][0]:
         told.reverse()
-    text = "\n".join(text.rstrip("\r\n") for _, text in told)
+    text = "\n".join(text for _, text in told)
     return f"{text}\n".encode("utf-8", "replace")
 
 
@@ -42,4 +42,4 @@ def _entry(row: dict[str, Any]) -> tuple[str, str] | None:
     within = row.get(_WITHIN)
     fields = within if isinstance(within, dict) else row
     text = first_text(fields, _TEXTS)
-    return None if time is None or text is None else (time, text)
+    return None if time is None or text is None else (time, of_pod(row, text.rstrip("\r\n")))

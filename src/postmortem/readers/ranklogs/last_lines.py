@@ -330,7 +330,8 @@ def _nearest(
             near = short or others <= _FEW_BEHIND or (behind <= _NEAR_END and level)
             pasted = short and level and others <= _MOST_BEHIND and not (over or closing)
             told = (near and not calmly) or (pasted and not calm_again(texts, ids, at)) or only
-            told = told and not ended and not (past and any(done(above, last=False) for above in ids[:at]))
+            ran_on = ended or (past and any(done(above, last=False) for above in ids[:at]))
+            told = told and not ran_on
             counts = counts or (told and not resumed(texts, ids, at, mere=True))
         elif (closes(names) and not closing) or stands_still(texts, at):
             continue

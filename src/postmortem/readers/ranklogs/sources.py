@@ -14,6 +14,7 @@ from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
+from postmortem.readers.ranklogs.collected import is_list
 from postmortem.readers.ranklogs.hung import (
     FLIGHT,
     KERNEL,
@@ -34,6 +35,7 @@ from postmortem.readers.ranklogs.log_names import (
 from postmortem.readers.ranklogs.number_columns import bad_column
 from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
+from postmortem.readers.ranklogs.wrapped import is_shipped
 from postmortem.readers.regular import unread
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record, replace
@@ -252,6 +254,8 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
     if suffix == ".csv" and bad_column(path) is not None:
         return True
     if suffix in _PODS and is_pods(known_head(path)):
+        return True
+    if suffix == ".json" and (is_list(known_head(path)) or is_shipped(known_head(path))):
         return True
     return suffix in _TOLD and _TOLD[suffix] in known_head(path)
 

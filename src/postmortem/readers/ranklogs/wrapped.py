@@ -32,6 +32,11 @@ _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _SURVIVED = ("debug", "info", "notice", "warning", "warn")
 """Levels of what a program went on from."""
 _RANKS = ("rank", "global_rank", "process_index")
+_PODS = (
+    *(("kubernetes", "pod_name"), ("kubernetes", "pod", "name")),
+    *(("resource", "labels", "pod_name"), ("labels", "pod")),
+)
+"""Where who ships a cluster's logs says which pod a line is of: Fluent Bit, Filebeat, GKE, Loki."""
 _REASONS = ("error", "err", "reason", "signal_name")
 """Fields that say why, beside a message that says what."""
 _TRACES = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "stack")
@@ -41,6 +46,7 @@ _MOST_LAYERS = 4
 _LONGEST = 16 << 20
 """Bytes of a line that is waited for until its end."""
 _FEWEST_NAMED = 5
+_POD = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 _MARK = b"\xef\xbb\xbf"
 """Of a text in UTF-8; what was in UTF-16 has it too."""
 _QUOTE = re.compile(rb"> ?")
@@ -79,6 +85,12 @@ def layers(head: bytes) -> tuple[Peel, ...]:
         found.append(peel)
         lines = b"\n".join(map(peel, lines)).split(b"\n")
     return (_unmarked, *found) if found else ()
+
+
+def is_shipped(head: bytes) -> bool:
+    """Return whether a file begins with objects that hold the lines of a log, and whose."""
+    fields = _fields(head.partition(b"\n")[0]) or {}
+    return layers(head)[1:2] == (_as_written,) or bool(of_pod(fields, ""))
 
 
 def unwrapped(pieces: Iterable[bytes], peels: Sequence[Peel]) -> Iterator[bytes]:
@@ -158,7 +170,7 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
         and any(key in fields for key in _BESIDE)
         for fields in known
     ):
-        return lambda line: _held(line, TEXTS, levels=False)
+        return _as_written
     records = [fields for fields in known if _is_record(fields)]
     objects = sum(line.startswith(b"{") for line in lines)  # others may be of who quotes a few
     if found[0] is None or len(records) * 10 < objects * 8 or objects * 2 < len(lines):
@@ -166,7 +178,7 @@ def _objects(lines: Sequence[bytes]) -> Peel | None:
     # Who ships a log calls all of it the same; a logger does not, and a few lines do not tell.
     several = len({first_text(fields, _LEVELS) for fields in records}) > 1
     levels = several or len(records) < _FEWEST_NAMED
-    return lambda line: _held(line, _MESSAGES, levels=levels)
+    return lambda line: _held(line, levels=levels)
 
 
 def _is_record(fields: dict[str, Any]) -> bool:
@@ -174,21 +186,40 @@ def _is_record(fields: dict[str, Any]) -> bool:
     return said and any(key in fields for key in (*TIMES, *_LEVELS))
 
 
-def _held(line: bytes, names: Sequence[str], *, levels: bool) -> bytes:
+def _as_written(line: bytes) -> bytes:
     fields = _fields(line)
-    text = None if fields is None else first_text(fields, names)
+    text = None if fields is None else first_text(fields, TEXTS)
+    if fields is None or text is None:
+        return line
+    return of_pod(fields, text.rstrip("\r\n")).encode("utf-8", "replace")
+
+
+def of_pod(fields: dict[str, Any], text: str) -> str:
+    """Return a text with the name of its pod in front of each line, as kubectl puts it there."""
+    for path in _PODS:
+        found: object = fields
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str) and _POD.fullmatch(found):
+            return "\n".join(f"[pod/{found}/log] {line}" for line in text.split("\n"))
+    return text
+
+
+def _held(line: bytes, *, levels: bool) -> bytes:
+    fields = _fields(line)
+    text = None if fields is None else first_text(fields, _MESSAGES)
     if fields is None or text is None:
         return line
     level = first_text(fields, _LEVELS) if levels else None
     told = f"{level.upper()}: {text}" if level else text
-    why = first_text(fields, _REASONS) if names is _MESSAGES else None
+    why = first_text(fields, _REASONS)
     told = f"{told.rstrip()}: {why}" if why and why not in text else told
-    trace = _trace(fields, text) if names is _MESSAGES else None
+    trace = _trace(fields, text)
     whole = (f"{told.rstrip()}\n{trace}" if trace else told).rstrip("\r\n")
     rank = next((str(fields[name]) for name in _RANKS if name in fields), "")
-    if names is _MESSAGES and rank.isdecimal():
+    if rank.isdecimal():
         whole = "\n".join(f"[rank{rank}]: {line}" for line in whole.split("\n"))
-    return whole.encode("utf-8", "replace")
+    return of_pod(fields, whole).encode("utf-8", "replace")
 
 
 def _trace(fields: dict[str, Any], said: str) -> str | None:
