@@ -191,6 +191,8 @@ class LeftEarly:
     how = CauseKind.LEFT_EARLY
     numbered: bool = True
     """Which rank it was is known."""
+    told: bool = False
+    """It says itself that it was done; of its code nothing is known."""
 
 
 @record

@@ -31,7 +31,7 @@ def _case(cause: causes.Cause) -> str:
         case causes.WaitsElsewhere():
             return "one group" if cause.if_one_group else "any group"
         case causes.LeftEarly():
-            return "" if cause.numbered else "unnumbered"
+            return "told" if cause.told else "numbered" if cause.numbered else "unnumbered"
         case causes.SilentAlone():
             seen = "halted" if cause.waited_for else "alone"
             silent = "here" if cause.here else "silent"

@@ -159,6 +159,7 @@ def rank_crashed(blame: Attribution) -> Findings:
     if isinstance(crash.memory, SaidMemory):
         why = "; a kill for memory is reported"
     title = f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}"
+    title += phrases.at_frame(party.failure)
     yield Finding(
         lead=who,
         title=title,

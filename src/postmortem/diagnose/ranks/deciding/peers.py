@@ -138,6 +138,12 @@ def left_early(case: Case) -> Attribution | None:
     if waiting and over and 2 * len(over) < case.world:
         parties = tuple(s.party("it ended with 0") for s in over)
         return Attribution(LeftEarly(), parties, evidence=(*cited(parties), *_chorus(waiting)))
+    done = {case.logs.who(one.writer): one.ended for one in case.logs.last_lines if one.ended}
+    said = [(s, done[s.writer]) for s in case.ranks if s.silent and s.writer in done]
+    if waiting and said and not case.logs.exits and 2 * len(said) < case.world:
+        parties = tuple(s.party("it came to its end, while others waited for it") for s, _ in said)
+        shown = tuple(cited_line(line) for _, line in said[:3])
+        return Attribution(LeftEarly(told=True), parties, evidence=(*shown, *_chorus(waiting)))
     # One srun lists the tasks of all hosts; torchrun those of its own.
     by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
     if not waiting or not (case.summarised or by_srun):
