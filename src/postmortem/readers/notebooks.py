@@ -67,7 +67,9 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
     and cells ran as they stand.
     """
     try:
-        cells = _cells(json.loads(data))
+        notebook = json.loads(data)
+        cells = _cells(notebook)
+        filled = _filled(notebook)
     except (ValueError, RecursionError, TypeError, AttributeError):
         return None
     counts = [cell.count for cell in cells if cell.count]
@@ -89,9 +91,9 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
         survived.discard(cells.index(began))
         left_out = survived | {cells.index(last)}
     lines = data.decode("utf-8", "replace").split("\n")
-    if len(lines) < len(cells) * 2:  # written without line breaks
-        text = json.dumps(json.loads(data), indent=1)
-        lines = text.split("\n")
+    begun = sum(line.strip().startswith(_NEXT_CELL) for line in lines)
+    if begun < len(cells) or filled:  # or written without line breaks
+        lines = json.dumps(notebook, indent=1).split("\n")
     text = "\n".join(_spread(lines, until, left_out)).rstrip("\n") + "\n"
     errors = [cells[i].error for i in sorted(survived) if cells[i].error]
     effect = last.error if last is not None and began is not None else ""
@@ -103,6 +105,17 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
     if not isinstance(cells, list):
         raise TypeError
     return [_cell(cell) for cell in cells]
+
+
+def _filled(notebook: dict[str, Any]) -> bool:
+    """Have each output a list of lines, and each error a traceback; whether any had none."""
+    changed = False
+    for one in (output for cell in notebook["cells"] for output in cell.get("outputs", ())):
+        if isinstance(one.get("text"), str):
+            one["text"], changed = one["text"].splitlines(keepends=True), True
+        if one.get("output_type") == "error" and not one.get("traceback"):
+            one["traceback"], changed = [_said(one)], True
+    return changed
 
 
 def _cell(cell: dict[str, Any]) -> _Cell:

@@ -116,6 +116,25 @@ def test_a_notebook_in_one_line_is_read_too(tmp_path: Path) -> None:
     assert place_of(report) == ("train.py", 31, "fit")
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_error_without_a_traceback_is_one(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "train.ipynb"
+    error = {"ename": "ValueError", "evalue": "bad batch", "output_type": "error"}
+    stream = {"name": "stdout", "output_type": "stream", "text": "loss 2.1\nloss 2.0\n"}
+    notebook = {"cells": [_cell(1, stream, error)], "metadata": {}, "nbformat": 4}
+    path.write_text(json.dumps(notebook, indent=indent) + "\n")
+    report = analyse([str(path)], RankLogOptions())
+    assert report.outcome is Outcome.FAILED
+    assert "ValueError: bad batch" in report.diagnoses[0].evidence[0].what
+
+
+def test_what_was_printed_as_one_text_is_read(tmp_path: Path) -> None:
+    output = {"name": "stderr", "output_type": "stream", "text": "step 1\nSegmentation fault\n"}
+    report = _report(tmp_path, _cell(1, output))
+    assert report.failed
+    assert "Segmentation fault" in report.diagnoses[0].evidence[0].what
+
+
 def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), cut=400)
     assert any("notebook" in problem.what for problem in report.problems)
