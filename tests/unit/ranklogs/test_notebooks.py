@@ -132,7 +132,7 @@ def test_what_was_printed_as_one_text_is_read(tmp_path: Path) -> None:
     output = {"name": "stderr", "output_type": "stream", "text": "step 1\nSegmentation fault\n"}
     report = _report(tmp_path, _cell(1, output))
     assert report.failed
-    assert "Segmentation fault" in report.diagnoses[0].evidence[0].what
+    assert "SIGSEGV" in report.diagnoses[0].evidence[0].what
 
 
 def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:
