@@ -35,24 +35,41 @@ std::optional<std::string> counted_text(const Memory& memory, std::uint64_t poin
   return text;
 }
 
-// A message without arguments is a constant of the program, handed on as `&mut dyn PanicPayload`:
-// a place on the stack that holds pointer and length (StaticStrPayload; Payload<&str>), and a table
-// of functions that begins with a destructor, this size and this alignment.
-std::optional<std::string> rust_constant(const Memory& memory, std::uint64_t from,
-                                         std::uint64_t to) {
-  std::optional<std::string> found;
-  for (std::uint64_t at = from; at + 16 <= to; at += 8) {
+// core::panic::Location: the file's name, line and column. Of its own library Rust tells no place.
+std::optional<std::string> rust_place(const Memory& memory, std::uint64_t location) {
+  const auto name = memory.word(location), length = memory.word(location + 8);
+  const auto line = memory.get<std::uint32_t>(location + 16);
+  const auto column = memory.get<std::uint32_t>(location + 20);
+  if (location < 65536 || location % 8 != 0 || !name || !length || !line || !column ||
+      *name < 65536 || *length == 0 || *length > 4096 || *line == 0 || *line >> 24 != 0 ||
+      *column == 0 || *column >> 16 != 0) {
+    return std::nullopt;
+  }
+  const auto file = counted_text(memory, *name, *length);  // in the program's own file alone
+  if (file && file->starts_with("/rustc/")) return "";
+  const std::string place = std::to_string(*line) + ":" + std::to_string(*column);
+  return " (at " + (file ? *file + ":" : "line ") + place + ")";
+}
+
+// What rust_panic_with_hook() is given: a `&mut dyn PanicPayload`, a place on the stack and a table
+// of functions (destructor, size, alignment), and a `&Location`. The place holds the message: a
+// constant of the program (StaticStrPayload: pointer, length), or what was made of its arguments
+// (FormatStringPayload, and std::panic::panic_any: a String, which is capacity, pointer, length).
+std::optional<std::string> rust_payload(const Memory& memory, std::uint64_t from,
+                                        std::uint64_t to) {
+  for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     const auto payload = memory.word(at), table = memory.word(at + 8);
     if (!payload || !table || *payload <= at || *payload >= to || *table < 65536) continue;
-    if (memory.word(*table + 8) != 16 || memory.word(*table + 16) != 8) continue;
-    const auto pointer = memory.word(*payload), length = memory.word(*payload + 8);
+    const std::uint64_t size = memory.word(*table + 8).value_or(0);
+    if ((size != 16 && size != 24 && size != 32) || memory.word(*table + 16) != 8) continue;
+    const auto place = rust_place(memory, memory.word(at + 16).value_or(0));
+    if (!place) continue;
+    const std::uint64_t text = *payload + (size == 16 ? 0 : 8);
+    const auto pointer = memory.word(text), length = memory.word(text + 8);
     if (!pointer || !length) continue;
-    auto text = counted_text(memory, *pointer, *length);
-    if (!text || text == found) continue;
-    if (found) return std::nullopt;  // two that differ: nobody knows which
-    found = std::move(text);
+    if (auto said = counted_text(memory, *pointer, *length)) return *said + *place;
   }
-  return found;
+  return std::nullopt;
 }
 
 // The frames of std::panicking keep the message that they made of the arguments, a String:
@@ -72,7 +89,7 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   if (first == count || last + 1 >= stack.frames.size()) return std::nullopt;
   const std::uint64_t from = stack.frames[first].sp, to = stack.frames[last + 1].sp;
   if (from % 8 != 0 || to <= from || to - from > kSearched) return std::nullopt;
-  auto found = rust_constant(memory, from, to);
+  auto found = rust_payload(memory, from, to);
   if (found) return found;
   for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     std::array<std::uint64_t, 3> words;
@@ -86,6 +103,8 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   }
   return found;
 }
+
+constexpr std::uint64_t kHook = 8192;  // from abort() out to the function that panicked
 
 std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view symbol) {
   const elfcore::Module* const program = memory.modules().executable();
@@ -250,7 +269,9 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     if (!text && panic != 0) text = "(a value of a type that is not known here)";
     return found("Go", std::move(text));
   }
-  return found("Rust", rust_last_words(memory, sp));
+  auto text = rust_last_words(memory, sp);
+  if (!text) text = rust_payload(memory, sp & ~std::uint64_t{7}, sp + kHook);
+  return found("Rust", std::move(text));
 }
 
 }  // namespace pm::unwind

@@ -156,6 +156,56 @@ def test_what_is_no_panic_of_rust_is_not_told(tmp_path: Path, text: bytes, signa
     assert nameless(tmp_path, stack(text), signal=signal) is None
 
 
+AT, PAYLOAD, TABLE, PLACE, FILE = STACK + 2400, STACK + 2600, HEAP, HEAP + 64, HEAP + 128
+NO_SHARD = (HEAP + 256, 11)
+
+
+def hook(payload: tuple[int, ...], **changed: int) -> tuple[Segment, Segment]:
+    """Return stack and memory of a panic's hook (library/std/src/panicking.rs)."""
+    stack, heap = bytearray(b"\1" * 4096), bytearray(4096)
+    words = {"AT": PAYLOAD, "table": TABLE, "place": PLACE, **changed}
+    struct.pack_into("<3Q", stack, AT - STACK, words["AT"], words["table"], words["place"])
+    struct.pack_into(f"<{len(payload)}Q", stack, PAYLOAD - STACK, *payload)
+    size = words.get("size", 8 * len(payload))
+    struct.pack_into("<3Q", heap, TABLE - HEAP, 0, size, words.get("alignment", 8))
+    line = words.get("line", 2)
+    struct.pack_into("<QQII", heap, PLACE - HEAP, words.get("file", FILE), 12, line, 39)
+    heap[FILE - HEAP : FILE - HEAP + 12] = b"src/shard.rs"
+    heap[256:267] = b"no shard 12"
+    return Segment(STACK, bytes(stack)), Segment(HEAP, bytes(heap))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(NO_SHARD, id="a constant"),
+        pytest.param((11, *NO_SHARD), id="a String"),
+        pytest.param((16, *NO_SHARD, STACK), id="a String and its arguments"),
+    ],
+)
+def test_what_a_panic_hands_to_its_hook(tmp_path: Path, payload: tuple[int, ...]) -> None:
+    said = nameless(tmp_path, *hook(payload))
+    assert said == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+    away = nameless(tmp_path, *hook(payload, file=OTHER))  # constants are in the program's file
+    assert away is not None
+    assert away[1].startswith("no shard 12")
+    assert "2:39" in away[1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"size": 40}, id="an object of another size"),
+        pytest.param({"alignment": 1}, id="no table"),
+        pytest.param({"line": 0}, id="no place"),
+        pytest.param({"place": STACK + 8}, id="no place at all"),
+        pytest.param({"AT": AT - 8}, id="not handed on from outside"),
+    ],
+)
+def test_what_is_no_hook_of_a_panic_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
+    assert nameless(tmp_path, *hook(NO_SHARD, **changed)) is None
+
+
 G, G0, M, PANIC, TEXT = (HEAP + 0x100 * i for i in range(1, 6))
 
 
