@@ -119,7 +119,42 @@ std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view s
 // as {type, data}. fatalpanic() has replaced errors and Stringers by their text (preprintpanics).
 constexpr std::uint64_t kPanicOfG = 32, kMOfG = 48, kWordsOfM = 48;
 constexpr std::uint64_t kKindOfType = 23;
-constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind = 24;
+constexpr std::uint8_t kKindMask = 31, kStringKind = 24;
+
+// A number of one of reflect's kinds: Bool is 1, Int to Int64 2 to 6, Uint to Uintptr 7 to 12.
+std::optional<std::string> number_of_go(const Memory& memory, std::uint64_t at, std::uint8_t kind) {
+  const auto told = [](auto value) {
+    return value ? std::optional(std::to_string(*value)) : std::nullopt;
+  };
+  switch (kind) {
+    case 3:
+      return told(memory.get<std::int8_t>(at));
+    case 4:
+      return told(memory.get<std::int16_t>(at));
+    case 5:
+      return told(memory.get<std::int32_t>(at));
+    case 2:
+    case 6:
+      return told(memory.get<std::int64_t>(at));
+    case 1:
+    case 8:
+      return told(memory.get<std::uint8_t>(at));
+    case 9:
+      return told(memory.get<std::uint16_t>(at));
+    case 10:
+      return told(memory.get<std::uint32_t>(at));
+    case 7:
+    case 11:
+    case 12:
+      return told(memory.get<std::uint64_t>(at));
+    case 13:
+      return told(memory.get<float>(at));
+    case 14:
+      return told(memory.get<double>(at));
+    default:
+      return std::nullopt;
+  }
+}
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
@@ -127,11 +162,7 @@ std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t pa
   // Without the program's file nobody knows the type: most are texts by then.
   const auto kind = memory.get<std::uint8_t>(*type + kKindOfType).value_or(kStringKind);
   const auto is = static_cast<std::uint8_t>(kind & kKindMask);
-  if (is == kIntKind || is == kInt64Kind) {
-    const auto number = memory.get<std::int64_t>(*data);
-    return number ? std::optional(std::to_string(*number)) : std::nullopt;
-  }
-  if (is != kStringKind) return std::nullopt;
+  if (is != kStringKind) return number_of_go(memory, *data, is);
   const auto pointer = memory.word(*data), length = memory.word(*data + 8);
   if (!pointer || !length) return std::nullopt;
   return counted_text(memory, *pointer, *length);
