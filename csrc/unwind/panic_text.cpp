@@ -46,6 +46,7 @@ std::optional<std::string> rust_place(const Memory& memory, std::uint64_t locati
     return std::nullopt;
   }
   const auto file = counted_text(memory, *name, *length);  // in the program's own file alone
+  if (!file && !memory.modules().at(*name)) return std::nullopt;
   if (file && file->starts_with("/rustc/")) return "";
   const std::string place = std::to_string(*line) + ":" + std::to_string(*column);
   return " (at " + (file ? *file + ":" : "line ") + place + ")";
@@ -68,6 +69,10 @@ std::optional<std::string> rust_payload(const Memory& memory, std::uint64_t from
     const auto pointer = memory.word(text), length = memory.word(text + 8);
     if (!pointer || !length) continue;
     if (auto said = counted_text(memory, *pointer, *length)) return *said + *place;
+    const bool is_constant = size == 16 && memory.word(*table) == 0 && *length <= kLongest;
+    if (is_constant && memory.modules().at(*pointer) && !memory.word(*pointer)) {
+      return "a constant text, which is in the program's file alone" + *place;
+    }
   }
   return std::nullopt;
 }

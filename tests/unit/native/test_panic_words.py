@@ -186,7 +186,7 @@ def hook(payload: tuple[int, ...], **changed: int) -> tuple[Segment, Segment]:
 def test_what_a_panic_hands_to_its_hook(tmp_path: Path, payload: tuple[int, ...]) -> None:
     said = nameless(tmp_path, *hook(payload))
     assert said == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
-    away = nameless(tmp_path, *hook(payload, file=OTHER))  # constants are in the program's file
+    away = nameless(tmp_path, *hook(payload, file=CODE + 64))  # constants are in the program's file
     assert away is not None
     assert away[1].startswith("no shard 12")
     assert "2:39" in away[1]
@@ -199,11 +199,19 @@ def test_what_a_panic_hands_to_its_hook(tmp_path: Path, payload: tuple[int, ...]
         pytest.param({"alignment": 1}, id="no table"),
         pytest.param({"line": 0}, id="no place"),
         pytest.param({"place": STACK + 8}, id="no place at all"),
+        pytest.param({"file": OTHER}, id="a place in no file"),
         pytest.param({"AT": AT - 8}, id="not handed on from outside"),
     ],
 )
 def test_what_is_no_hook_of_a_panic_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
     assert nameless(tmp_path, *hook(NO_SHARD, **changed)) is None
+
+
+def test_a_text_that_only_the_program_has(tmp_path: Path) -> None:
+    language, said = nameless(tmp_path, *hook((CODE + 128, 11), file=CODE + 64))
+    assert language == "Rust"
+    assert "2:39" in said
+    assert nameless(tmp_path, *hook((OTHER, 11), file=CODE + 64)) is None
 
 
 G, G0, M, PANIC, TEXT = (HEAP + 0x100 * i for i in range(1, 6))
