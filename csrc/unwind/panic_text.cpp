@@ -254,6 +254,42 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
   return std::nullopt;
 }
 
+// The constant that a register was given among the last instructions before a call: lea of an
+// address beside the code, or mov of 32 bits. 0 is none.
+std::uint64_t constant_before(const Memory& memory, std::uint64_t call, unsigned number) {
+  constexpr std::size_t kLooked = 48, kLea = 7, kMov = 5;
+  std::array<std::uint8_t, kLooked> code{};
+  if (call < kLooked || !memory.read(call - kLooked, code)) return 0;
+  for (std::size_t at = kLooked - kMov; at-- > 0;) {
+    const std::uint64_t next = call - kLooked + at + kLea;
+    const bool is_lea = at + kLea <= kLooked && code[at] == 0x48 && code[at + 1] == 0x8d &&
+                        code[at + 2] == (0x05 | number << 3);
+    if (is_lea)
+      return next + static_cast<std::uint64_t>(std::int64_t{*load<std::int32_t>(code, at + 3)});
+    if (code[at] == (0xb8 | number)) return *load<std::uint32_t>(code, at + 1);
+  }
+  return 0;
+}
+
+// What a failed check was given to print: musl and libstdc++ keep nothing of it. Told as glibc
+// does.
+std::optional<std::string> assertion(const Memory& memory, std::uint64_t call, bool is_of_cxx) {
+  constexpr unsigned kRcx = 1, kRdx = 2, kRsi = 6, kRdi = 7;
+  const auto text_in = [&](unsigned number) {
+    const std::uint64_t address = constant_before(memory, call, number);
+    auto text = address < 4096 ? std::nullopt : memory.text(address, kLongest);
+    return text && is_text(*text) ? std::move(text) : std::nullopt;
+  };
+  // __assert_fail(condition, file, line, function); __glibcxx_assert_fail(file, line, function,
+  // condition).
+  const auto file = text_in(is_of_cxx ? kRdi : kRsi), function = text_in(is_of_cxx ? kRdx : kRcx);
+  const auto condition = text_in(is_of_cxx ? kRcx : kRdi);
+  const std::uint64_t line = constant_before(memory, call, is_of_cxx ? kRsi : kRdx);
+  if (!file || !condition || line == 0 || line >> 20 != 0) return std::nullopt;
+  return *file + ":" + std::to_string(line) + ": " + (function ? *function + ": " : "") +
+         "Assertion '" + *condition + "' failed.";
+}
+
 // Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
 // run-time inside, without symbols.
 bool is_dotnet(const elfcore::Modules& modules) {
@@ -283,6 +319,13 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
       return found("Rust", rust_message(memory, stack, names));
+    }
+    const bool is_of_cxx = name.starts_with("std::__glibcxx_assert_fail");
+    const bool is_x86 = thread->registers.machine == elfcore::Machine::x86_64;
+    if ((is_of_cxx || name == "__assert_fail") && is_x86 && i + 1 < stack.frames.size()) {
+      constexpr std::uint64_t kCall = 5;  // bytes of the instruction
+      const std::uint64_t call = stack.frames[i + 1].pc - kCall;
+      return found("C", assertion(memory, call, is_of_cxx));
     }
     if (name.starts_with("v8::internal::Isolate::CreateMessageOrAbort")) {
       return found("JavaScript", v8_exception(memory, thread->registers.sp()));

@@ -260,3 +260,56 @@ def test_gos_fatal_error_is_found_among_its_variables(tmp_path: Path) -> None:
     zeros = Segment(CODE + 4096, bytes(999) + b"fatal error: all asleep\n" + bytes(900))
     text = ("Go", "fatal error: all asleep")
     assert nameless(tmp_path, stack(b""), go(TEXT=64), zeros) == text
+
+
+CHECK, CALLER, CONSTANTS, CALL = 0x1000, 0x1100, 0x1800, 0x1140
+CONDITION, NAME, PLACE_OF_CHECK = CONSTANTS, CONSTANTS + 64, CONSTANTS + 128
+
+
+def lea(at: int, register: int, target: int) -> bytes:
+    return bytes([0x48, 0x8D, 5 | register << 3]) + struct.pack("<i", target - at - 7)
+
+
+def check(
+    folder: Path,
+    function: str,
+    *loads: tuple[int, int],
+    line: tuple[int, int],
+    text: bytes = b"n>0",
+) -> Any:
+    """Return what is told of a check that failed: pairs of a register and a constant, in order."""
+    at = CALL - 7 * len(loads) - 5
+    code = bytes([0xB8 | line[0]]) + struct.pack("<I", line[1])
+    for number, (register, target) in enumerate(loads):
+        code += lea(at + 5 + 7 * number, register, target)
+    code += b"\xe8" + struct.pack("<i", CHECK - CALL - 5)
+    image = ImageBuilder(symbols=[(function, CHECK, 64, 1, 2), ("step", CALLER, 256, 1, 2)])
+    image.text[at] = code
+    constants = b"".join(part.ljust(64, b"\0") for part in (text, b"step", b"/src/a.c"))
+    image.text[CONSTANTS] = constants
+    image.function(CHECK, 64, b"").function(CALLER, 256, b"")
+    core = CoreBuilder(auxv={33: CODE}).thread(5, rip=CODE + CHECK + 4, rsp=STACK + 8)
+    stack = struct.pack("<3Q", 0, CODE + CALL + 5, 0)
+    core.segments.append(Segment(STACK, stack.ljust(4096, b"\0")))
+    core.segments.append(Segment(CODE, image.build(), 5))
+    path = folder / "core"
+    path.write_bytes(core.build())
+    return _native.read_core(str(path))["panic"]
+
+
+RCX, RDX, RSI, RDI = 1, 2, 6, 7
+OF_C = ((RCX, NAME), (RSI, PLACE_OF_CHECK), (RDI, CONDITION))
+OF_CXX = ((RCX, CONDITION), (RDX, NAME), (RDI, PLACE_OF_CHECK))
+
+
+def test_what_a_check_of_musl_or_libstdcxx_was_given(tmp_path: Path) -> None:
+    told = ("C", "/src/a.c:7: step: Assertion 'n>0' failed.")
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 7)) == told
+    assert check(tmp_path, "std::__glibcxx_assert_fail", *OF_CXX, line=(RSI, 7)) == told
+
+
+def test_what_no_check_was_given_is_not_told(tmp_path: Path) -> None:
+    assert check(tmp_path, "__assert_fail", *OF_C[:2], line=(RDX, 7)) is None
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 0)) is None
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 7), text=b"\1\2") is None
+    assert check(tmp_path, "assert_fail", *OF_C, line=(RDX, 7)) is None

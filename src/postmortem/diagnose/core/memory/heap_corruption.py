@@ -69,11 +69,11 @@ def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     if _GIVES_BACK.match(plain(crashed.frames[0].function)) and crash.kind.is_memory_fault:
         yield _foreign_pointer(crash)
         return
-    found = "failed while it followed" if crash.kind.is_memory_fault else "stopped the program over"
+    did = "failed while it followed" if crash.kind.is_memory_fault else "stopped the program over"
     yield Finding(
         title=f"heap corruption: the program died inside {where}",
-        cause=f"the allocator itself {found} its own records: something damaged the heap earlier (an "
-        "overrun, a use after free, a second free); the caller on the stack may be innocent",
+        cause=f"the allocator itself {did} its own records: something damaged the heap earlier "
+        "(an overrun, a use after free, a second free); the caller on the stack may be innocent",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, False) + _STEPS,
         evidence=(crash.cited, *crash.frame(crash.caller)),

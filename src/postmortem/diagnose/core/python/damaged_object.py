@@ -130,9 +130,9 @@ def _steps(found: ObjectFault, function: str, by: str, suspects: str) -> tuple[s
         )
     if found.touch is Touch.CHECK:
         return (
-            'read "Debug memory block at address" on standard error: pad bytes of 0xdd say that the '
-            "block was free already, others what was written over it",
-            "look at who gives the block back here: is it from that allocator, and given back once?",
+            'read "Debug memory block at address" on standard error: pad bytes of 0xdd say that '
+            "the block was free already, others what was written over it",
+            "look at who gives it back here: is it from that allocator, and given back once?",
         )
     suspected = f" ({suspects})" if suspects else ""
     nearer = (

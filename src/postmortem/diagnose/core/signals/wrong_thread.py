@@ -38,9 +38,9 @@ def wrong_thread(crash: Crash) -> Findings:
     by = crash.named(", called by", crash.caller, 40)
     yield Finding(
         title=f"{name} was given a thread that is gone or never was{by}",
-        cause=f"{crash.words}. {name} reads the thread's own record at the pthread_t that it was given, "
-        "and no such record is there: the thread was joined before, was detached and has ended, or "
-        "the handle was never set or overwritten",
+        cause=f"{crash.words}. {name} reads the thread's own record at the pthread_t that it was "
+        "given, and no such record is there: the thread was joined before, was detached and has "
+        "ended, or the handle was never set or overwritten",
         confidence=Confidence.LIKELY,
         next_steps=(
             "look for a second join of that thread, or one behind a detach: after either its "
