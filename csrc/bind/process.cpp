@@ -137,6 +137,8 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const 
   found.abort_message = elfcore::read_abort_message(memory);
   found.python_fatal = elfcore::find_python_fatal(memory);
   found.panic = panic_text(memory, stacks);
+  // What a check was given to print is what the C library then said.
+  if (found.panic && found.panic->language == "C" && found.abort_message) found.panic.reset();
   found.exceptions = elfcore::find_cpp_exceptions(memory, core.problems());
   found.python_version = elfcore::find_python_version(memory);
   const elfcore::Module* const executable = modules.executable();

@@ -35,24 +35,46 @@ std::optional<std::string> counted_text(const Memory& memory, std::uint64_t poin
   return text;
 }
 
-// A message without arguments is a constant of the program, handed on as `&mut dyn PanicPayload`:
-// a place on the stack that holds pointer and length (StaticStrPayload; Payload<&str>), and a table
-// of functions that begins with a destructor, this size and this alignment.
-std::optional<std::string> rust_constant(const Memory& memory, std::uint64_t from,
-                                         std::uint64_t to) {
-  std::optional<std::string> found;
-  for (std::uint64_t at = from; at + 16 <= to; at += 8) {
+// core::panic::Location: the file's name, line and column. Of its own library Rust tells no place.
+std::optional<std::string> rust_place(const Memory& memory, std::uint64_t location) {
+  const auto name = memory.word(location), length = memory.word(location + 8);
+  const auto line = memory.get<std::uint32_t>(location + 16);
+  const auto column = memory.get<std::uint32_t>(location + 20);
+  if (location < 65536 || location % 8 != 0 || !name || !length || !line || !column ||
+      *name < 65536 || *length == 0 || *length > 4096 || *line == 0 || *line >> 24 != 0 ||
+      *column == 0 || *column >> 16 != 0) {
+    return std::nullopt;
+  }
+  const auto file = counted_text(memory, *name, *length);  // in the program's own file alone
+  if (!file && !memory.modules().at(*name)) return std::nullopt;
+  if (file && file->starts_with("/rustc/")) return "";
+  const std::string place = std::to_string(*line) + ":" + std::to_string(*column);
+  return " (at " + (file ? *file + ":" : "line ") + place + ")";
+}
+
+// What rust_panic_with_hook() is given: a `&mut dyn PanicPayload`, a place on the stack and a table
+// of functions (destructor, size, alignment), and a `&Location`. The place holds the message: a
+// constant of the program (StaticStrPayload: pointer, length), or what was made of its arguments
+// (FormatStringPayload, and std::panic::panic_any: a String, which is capacity, pointer, length).
+std::optional<std::string> rust_payload(const Memory& memory, std::uint64_t from,
+                                        std::uint64_t to) {
+  for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     const auto payload = memory.word(at), table = memory.word(at + 8);
     if (!payload || !table || *payload <= at || *payload >= to || *table < 65536) continue;
-    if (memory.word(*table + 8) != 16 || memory.word(*table + 16) != 8) continue;
-    const auto pointer = memory.word(*payload), length = memory.word(*payload + 8);
+    const std::uint64_t size = memory.word(*table + 8).value_or(0);
+    if ((size != 16 && size != 24 && size != 32) || memory.word(*table + 16) != 8) continue;
+    const auto place = rust_place(memory, memory.word(at + 16).value_or(0));
+    if (!place) continue;
+    const std::uint64_t text = *payload + (size == 16 ? 0 : 8);
+    const auto pointer = memory.word(text), length = memory.word(text + 8);
     if (!pointer || !length) continue;
-    auto text = counted_text(memory, *pointer, *length);
-    if (!text || text == found) continue;
-    if (found) return std::nullopt;  // two that differ: nobody knows which
-    found = std::move(text);
+    if (auto said = counted_text(memory, *pointer, *length)) return *said + *place;
+    const bool is_constant = size == 16 && memory.word(*table) == 0 && *length <= kLongest;
+    if (is_constant && memory.modules().at(*pointer) && !memory.word(*pointer)) {
+      return "a constant text, which is in the program's file alone" + *place;
+    }
   }
-  return found;
+  return std::nullopt;
 }
 
 // The frames of std::panicking keep the message that they made of the arguments, a String:
@@ -72,7 +94,7 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   if (first == count || last + 1 >= stack.frames.size()) return std::nullopt;
   const std::uint64_t from = stack.frames[first].sp, to = stack.frames[last + 1].sp;
   if (from % 8 != 0 || to <= from || to - from > kSearched) return std::nullopt;
-  auto found = rust_constant(memory, from, to);
+  auto found = rust_payload(memory, from, to);
   if (found) return found;
   for (std::uint64_t at = from; at + 24 <= to; at += 8) {
     std::array<std::uint64_t, 3> words;
@@ -87,6 +109,8 @@ std::optional<std::string> rust_message(const Memory& memory, const Stack& stack
   return found;
 }
 
+constexpr std::uint64_t kHook = 8192;  // from abort() out to the function that panicked
+
 std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view symbol) {
   const elfcore::Module* const program = memory.modules().executable();
   if (!program || !program->image) return std::nullopt;
@@ -100,7 +124,42 @@ std::optional<std::uint64_t> address_of(const Memory& memory, std::string_view s
 // as {type, data}. fatalpanic() has replaced errors and Stringers by their text (preprintpanics).
 constexpr std::uint64_t kPanicOfG = 32, kMOfG = 48, kWordsOfM = 48;
 constexpr std::uint64_t kKindOfType = 23;
-constexpr std::uint8_t kKindMask = 31, kIntKind = 2, kInt64Kind = 6, kStringKind = 24;
+constexpr std::uint8_t kKindMask = 31, kStringKind = 24;
+
+// A number of one of reflect's kinds: Bool is 1, Int to Int64 2 to 6, Uint to Uintptr 7 to 12.
+std::optional<std::string> number_of_go(const Memory& memory, std::uint64_t at, std::uint8_t kind) {
+  const auto told = [](auto value) {
+    return value ? std::optional(std::to_string(*value)) : std::nullopt;
+  };
+  switch (kind) {
+    case 3:
+      return told(memory.get<std::int8_t>(at));
+    case 4:
+      return told(memory.get<std::int16_t>(at));
+    case 5:
+      return told(memory.get<std::int32_t>(at));
+    case 2:
+    case 6:
+      return told(memory.get<std::int64_t>(at));
+    case 1:
+    case 8:
+      return told(memory.get<std::uint8_t>(at));
+    case 9:
+      return told(memory.get<std::uint16_t>(at));
+    case 10:
+      return told(memory.get<std::uint32_t>(at));
+    case 7:
+    case 11:
+    case 12:
+      return told(memory.get<std::uint64_t>(at));
+    case 13:
+      return told(memory.get<float>(at));
+    case 14:
+      return told(memory.get<double>(at));
+    default:
+      return std::nullopt;
+  }
+}
 
 std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t panic) {
   const auto type = memory.word(panic + 8), data = memory.word(panic + 16);
@@ -108,11 +167,7 @@ std::optional<std::string> value_of_panic(const Memory& memory, std::uint64_t pa
   // Without the program's file nobody knows the type: most are texts by then.
   const auto kind = memory.get<std::uint8_t>(*type + kKindOfType).value_or(kStringKind);
   const auto is = static_cast<std::uint8_t>(kind & kKindMask);
-  if (is == kIntKind || is == kInt64Kind) {
-    const auto number = memory.get<std::int64_t>(*data);
-    return number ? std::optional(std::to_string(*number)) : std::nullopt;
-  }
-  if (is != kStringKind) return std::nullopt;
+  if (is != kStringKind) return number_of_go(memory, *data, is);
   const auto pointer = memory.word(*data), length = memory.word(*data + 8);
   if (!pointer || !length) return std::nullopt;
   return counted_text(memory, *pointer, *length);
@@ -199,6 +254,42 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
   return std::nullopt;
 }
 
+// The constant that a register was given among the last instructions before a call: lea of an
+// address beside the code, or mov of 32 bits. 0 is none.
+std::uint64_t constant_before(const Memory& memory, std::uint64_t call, unsigned number) {
+  constexpr std::size_t kLooked = 48, kLea = 7, kMov = 5;
+  std::array<std::uint8_t, kLooked> code{};
+  if (call < kLooked || !memory.read(call - kLooked, code)) return 0;
+  for (std::size_t at = kLooked - kMov; at-- > 0;) {
+    const std::uint64_t next = call - kLooked + at + kLea;
+    const bool is_lea = at + kLea <= kLooked && code[at] == 0x48 && code[at + 1] == 0x8d &&
+                        code[at + 2] == (0x05 | number << 3);
+    if (is_lea)
+      return next + static_cast<std::uint64_t>(std::int64_t{*load<std::int32_t>(code, at + 3)});
+    if (code[at] == (0xb8 | number)) return *load<std::uint32_t>(code, at + 1);
+  }
+  return 0;
+}
+
+// What a failed check was given to print: musl and libstdc++ keep nothing of it. Told as glibc
+// does.
+std::optional<std::string> assertion(const Memory& memory, std::uint64_t call, bool is_of_cxx) {
+  constexpr unsigned kRcx = 1, kRdx = 2, kRsi = 6, kRdi = 7;
+  const auto text_in = [&](unsigned number) {
+    const std::uint64_t address = constant_before(memory, call, number);
+    auto text = address < 4096 ? std::nullopt : memory.text(address, kLongest);
+    return text && is_text(*text) ? std::move(text) : std::nullopt;
+  };
+  // __assert_fail(condition, file, line, function); __glibcxx_assert_fail(file, line, function,
+  // condition).
+  const auto file = text_in(is_of_cxx ? kRdi : kRsi), function = text_in(is_of_cxx ? kRdx : kRcx);
+  const auto condition = text_in(is_of_cxx ? kRcx : kRdi);
+  const std::uint64_t line = constant_before(memory, call, is_of_cxx ? kRsi : kRdx);
+  if (!file || !condition || line == 0 || line >> 20 != 0) return std::nullopt;
+  return *file + ":" + std::to_string(line) + ": " + (function ? *function + ": " : "") +
+         "Assertion '" + *condition + "' failed.";
+}
+
 // Since .NET 7 what it compiles lies in memory of this name; a program in a single file has its
 // run-time inside, without symbols.
 bool is_dotnet(const elfcore::Modules& modules) {
@@ -229,6 +320,13 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
       return found("Rust", rust_message(memory, stack, names));
     }
+    const bool is_of_cxx = name.starts_with("std::__glibcxx_assert_fail");
+    const bool is_x86 = thread->registers.machine == elfcore::Machine::x86_64;
+    if ((is_of_cxx || name == "__assert_fail") && is_x86 && i + 1 < stack.frames.size()) {
+      constexpr std::uint64_t kCall = 5;  // bytes of the instruction
+      const std::uint64_t call = stack.frames[i + 1].pc - kCall;
+      return found("C", assertion(memory, call, is_of_cxx));
+    }
     if (name.starts_with("v8::internal::Isolate::CreateMessageOrAbort")) {
       return found("JavaScript", v8_exception(memory, thread->registers.sp()));
     }
@@ -250,7 +348,9 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
     if (!text && panic != 0) text = "(a value of a type that is not known here)";
     return found("Go", std::move(text));
   }
-  return found("Rust", rust_last_words(memory, sp));
+  auto text = rust_last_words(memory, sp);
+  if (!text) text = rust_payload(memory, sp & ~std::uint64_t{7}, sp + kHook);
+  return found("Rust", std::move(text));
 }
 
 }  // namespace pm::unwind

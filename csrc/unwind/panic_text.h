@@ -10,7 +10,7 @@
 namespace pm::unwind {
 
 struct PanicText {
-  std::string language;  // "Go", "Rust", ".NET", "JavaScript"
+  std::string language;  // "C" (of a failed check), "Go", "Rust", ".NET", "JavaScript"
   std::string text;      // may have several lines
 };
 

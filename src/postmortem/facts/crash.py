@@ -120,7 +120,7 @@ class Panic(Known):
     """What a language's run-time said when it ended the process, as its memory still has it."""
 
     language: str
-    """``"Go"``, ``"Rust"``, ``".NET"``, ``"JavaScript"``."""
+    """``"C"`` (of a check, in C++ too), ``"Go"``, ``"Rust"``, ``".NET"``, ``"JavaScript"``."""
     text: str
     """May have several lines: .NET and V8 put the methods behind the message."""
     matches: tuple[Match, ...] = ()

@@ -156,6 +156,64 @@ def test_what_is_no_panic_of_rust_is_not_told(tmp_path: Path, text: bytes, signa
     assert nameless(tmp_path, stack(text), signal=signal) is None
 
 
+AT, PAYLOAD, TABLE, PLACE, FILE = STACK + 2400, STACK + 2600, HEAP, HEAP + 64, HEAP + 128
+NO_SHARD = (HEAP + 256, 11)
+
+
+def hook(payload: tuple[int, ...], **changed: int) -> tuple[Segment, Segment]:
+    """Return stack and memory of a panic's hook (library/std/src/panicking.rs)."""
+    stack, heap = bytearray(b"\1" * 4096), bytearray(4096)
+    words = {"AT": PAYLOAD, "table": TABLE, "place": PLACE, **changed}
+    struct.pack_into("<3Q", stack, AT - STACK, words["AT"], words["table"], words["place"])
+    struct.pack_into(f"<{len(payload)}Q", stack, PAYLOAD - STACK, *payload)
+    size = words.get("size", 8 * len(payload))
+    struct.pack_into("<3Q", heap, TABLE - HEAP, 0, size, words.get("alignment", 8))
+    line = words.get("line", 2)
+    struct.pack_into("<QQII", heap, PLACE - HEAP, words.get("file", FILE), 12, line, 39)
+    heap[FILE - HEAP : FILE - HEAP + 12] = b"src/shard.rs"
+    heap[256:267] = b"no shard 12"
+    return Segment(STACK, bytes(stack)), Segment(HEAP, bytes(heap))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(NO_SHARD, id="a constant"),
+        pytest.param((11, *NO_SHARD), id="a String"),
+        pytest.param((16, *NO_SHARD, STACK), id="a String and its arguments"),
+    ],
+)
+def test_what_a_panic_hands_to_its_hook(tmp_path: Path, payload: tuple[int, ...]) -> None:
+    said = nameless(tmp_path, *hook(payload))
+    assert said == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+    away = nameless(tmp_path, *hook(payload, file=CODE + 64))  # constants are in the program's file
+    assert away is not None
+    assert away[1].startswith("no shard 12")
+    assert "2:39" in away[1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"size": 40}, id="an object of another size"),
+        pytest.param({"alignment": 1}, id="no table"),
+        pytest.param({"line": 0}, id="no place"),
+        pytest.param({"place": STACK + 8}, id="no place at all"),
+        pytest.param({"file": OTHER}, id="a place in no file"),
+        pytest.param({"AT": AT - 8}, id="not handed on from outside"),
+    ],
+)
+def test_what_is_no_hook_of_a_panic_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
+    assert nameless(tmp_path, *hook(NO_SHARD, **changed)) is None
+
+
+def test_a_text_that_only_the_program_has(tmp_path: Path) -> None:
+    language, said = nameless(tmp_path, *hook((CODE + 128, 11), file=CODE + 64))
+    assert language == "Rust"
+    assert "2:39" in said
+    assert nameless(tmp_path, *hook((OTHER, 11), file=CODE + 64)) is None
+
+
 G, G0, M, PANIC, TEXT = (HEAP + 0x100 * i for i in range(1, 6))
 
 
@@ -202,3 +260,56 @@ def test_gos_fatal_error_is_found_among_its_variables(tmp_path: Path) -> None:
     zeros = Segment(CODE + 4096, bytes(999) + b"fatal error: all asleep\n" + bytes(900))
     text = ("Go", "fatal error: all asleep")
     assert nameless(tmp_path, stack(b""), go(TEXT=64), zeros) == text
+
+
+CHECK, CALLER, CONSTANTS, CALL = 0x1000, 0x1100, 0x1800, 0x1140
+CONDITION, NAME, PLACE_OF_CHECK = CONSTANTS, CONSTANTS + 64, CONSTANTS + 128
+
+
+def lea(at: int, register: int, target: int) -> bytes:
+    return bytes([0x48, 0x8D, 5 | register << 3]) + struct.pack("<i", target - at - 7)
+
+
+def check(
+    folder: Path,
+    function: str,
+    *loads: tuple[int, int],
+    line: tuple[int, int],
+    text: bytes = b"n>0",
+) -> Any:
+    """Return what is told of a check that failed: pairs of a register and a constant, in order."""
+    at = CALL - 7 * len(loads) - 5
+    code = bytes([0xB8 | line[0]]) + struct.pack("<I", line[1])
+    for number, (register, target) in enumerate(loads):
+        code += lea(at + 5 + 7 * number, register, target)
+    code += b"\xe8" + struct.pack("<i", CHECK - CALL - 5)
+    image = ImageBuilder(symbols=[(function, CHECK, 64, 1, 2), ("step", CALLER, 256, 1, 2)])
+    image.text[at] = code
+    constants = b"".join(part.ljust(64, b"\0") for part in (text, b"step", b"/src/a.c"))
+    image.text[CONSTANTS] = constants
+    image.function(CHECK, 64, b"").function(CALLER, 256, b"")
+    core = CoreBuilder(auxv={33: CODE}).thread(5, rip=CODE + CHECK + 4, rsp=STACK + 8)
+    stack = struct.pack("<3Q", 0, CODE + CALL + 5, 0)
+    core.segments.append(Segment(STACK, stack.ljust(4096, b"\0")))
+    core.segments.append(Segment(CODE, image.build(), 5))
+    path = folder / "core"
+    path.write_bytes(core.build())
+    return _native.read_core(str(path))["panic"]
+
+
+RCX, RDX, RSI, RDI = 1, 2, 6, 7
+OF_C = ((RCX, NAME), (RSI, PLACE_OF_CHECK), (RDI, CONDITION))
+OF_CXX = ((RCX, CONDITION), (RDX, NAME), (RDI, PLACE_OF_CHECK))
+
+
+def test_what_a_check_of_musl_or_libstdcxx_was_given(tmp_path: Path) -> None:
+    told = ("C", "/src/a.c:7: step: Assertion 'n>0' failed.")
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 7)) == told
+    assert check(tmp_path, "std::__glibcxx_assert_fail", *OF_CXX, line=(RSI, 7)) == told
+
+
+def test_what_no_check_was_given_is_not_told(tmp_path: Path) -> None:
+    assert check(tmp_path, "__assert_fail", *OF_C[:2], line=(RDX, 7)) is None
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 0)) is None
+    assert check(tmp_path, "__assert_fail", *OF_C, line=(RDX, 7), text=b"\1\2") is None
+    assert check(tmp_path, "assert_fail", *OF_C, line=(RDX, 7)) is None

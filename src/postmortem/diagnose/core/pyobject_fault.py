@@ -23,6 +23,7 @@ class Touch(StrEnum):
 
     COLLECTOR = "the garbage collector visited it"
     ALLOCATOR = "Python's allocator took or gave back a block"
+    CHECK = "Python's debug allocator looked at a block that it was given back"
     RELEASE = "its last reference was released"
     USE = "it was used"
     NULL = "it was handed over as a null pointer"
@@ -56,6 +57,7 @@ _ALLOCATOR = Pattern(
     r"^(pymalloc_\w+|_?Py(Object|Mem)_(Malloc|Calloc|Realloc|Free)|address_in_range|arena_map_get|"
     r"_PyObject_GC_(Alloc|Malloc|New|NewVar))$"
 )
+_CHECK = Pattern(r"^(_PyObject_DebugDumpAddress|_PyMem_Debug(CheckAddress|Raw\w+|Free|Realloc))$")
 _RELEASE = Pattern(r"(^|_)[Dd]ealloc$|^_?Py_X?(DECREF|DecRef|Dealloc|CLEAR)\w*$|_dealloc(_part)?$")
 _USE = Pattern(
     r"^(_?PyObject_\w+|_?PyType_(IsSubtype|HasFeature|Lookup\w*)|Py_(TYPE|SIZE|X?INCREF|IS_TYPE)|"
@@ -87,7 +89,8 @@ def object_fault(
     caller = None
     if end < len(crashed.frames) and crashed.frames[end].kind == "native":
         caller = end
-        if owner(crashed.frames[end]) is Owner.LIBFFI:
+        checks = _CHECK.match(bare(crashed.frames[start].function))
+        if owner(crashed.frames[end]) is Owner.LIBFFI and not checks:
             return None  # ctypes_call
     if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
         return _null(threads, signal, run, caller)
@@ -131,6 +134,8 @@ def _is_cpython(frame: Frame) -> bool:
 
 def _touched(thread: Thread, run: list[int], caller: int | None) -> ObjectFault | None:
     names = [bare(thread.frames[index].function) for index in run]
+    if _CHECK.match(names[0]):
+        return ObjectFault(Touch.CHECK, run[0], caller)
     if _ALLOCATOR.match(names[0]):
         return ObjectFault(Touch.ALLOCATOR, run[0], caller)
     for touch, pattern, within in (

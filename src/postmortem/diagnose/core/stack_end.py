@@ -1,11 +1,15 @@
-"""Whether a fault is the end of a stack: its address against the stack pointer and mappings."""
+"""Whether a fault is the end of a stack: its address against the stack pointer and mappings.
+
+And whether a core ends before the stack begins.
+"""
 
 from postmortem import thresholds
 from postmortem.diagnose.core.pointers import is_null_based
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
-from postmortem.facts.threads import Threads
+from postmortem.facts.process import CoreFile
+from postmortem.facts.threads import Thread, Threads
 
 _PUSHED = 64
 """Bytes that one instruction may push."""
@@ -121,3 +125,10 @@ def _is_guard(address: Address) -> bool:
 def _recurses(threads: Threads) -> bool:
     crashed = threads.crashed
     return crashed is not None and recursion(crashed.frames) is not None
+
+
+def has_lost_stack(core: CoreFile, thread: Thread | None) -> bool:
+    """Return whether a core was cut before a thread's stack: the registers are all that is left."""
+    if thread is None or not core.truncated or thread.stopped is None:
+        return False
+    return sum(not frame.inlined for frame in thread.frames) <= 1

@@ -46,6 +46,7 @@ _MALLOC = Pattern(
     r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
     r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$"
 )
+_HANDS_OUT = {"malloc", "free", "cfree", "calloc", "realloc", "memalign", "aligned_alloc"}
 _EXIT = {
     "exit", "run_exit_handlers", "cxa_finalize", "_dl_fini", "_dl_call_fini", "Py_Exit",
     "Py_FinalizeEx", "Py_Finalize", "finalize_modules", "atexit_callfuncs", "pymain_free",
@@ -147,8 +148,14 @@ def is_malloc(frame: Frame) -> bool:
 
 
 def in_allocator(thread: Thread | None) -> bool:
-    """Return whether the innermost frame is malloc or free: then the heap is what is wrong."""
-    return thread is not None and bool(thread.frames) and is_malloc(thread.frames[0])
+    """Return whether the innermost frame is malloc or free: then the heap is what is wrong.
+
+    What these call is their own (musl's get_meta); of `operator new` and `delete` it may be others.
+    """
+    frames = thread.frames[:2] if thread is not None else ()
+    if not frames or is_malloc(frames[0]):
+        return bool(frames)
+    return plain(frames[-1].function) in _HANDS_OUT and not any(frame.is_signal for frame in frames)
 
 
 def site(thread: Thread) -> int | None:

@@ -53,7 +53,8 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
     if view.fatal_python_error is not None and view.fatal_python_error.message:
         rows.append(("Python stopped", _cut(view.fatal_python_error.message, verbose)))
     if view.panic is not None:
-        rows.append((f"{view.panic.language} said", _cut(view.panic.text, verbose)))
+        who = "the check" if view.panic.language == "C" else view.panic.language
+        rows.append((f"{who} said", _cut(view.panic.text, verbose)))
     for exception in view.cpp_exceptions[:4]:
         rows.append(
             (_STATES.get(exception.state, "C++ exception"), _exception(exception, view, verbose))

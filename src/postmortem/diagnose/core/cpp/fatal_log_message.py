@@ -82,7 +82,8 @@ def fatal_log_message(
     if not log and said is not None:
         place = f" in {by}" if by else ""
         title = f"{what}{place}: {said.head}"
-        cause = f"Rust's panic said: {clip(said.text, 300)}"
+        cause = f"{clip(said.text, 300)}: the panic was not caught, or may not be, so Rust printed "
+        cause += "it and ended the process"
     yield Finding(
         title=title,
         cause=cause,

@@ -69,17 +69,19 @@ def heap_corruption(crash: Crash, message: AbortMessage | None) -> Findings:
     if _GIVES_BACK.match(plain(crashed.frames[0].function)) and crash.kind.is_memory_fault:
         yield _foreign_pointer(crash)
         return
+    did = "failed while it followed" if crash.kind.is_memory_fault else "stopped the program over"
     yield Finding(
         title=f"heap corruption: the program died inside {where}",
-        cause="the allocator itself failed while it followed its own records: something damaged "
-        "the heap earlier (an overrun, a use after free, a second free); the caller on the stack "
-        "may be innocent",
+        cause=f"the allocator itself {did} its own records: something damaged the heap earlier "
+        "(an overrun, a use after free, a second free); the caller on the stack may be innocent",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, False) + _STEPS,
         evidence=(crash.cited, *crash.frame(crash.caller)),
     )
 
 
+_TRAPS = (FaultKind.PRIVILEGED_INSTRUCTION, FaultKind.COMPILER_TRAP)
+"""How allocators end a program whose heap they find damaged: musl's by hlt."""
 _GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
 """They look at the word before the block and nothing else, before inner functions take over."""
 
@@ -112,7 +114,7 @@ def _by_message(message: AbortMessage) -> tuple[str, str, bool] | None:
 
 
 def _died_in_malloc(kind: FaultKind, thread: Thread) -> bool:
-    if kind.is_memory_fault:
+    if kind.is_memory_fault or kind in _TRAPS:
         return kind is not FaultKind.BAD_CALL and in_allocator(thread)
     if kind is not FaultKind.ABORT:
         return False

@@ -82,6 +82,8 @@ def _title(found: ObjectFault, function: str, by: str) -> str:
             return f"Python's allocator was given back a block that is not its own (in {function})"
         case Touch.ALLOCATOR:
             return f"Python's memory allocator found its blocks overwritten (in {function})"
+        case Touch.CHECK:
+            return f"a block of Python's memory was freed twice or overwritten (in {function})"
         case Touch.RELEASE:
             return f"a damaged or already freed Python object was released (in {function})"
         case Touch.USE:
@@ -95,6 +97,11 @@ def _cause(found: ObjectFault, function: str, by: str) -> str:
         return (
             f"{by} called {function} with a null pointer where a Python object must be: most often "
             "a call before it failed and its result was not checked"
+        )
+    if found.touch is Touch.CHECK:
+        return (
+            f"{found.touch.value} and failed on what stands in its header, which is no header (any "
+            "more): the block had been freed before, was written over, or is not of this allocator"
         )
     older = (
         "the damage is older than this moment, and the Python line only shows where "
@@ -120,6 +127,12 @@ def _steps(found: ObjectFault, function: str, by: str, suspects: str) -> tuple[s
         return (
             f"find in {by} where the argument of {function} comes from, and check it for NULL",
             "print the Python error that is set there (PyErr_Print): it says what failed",
+        )
+    if found.touch is Touch.CHECK:
+        return (
+            'read "Debug memory block at address" on standard error: pad bytes of 0xdd say that '
+            "the block was free already, others what was written over it",
+            "look at who gives it back here: is it from that allocator, and given back once?",
         )
     suspected = f" ({suspects})" if suspects else ""
     nearer = (

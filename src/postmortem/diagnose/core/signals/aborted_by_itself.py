@@ -15,14 +15,16 @@ from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind, may_be_sending
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
+from postmortem.diagnose.core.stack_end import has_lost_stack
 from postmortem.diagnose.core.stacks import frame_name, is_malloc, plain, site
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage
+from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Thread, Trust
 
 
 @rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
-def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
+def aborted_by_itself(crash: Crash, message: AbortMessage | None, core: CoreFile) -> Findings:
     signal = crash.signal
     if crash.kind is not FaultKind.ABORT:
         return
@@ -63,6 +65,8 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None) -> Findings:
         title = f"the C library stopped the process: {fatal['what'] if fatal else words}"
         meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
+    elif index is None and has_lost_stack(core, crashed):
+        title += "; the core was cut before the stack that says why"
     yield Finding(
         title=title,
         cause=crash.words + meaning,

@@ -190,8 +190,9 @@ def _is_unread(fault: Fault | None) -> bool:
 
 def _odd_registers(thread: Thread) -> dict[str, int]:
     """Return the registers that hold no possible address, nor a count that a flag marks in its
-    highest bit (PY_VECTORCALL_ARGUMENTS_OFFSET, in CPython's calls)."""
-    values = (thread.registers or {}).items()
+    highest bit (PY_VECTORCALL_ARGUMENTS_OFFSET, in CPython's calls), nor what glibc's search for a
+    symbol leaves in r10 and r11 (hashes)."""
+    values = [(n, v) for n, v in (thread.registers or {}).items() if n not in ("r10", "r11")]
     return {n: v for n, v in values if not is_canonical(v) and v & ~(1 << 63) > 0xFFFF}
 
 
