@@ -109,10 +109,17 @@ void Summary::absorb(const Extract& block, const BlockOrigin& origin) {
     }
     processes_.record_of(*task).recorded = true;
     TaskCall* const call = tallied(*task, tally);
-    if (!call || tally.brought == 0) return;
+    if (!call) return;
     call->brought += tally.brought;
+    call->again += tally.again;
+    if (tally.last.empty()) return;
     call->last = origin.place(tally.last_number);
-    if (pace_of(tally.call) == Pace::waiting) call->text = tally.last.substr(0, kLongestWords);
+    const bool asks = pace_of(tally.call) != Pace::work || call_at(tally.call).name == "ioctl";
+    if (!asks) return;
+    const char* const end = tally.last.data() + tally.last.size();
+    const Line read = read_line(tally.last.data(), end);  // blocks are padded
+    call->text = view(read.arguments ? read.name.data() : tally.last.data(), end)
+                     .substr(0, kLongestWords);
   });
   tallies.folders.each([&](const FolderTally& tally) {
     std::string path;

@@ -16,7 +16,7 @@ from postmortem.text import counted
 _PID_SUFFIX = Pattern(r"^(?P<stem>.+)\.(?P<pid>\d{1,7})(?P<packed>\.(?:gz|zst|xz|bz2|lz4))?$")
 _ATTACHED = r"^(?:strace: )?Process \d{1,7} attached\b"
 _LOOKS_LIKE = Pattern(
-    r"(?m)^(?:\x1b\[\d+m)?(?:\[pid +\d+[^\]]*\] |\d+(?:<[^>]*>)? +)?"
+    r"(?m)^(?:> ?)?(?:\x1b\[\d+m)?(?:\[pid +\d+[^\]]*\] |\d+(?:<[^>]*>)? +)?"
     r"(?:\d\d:\d\d:\d\d(?:\.\d+)? |\d+\.\d+ |\(\+ *\d+\.\d+\) |\[[^\]]*\] | +\d+\.\d+ )*"
     r"(?:\x1b\[[\d;]*m)?"
     r"(?:[a-z_][a-z0-9_]{1,30}(?:\x1b\[[\d;]*m)?\(.*(?:= |<unfinished|\.\.\.>)"
