@@ -295,7 +295,8 @@ void Summary::signalled(Task& task, std::string_view name, Place place) {
   }
   if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
   auto& all = processes_.leader_record_of(task).interruptions;
-  if (all.size() >= kMostInterruptions || signals.sender == task.leader) return;
+  const bool own = signals.sender != 0 && signals.sender == task.leader;
+  if (all.size() >= kMostInterruptions || own) return;
   all.push_back(broken);
   all.back().signal = std::string(name);
   all.back().sender = signals.sender;

@@ -68,12 +68,17 @@ def _is_one_process(bad: Sequence[tuple[Task, Ending]]) -> bool:
 
 
 def _forgiven(logs: Logs, task: Task) -> bool:
-    """Return whether its parent exited with 0 after it, or had only asked it something."""
+    """Return whether its parent exited with 0 after it, went on, or had only asked it something."""
     parent = logs.task(task.ppid) if task.ppid else None
+    if parent is None and not task.last_words:
+        first = logs.logs[0].tasks[0].ending  # whose child it is, where forks are not in the log
+        return first is not None and first.signal == "SIGKILL" and first.sender_pid is None
     if parent is None or parent.ending is None or task.ending is None:
         return False
     if parent.ending.code == 0:
         return True
+    if parent.ending.signal == "SIGKILL" and not task.last_words:
+        return parent.ending.sender_pid is None  # it had gone on, and nobody in the log meant it
     went_on = (
         parent.ending.line - task.ending.line > thresholds.CHILD_FAILED_LINES
     )  # set -e ends a shell at once
