@@ -24,6 +24,9 @@ from postmortem.facts.syscalls import Ending, Task
 from postmortem.text import shell_word
 
 
+_ASKING = frozenset({"SIGINT", "SIGTERM", "SIGQUIT"})
+
+
 @rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def first_to_fail(logs: Logs) -> Findings:
     bad = [(t, end) for t, end in ended(logs) if _badly(end) and not _forgiven(logs, t)]
@@ -36,8 +39,8 @@ def first_to_fail(logs: Logs) -> Findings:
         return
     bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
     task, ending = bad[0]
-    if ending.code is None:
-        return  # a signal: other rules tell what it means
+    if ending.code is None or any(one.signal in _ASKING for one in task.interruptions):
+        return  # a signal, or asked by one: that is what tells
     others = len(bad) - 1
     said = last_stderr_line(task)
     yield Finding(
