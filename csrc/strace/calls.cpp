@@ -135,6 +135,9 @@ constexpr Call kSpecialCalls[] = {
     {"epoll_wait", Op::wait, Role::fd, 0, 0},
     {"epoll_pwait", Op::wait, Role::fd, 0, 0},
     {"epoll_pwait2", Op::wait, Role::fd, 0, 0},
+    {"wait4", Op::reap, Role::none, 0, 0},
+    {"waitid", Op::reap, Role::none, 0, 0},
+    {"waitpid", Op::reap, Role::none, 0, 0},
     {"epoll_ctl", Op::watch, Role::fd, 2, 0},
     {"getsockopt", Op::getsockopt, Role::fd, 0, 0},
     {"getsockname", Op::getsockname, Role::fd, 0, 0},
@@ -210,7 +213,7 @@ constexpr std::string_view kFirstIsDirectory[] = {
 // Everything else, so that a name is known to be one.
 constexpr const char* kOthers =
     "mprotect brk rt_sigaction rt_sigprocmask rt_sigreturn sched_yield msync mincore madvise "
-    "shmget shmat shmctl pause nanosleep getitimer alarm setitimer wait4 uname semget semop "
+    "shmget shmat shmctl pause nanosleep getitimer alarm setitimer uname semget semop "
     "semctl shmdt msgget msgsnd msgrcv msgctl umask gettimeofday getrlimit getrusage sysinfo "
     "times ptrace getuid syslog getgid setuid setgid geteuid getegid setpgid getppid getpgrp "
     "setsid setreuid setregid getgroups setgroups setresuid getresuid setresgid getresgid "
@@ -226,7 +229,7 @@ constexpr const char* kOthers =
     "lookup_dcookie epoll_ctl_old epoll_wait_old remap_file_pages restart_syscall semtimedop "
     "timer_create timer_settime timer_gettime timer_getoverrun timer_delete clock_settime "
     "clock_gettime clock_getres clock_nanosleep vserver mbind set_mempolicy get_mempolicy "
-    "kexec_load waitid add_key request_key keyctl ioprio_set ioprio_get migrate_pages "
+    "kexec_load add_key request_key keyctl ioprio_set ioprio_get migrate_pages "
     "get_robust_list move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime "
     "getcpu process_vm_readv process_vm_writev kcmp sched_setattr sched_getattr seccomp "
     "getrandom kexec_file_load membarrier mlock2 pkey_mprotect pkey_alloc pkey_free "
@@ -240,7 +243,7 @@ constexpr const char* kOthers =
     "setfsuid32 setgid32 setgroups32 setregid32 setresgid32 setresuid32 setreuid32 setuid32 "
     "sgetmask sigaction signal sigpending sigprocmask sigreturn sigsuspend socketcall "
     "ssetmask stime timer_gettime64 timer_settime64 timerfd_gettime64 timerfd_settime64 "
-    "ugetrlimit vm86 vm86old waitpid riscv_flush_icache s390_pci_mmio_read "
+    "ugetrlimit vm86 vm86old riscv_flush_icache s390_pci_mmio_read "
     "s390_runtime_instr cacheflush set_tls get_tls breakpoint usr26 usr32 arm_fadvise64_64 "
     "arm_sync_file_range";
 

@@ -61,6 +61,7 @@ enum class Op : std::uint8_t {
   // From here on only the summary asks.
   read,        // result is bytes that came
   wait,        // poll, select, epoll_wait: 0 is that time ran out
+  reap,        // wait4, waitid: how a child ended
   watch,       // epoll_ctl
   getsockopt,  // SO_ERROR: how a connect() in progress ended
   getsockname,

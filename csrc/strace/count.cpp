@@ -140,7 +140,7 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   Tally& tally = out_.tallies.calls.at(key.hash(), key);
   ++tally.calls;
   tally.nanoseconds += tail.nanoseconds;
-  tally.returned(tail.value, view(line, end), number_);
+  tally.returned(tail.value, finds(call), view(line, end), number_);
   out_.counts.durations |= tail.timed;
   if (call == futex_) futex(pid, arguments, stop, tail.value);
   if (what.op == Op::none) return true;
@@ -198,8 +198,10 @@ void Extractor::count(Event& event) {
   ++tally.calls;
   tally.errors += failed;
   tally.nanoseconds += event.nanoseconds;
-  if (event.result.worked()) {
-    tally.returned(event.result.value, view(event.line, event.end), event.number);
+  tally.again += failed && event.result.error == "EAGAIN";
+  if (event.result.worked() || failed) {
+    tally.returned(failed ? -1 : event.result.value, finds(event.call),
+                   view(event.line, event.end), event.number);
   }
   event.slow = out_.tallies.longest.takes(paces_[event.call], event.nanoseconds);
   const bool resumed = event.shape == Shape::resumed;

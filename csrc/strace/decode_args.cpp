@@ -112,6 +112,12 @@ bool waited_in_vain(const Event& event) {
          !contains(all, "{tv_sec=0, tv_usec=0}");
 }
 
+// Whether a wait for a child tells how that ended.
+bool tells_end(const Event& event) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  return event.result.worked() && (contains(all, "s) == ") || contains(all, "CLD_"));
+}
+
 }  // namespace
 
 // Reads the arguments that the tracker needs; false if this call changes nothing.
@@ -120,6 +126,7 @@ bool Extractor::decode_args(Event& event) const {
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
     return false;
   if (event.op == Op::wait) return waited_in_vain(event);
+  if (event.op == Op::reap) return tells_end(event);
   if (event.op == Op::aio_events) return event.shape == Shape::entry || event.result.value > 0;
   if (event.op == Op::getsockopt && event.shape == Shape::resumed && event.half == Half::here) {
     return contains(view(event.entry_arguments, event.entry_end), "SO_ERROR");

@@ -60,6 +60,8 @@ void Tracker::effect_of_success(Task& task, const Event& event, const Opened& by
       return sockets_.told_error(task, event);
     case Op::getsockname:
       return sockets_.told_address(task, event);
+    case Op::reap:
+      return processes_.reaped(task, event, by.place);
     case Op::watch:
       return sockets_.watched(task, event);
     case Op::aio_submit:

@@ -135,6 +135,10 @@ class Extractor {
   const std::string& side_by_side(std::string_view head, std::string_view rest);
   void joined(const std::string& whole, std::uint32_t first);
   void note(const Leader& leader);
+  // Whether a call that returns a number above 0 tells that something is there to be taken.
+  bool finds(std::uint16_t call) const noexcept {
+    return paces_[call] == Pace::waiting && call != futex_;
+  }
 
   const Wanted& wanted_;
   Extract& out_;

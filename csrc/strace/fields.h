@@ -108,8 +108,9 @@ template <>
 inline constexpr auto kFields<TaskCall> = std::tuple(
     field("name", [](const TaskCall& one) { return call_at(one.call).name; }),
     field("calls", &TaskCall::calls), field<Told::seconds>("seconds", &TaskCall::nanoseconds),
-    field("brought", &TaskCall::brought), field<Told::inside>("", &TaskCall::last),
-    field("text", &TaskCall::text));
+    field("brought", &TaskCall::brought), field("again", &TaskCall::again),
+    field<Told::inside>("", &TaskCall::last), field("text", &TaskCall::text),
+    field<Told::inside>("", [](const TaskCall& one) { return take_apart(one.text); }));
 
 template <>
 inline constexpr auto kFields<Interruption> =

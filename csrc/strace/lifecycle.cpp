@@ -163,28 +163,52 @@ void Processes::ended(Task& task, Ending ending) {
   record_of(task).ending = std::move(ending);
 }
 
-void Processes::child_ended(std::uint32_t pid, std::string_view signal, Place place, double time) {
-  const Task* const child = find(pid);
-  if (!child) return;
-  Process& process = record_of(*child);
-  constexpr std::string_view kStatus = "si_status=";
-  const std::size_t at = signal.find(kStatus);
-  const bool dumped = contains(signal, "CLD_DUMPED");
-  const bool killed = dumped || contains(signal, "CLD_KILLED");
-  if (process.recorded || process.ending || at == std::string_view::npos) return;
-  if (!killed && !contains(signal, "CLD_EXITED")) return;  // stopped, or a number (-X raw)
-  const std::string_view status = signal.substr(at + kStatus.size());
+// {si_code=CLD_KILLED, si_status=SIGKILL, …} or [{WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL}]
+void Processes::child_ended(Task& parent, std::uint32_t pid, std::string_view told,
+                            const Event& event, Place place) {
+  const auto behind = [&](std::string_view word) {
+    const std::size_t at = told.find(word);
+    return at == std::string_view::npos ? std::string_view{} : told.substr(at + word.size());
+  };
   Ending ending;
   ending.place = place;
-  ending.time = time;
-  if (killed) {
-    ending.signal = status.substr(0, status.find_first_of(",}"));
-    ending.core = dumped;
+  ending.time = time_of(event.line, event.end);
+  ending.core = contains(told, "CLD_DUMPED") || contains(told, "WCOREDUMP");
+  std::string_view status = behind("WTERMSIG(s) == ");
+  if (ending.core || contains(told, "CLD_KILLED")) {
+    if (status.empty()) status = behind("si_status=");
+  }
+  if (!status.empty()) {
+    ending.signal = status.substr(0, status.find_first_of(", })"));
   } else {
+    status = contains(told, "CLD_EXITED") ? behind("si_status=") : behind("WEXITSTATUS(s) == ");
+    if (status.empty()) return;  // stopped, or a number (-X raw)
     const char* digits = status.data();
     ending.code = static_cast<int>(read_number(digits, status.data() + status.size()));
   }
+  pid = log_pid(parent, pid);
+  const Task* child = find(pid);
+  // Where strace was attached, a child may be older than the log.
+  if (!child && pid != 0 && !ending.signal.empty()) child = &start(pid, &parent, {});
+  if (!child) return;
+  Process& process = record_of(*child);
+  if (process.recorded || process.ending) return;
+  ending.sender = killer_of(*child, ending.signal);
   process.ending = std::move(ending);
+  process.argv = {};  // its parent's, and nobody saw what it became
+  process.argv_known = false;
+}
+
+void Processes::reaped(Task& parent, const Event& event, Place place) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  constexpr std::string_view kChild = "si_pid=";  // of waitid(), which returns 0
+  const std::size_t at = all.find(kChild);
+  std::int64_t pid = event.result.value;
+  if (at != std::string_view::npos) {
+    const char* digits = all.data() + at + kChild.size();
+    pid = read_number(digits, all.data() + all.size());
+  }
+  child_ended(parent, static_cast<std::uint32_t>(pid), all, event, place);
 }
 
 void Processes::release(Task& task) {

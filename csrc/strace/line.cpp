@@ -85,6 +85,10 @@ Shape other_shape(const char* line, const char* end, const char* body) noexcept 
 Leader read_leader(const char* line, const char* end) noexcept {
   Leader leader;
   const char* p = line;
+  if (p < end && *p == '>') {  // quoted, as mail does
+    ++p;
+    while (p < end && *p == ' ') ++p;
+  }
   if (starts(p, end, "[pid ")) {
     p += 5;
     while (p < end && *p == ' ') ++p;

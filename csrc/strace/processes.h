@@ -90,8 +90,11 @@ class Processes {
   void superseded(Task& task, std::uint32_t by);
   // Gives a task the end that it had.
   void ended(Task& task, Ending ending);
-  // The same for a child without lines of its own, as the SIGCHLD of its parent tells it.
-  void child_ended(std::uint32_t pid, std::string_view signal, Place place, double time);
+  // The same for a child without lines of its own, as its parent was told: by SIGCHLD, or by what
+  // it waited with.
+  void child_ended(Task& parent, std::uint32_t pid, std::string_view told,
+                   const Event& event, Place place);
+  void reaped(Task& parent, const Event& event, Place place);
   void release(Task& task);
 
  private:

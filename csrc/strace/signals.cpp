@@ -100,8 +100,7 @@ void Tracker::signalled(Task& task, const Event& event, Place place) {
   // The kernel gives SIGPIPE to who wrote, with its own pid as if it had sent it to itself.
   if (name == "SIGPIPE" && sender != 0) processes_.named_itself(task, sender);
   if (name == "SIGCHLD") {
-    processes_.child_ended(processes_.log_pid(task, sender), body, place,
-                           time_of(event.line, event.end));
+    processes_.child_ended(task, sender, body, event, place);
   }
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
   Signals& signals = task.signals();

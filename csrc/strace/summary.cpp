@@ -109,10 +109,17 @@ void Summary::absorb(const Extract& block, const BlockOrigin& origin) {
     }
     processes_.record_of(*task).recorded = true;
     TaskCall* const call = tallied(*task, tally);
-    if (!call || tally.brought == 0) return;
+    if (!call) return;
     call->brought += tally.brought;
+    call->again += tally.again;
+    if (tally.last.empty()) return;
     call->last = origin.place(tally.last_number);
-    if (pace_of(tally.call) == Pace::waiting) call->text = tally.last.substr(0, kLongestWords);
+    const bool asks = pace_of(tally.call) != Pace::work || call_at(tally.call).name == "ioctl";
+    if (!asks) return;
+    const char* const end = tally.last.data() + tally.last.size();
+    const Line read = read_line(tally.last.data(), end);  // blocks are padded
+    call->text = view(read.arguments ? read.name.data() : tally.last.data(), end)
+                     .substr(0, kLongestWords);
   });
   tallies.folders.each([&](const FolderTally& tally) {
     std::string path;
@@ -288,7 +295,8 @@ void Summary::signalled(Task& task, std::string_view name, Place place) {
   }
   if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
   auto& all = processes_.leader_record_of(task).interruptions;
-  if (all.size() >= kMostInterruptions || signals.sender == task.leader) return;
+  const bool own = signals.sender != 0 && signals.sender == task.leader;
+  if (all.size() >= kMostInterruptions || own) return;
   all.push_back(broken);
   all.back().signal = std::string(name);
   all.back().sender = signals.sender;

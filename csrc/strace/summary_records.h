@@ -111,8 +111,9 @@ struct TaskCall {
   std::uint64_t calls = 0;
   std::uint64_t nanoseconds = 0;
   std::uint64_t brought = 0;  // those that returned a number above 0
-  Place last;                 // of those, the last
-  std::string text;           // as the log has that, of a wait
+  std::uint64_t again = 0;    // those that failed with EAGAIN
+  Place last;                 // the last wait that found something, or other that brought nothing
+  std::string text;           // as the log has that, of what reads or waits
 };
 
 }  // namespace pm::strace

@@ -81,11 +81,14 @@ struct Tally {
   std::uint64_t errors = 0;
   std::uint64_t nanoseconds = 0;
   std::uint64_t brought = 0;      // those that returned a number above 0
-  std::string_view last;          // the line on which one of those ended
+  std::uint64_t again = 0;        // those that failed with EAGAIN
+  std::string_view last;          // a line on which one ended that says why it may spin
   std::uint32_t last_number = 0;  // of the block
-  void returned(std::int64_t value, std::string_view line, std::uint32_t number) noexcept {
-    if (value <= 0) return;
-    ++brought;
+  // A loop spins where waits find something, and where other calls bring nothing.
+  void returned(std::int64_t value, bool waits, std::string_view line,
+                std::uint32_t number) noexcept {
+    brought += value > 0;
+    if (waits != (value > 0)) return;
     last = line;
     last_number = number;
   }

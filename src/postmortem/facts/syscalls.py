@@ -160,11 +160,16 @@ class TaskCall:
     seconds: float
     brought: int = 0
     """Those that returned a number above 0: bytes, descriptors that are ready."""
+    again: int = 0
+    """Those that failed with EAGAIN."""
     file: str = ""
     line: int = 0
-    """Of those the last."""
+    """Of the last wait that found something, or other call that brought nothing."""
     text: str = ""
-    """As the log has it; of waits alone."""
+    """As the log has it; of what reads, waits or asks alone."""
+    arguments: tuple[str, ...] = ()
+    """Each as strace wrote it."""
+    returned: int | None = None
 
 
 @record

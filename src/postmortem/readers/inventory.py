@@ -23,7 +23,7 @@ from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.log_names import has_name_of_log
 from postmortem.readers.ranklogs.sources import may_be_log
 from postmortem.readers.regular import open_regular, unread
-from postmortem.readers.stracefind import TABLE_ALONE, is_table, looks_like_log
+from postmortem.readers.stracefind import TABLE_ALONE, has_table, is_table, looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring
 
 _MOST_UNREADABLE = 50
@@ -82,7 +82,7 @@ def _item(path: str, problems: list[Problem]) -> Item:
     if kind is not Kind.OTHER:
         return Item(path, kind, status.st_size, None)
     why = "is not a log, core or recording" if status.st_size else "is empty"
-    why = REPEATS if repeats(path) else TABLE_ALONE if is_table(head) else why
+    why = REPEATS if repeats(path) else TABLE_ALONE if has_table(head) else why
     return Item(path, kind, status.st_size, why)
 
 

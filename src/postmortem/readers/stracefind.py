@@ -16,14 +16,15 @@ from postmortem.text import counted
 _PID_SUFFIX = Pattern(r"^(?P<stem>.+)\.(?P<pid>\d{1,7})(?P<packed>\.(?:gz|zst|xz|bz2|lz4))?$")
 _ATTACHED = r"^(?:strace: )?Process \d{1,7} attached\b"
 _LOOKS_LIKE = Pattern(
-    r"(?m)^(?:\x1b\[\d+m)?(?:\[pid +\d+[^\]]*\] |\d+(?:<[^>]*>)? +)?"
+    r"(?m)^(?:> ?)?(?:\x1b\[\d+m)?(?:\[pid +\d+[^\]]*\] |\d+(?:<[^>]*>)? +)?"
     r"(?:\d\d:\d\d:\d\d(?:\.\d+)? |\d+\.\d+ |\(\+ *\d+\.\d+\) |\[[^\]]*\] | +\d+\.\d+ )*"
     r"(?:\x1b\[[\d;]*m)?"
     r"(?:[a-z_][a-z0-9_]{1,30}(?:\x1b\[[\d;]*m)?\(.*(?:= |<unfinished|\.\.\.>)"
     r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)|" + _ATTACHED
 )
-_SPEAKS = Pattern(r"(?m)" + _ATTACHED)
-_TABLE = Pattern(r"^\s*% time +seconds +(?:usecs/call +)?calls +errors syscall\b")
+_COMMAND = r"^[^\n]{0,80}[$#] (?:sudo )?strace +-?\w"
+_SPEAKS = Pattern(r"(?m)" + _ATTACHED + "|" + _COMMAND)
+_TABLE = Pattern(r"(?m)^\s*% time +seconds +(?:usecs/call +)?calls +errors syscall\b")
 TABLE_ALONE = "holds only the table of strace -c: no single call is in it"
 _FIRST_CALL = Pattern(r"(?:^|[ \]>m])(?P<name>[a-z_][a-z0-9_]{1,30})(?:\x1b\[[\d;]*m)?\(")
 _FOREIGN = (
@@ -155,11 +156,19 @@ def looks_like_log(head: bytes) -> bool:
 
 def is_table(head: bytes) -> bool:
     """Return whether a file begins with the table of `strace -c`, which has counts of calls."""
-    return _TABLE.search(head[:400].decode("utf-8", "replace")) is not None
+    return _TABLE.match(head[:400].decode("utf-8", "replace")) is not None
+
+
+def has_table(head: bytes) -> bool:
+    """Return whether there is such a table in a text."""
+    return _TABLE.search(head.decode("utf-8", "replace")) is not None
 
 
 def speaks(head: bytes) -> bool:
-    """Return whether strace says at the beginning that it was attached, whatever stands around."""
+    """Return whether strace says at the beginning that it was attached, or a prompt has its command.
+
+    Then what stands around does not matter.
+    """
     return _SPEAKS.search(head.decode("utf-8", "replace")) is not None
 
 

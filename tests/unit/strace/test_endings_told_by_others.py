@@ -43,6 +43,29 @@ def test_a_child_without_lines_ended_as_its_parent_was_told(
     assert ("first_to_fail" in [d.id for d in made.diagnoses]) == told
 
 
+@pytest.mark.parametrize(
+    ("told", "signal"),
+    [
+        (child("CLD_DUMPED", "SIGSEGV"), "SIGSEGV"),
+        ("wait4(8, [{WIFSIGNALED(s) && WTERMSIG(s) == SIGBUS}], 0, NULL) = 8\n", "SIGBUS"),
+        (
+            "waitid(P_ALL, 0, {si_signo=SIGCHLD, si_code=CLD_KILLED, si_pid=8, si_uid=0, "
+            "si_status=SIGABRT, si_utime=0, si_stime=0}, WEXITED, NULL) = 0\n",
+            "SIGABRT",
+        ),
+        ("wait4(8, [{WIFSTOPPED(s) && WSTOPSIG(s) == SIGSEGV}], WSTOPPED, NULL) = 8\n", None),
+        ("wait4(8, [{WIFEXITED(s) && WEXITSTATUS(s) == 3}], 0, NULL) = 8\n", None),
+    ],
+)
+@pytest.mark.parametrize("before", [EXEC + FORK, "strace: Process 6 attached\n"])
+def test_a_child_that_nobody_traced_crashed_as_its_parent_was_told(
+    told: str, signal: str | None, before: str, tmp_path: Path
+) -> None:
+    made = report(tmp_path, before + told + "getppid() = 1\n")
+    crashes = [(d.about.pid, d.about.signal) for d in made.diagnoses if d.id == "crashed"]
+    assert crashes == ([(8, signal)] if signal else [])
+
+
 def test_who_has_no_lines_is_not_said_to_run_on(tmp_path: Path, golden: Golden) -> None:
     made = report(tmp_path, f"{EXEC}{FORK}exit_group(0) = ?\n+++ exited with 0 +++\n")
     golden("child_without_lines.txt", f"{made.verdict}\n")

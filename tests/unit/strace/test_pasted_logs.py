@@ -1,5 +1,6 @@
 """Logs with text around them, as people paste them, and calls that the text breaks off."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.errors import EvidenceError
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.report.model import Report
+
+Golden = Callable[[str, str], None]
 
 ATTACHED = "strace: Process 7 attached\n"
 CALL = 'read(5, "a", 1) = 1\n'
@@ -60,6 +63,18 @@ def test_who_says_that_strace_was_attached_shows_a_log(tmp_path: Path) -> None:
     assert waits(report(tmp_path, f"{prose}{ATTACHED}{WAIT}\n{prose}")) == [("futex", 11)]
     with pytest.raises(EvidenceError):
         report(tmp_path, f"{prose}{WAIT}\n{prose}")
+
+
+def test_a_prompt_with_its_command_shows_a_log(tmp_path: Path) -> None:
+    prose = "It hangs.\n" * 9
+    shown = f"{prose}[root@box tmp]# strace -e file ./app 2>&1 | tail\n"
+    assert report(tmp_path, f'{shown}open("/dev/null", O_WRONLY) = -1 EMFILE (x)\n').diagnoses
+
+
+def test_what_interrupted_a_process_that_went_on_is_told(tmp_path: Path, golden: Golden) -> None:
+    signal = "--- SIGINT {si_signo=SIGINT, si_code=SI_KERNEL} ---\n"
+    text = f"{WAIT}) = ? ERESTARTSYS (To be restarted)\n{signal}rt_sigreturn({{mask=[]}}) = 202\n"
+    golden("interrupted.txt", f"{report(tmp_path, text).verdict}\n")
 
 
 @pytest.mark.parametrize("own", ["strace: Process 7 attached", "Process 7 attached with 2 threads"])

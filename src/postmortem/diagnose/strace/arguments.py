@@ -1,9 +1,9 @@
 """What a call was given, by the places of its arguments."""
 
-from postmortem.facts.syscalls import Blocked, Match
+from postmortem.facts.syscalls import Blocked, Match, TaskCall
 
 
-def argument(call: Match | Blocked, place: int) -> str:
+def argument(call: Match | Blocked | TaskCall, place: int) -> str:
     """Return an argument as strace wrote it; empty where the log does not have it."""
     return call.arguments[place] if place < len(call.arguments) else ""
 

@@ -62,14 +62,17 @@ def is_of_device(errno: str, syscall: str, path: str | None) -> bool:
 def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return libraries that were looked for and never opened, with the folders searched."""
     searched: dict[str, dict[str, None]] = {}
+    found: set[str] = set()
     for row in log.errors:
-        if row.errno != "ENOENT" or row.syscall not in _OPENS or row.path is None:
+        match = _LIBRARY.search(row.path or "") if row.syscall in _OPENS else None
+        if match is None:
             continue
-        match = _LIBRARY.search(row.path)
-        if match is not None and not _has(log, match["name"]):
-            folder = row.path[: match.start()] or "/"
+        if row.errno not in ("ENOENT", "ENOTDIR"):  # it is there, and could not be opened
+            found.add(match["name"])
+        elif row.errno == "ENOENT" and not _has(log, match["name"]):
+            folder = match.string[: match.start()] or "/"
             searched.setdefault(match["name"], {})[folder] = None
-    return tuple((name, tuple(folders)) for name, folders in searched.items())
+    return tuple((name, tuple(folders)) for name, folders in searched.items() if name not in found)
 
 
 def _has(log: SystemCalls, name: str) -> bool:

@@ -17,7 +17,8 @@ _LEAST_PATH = 8
 
 def spoken_failure(task: Task) -> LastFailure | None:
     """Return the failed call whose error, or file, a process named last; None if it named none."""
-    for name, line in spoken_errors(task):
+    errors = tuple(spoken_errors(task))
+    for name, line in errors:
         found = [
             failure
             for failure in reversed(task.last_failures)
@@ -29,7 +30,7 @@ def spoken_failure(task: Task) -> LastFailure | None:
             said = "".join(task.last_words)
             named = [one for one in named if _holds_name(said, one.path or "")] or named
             return _asked_again(task, (named or found)[0])
-    return _named_file(task)
+    return None if errors else _named_file(task)
 
 
 def _asked_again(task: Task, failure: LastFailure) -> LastFailure:

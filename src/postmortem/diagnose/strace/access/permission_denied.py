@@ -14,7 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
-from postmortem.diagnose.strace.arguments import argument
+from postmortem.diagnose.strace.arguments import argument, flags
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.diagnose.strace.stderr_errors import spoken_errors
@@ -39,8 +39,11 @@ _SPECIAL = {
     "sched_setscheduler": ": real-time scheduling needs CAP_SYS_NICE",
     "setpriority": ": a higher priority needs CAP_SYS_NICE",
     "kill": ": the process belongs to another user",
-    "socket": ": a raw socket needs CAP_NET_RAW",
+    "socket": ": a seccomp filter or a security module forbids it",
+    "clone3": ": a seccomp filter forbids it; the C library takes clone instead after ENOSYS alone "
+    "(older container runtimes, newer images)",
 }
+_RAW = ": a raw socket needs CAP_NET_RAW"
 _PORT = ": ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE"
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/char/")
 """They have a rule of their own; CUDA tries to make links to them anew at each start."""
@@ -59,6 +62,8 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
     special = _SPECIAL.get(match.syscall)
     if match.errno == "EACCES" and match.syscall == "bind":
         special = _PORT
+    if match.syscall == "socket" and {"SOCK_RAW", "AF_PACKET"} & (flags(match, 0) | flags(match, 1)):
+        special = _RAW
     what = _asked_for(group)
     nameless = special is not None and group.target.path is None  # chown has a file, kill has none
     of = "" if nameless else f" of {named(group.target, 40)}"
@@ -74,7 +79,7 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
             "id : run it as the user, and in the container, that the job has",
         )
         if special is None
-        else ("grep -i cap /proc/self/status ; capsh --print : what may the process do?",),
+        else ("grep -iE 'cap|seccomp' /proc/self/status ; capsh --print : what may the process do?",),
     )
 
 

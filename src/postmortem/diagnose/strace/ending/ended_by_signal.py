@@ -54,7 +54,13 @@ def ended_by_signal(logs: Logs) -> Findings:
     said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     suspect = ": its limit of processor time?" if spent else ": the OOM killer?"
-    suspect = suspect if kill and not sender else ""
+    asked = next((one for one in task.interruptions if one.signal != name), None)
+    if kill and not sender and asked is not None and not spent:
+        by = f" from pid {asked.sender_pid}" if asked.sender_pid is not None else ""
+        how = f", after {asked.signal}{by} that it did not end of"
+        why = "who asks a process to end and waits in vain mostly sends it: a service manager, a "
+        why += "batch system or a launcher; the OOM killer does not ask first"
+    suspect = suspect if kill and how == " from outside the log" else ""
     yield Finding(
         title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}{how}{suspect}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "

@@ -24,6 +24,9 @@ from postmortem.facts.syscalls import Ending, Task
 from postmortem.text import shell_word
 
 
+_ASKING = frozenset({"SIGINT", "SIGTERM", "SIGQUIT"})
+
+
 @rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def first_to_fail(logs: Logs) -> Findings:
     bad = [(t, end) for t, end in ended(logs) if _badly(end) and not _forgiven(logs, t)]
@@ -36,8 +39,8 @@ def first_to_fail(logs: Logs) -> Findings:
         return
     bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
     task, ending = bad[0]
-    if ending.code is None:
-        return  # a signal: other rules tell what it means
+    if ending.code is None or any(one.signal in _ASKING for one in task.interruptions):
+        return  # a signal, or asked by one: that is what tells
     others = len(bad) - 1
     said = last_stderr_line(task)
     yield Finding(
@@ -68,12 +71,17 @@ def _is_one_process(bad: Sequence[tuple[Task, Ending]]) -> bool:
 
 
 def _forgiven(logs: Logs, task: Task) -> bool:
-    """Return whether its parent exited with 0 after it, or had only asked it something."""
+    """Return whether its parent exited with 0 after it, went on, or had only asked it something."""
     parent = logs.task(task.ppid) if task.ppid else None
+    if parent is None and not task.last_words:
+        first = logs.logs[0].tasks[0].ending  # whose child it is, where forks are not in the log
+        return first is not None and first.signal == "SIGKILL" and first.sender_pid is None
     if parent is None or parent.ending is None or task.ending is None:
         return False
     if parent.ending.code == 0:
         return True
+    if parent.ending.signal == "SIGKILL" and not task.last_words:
+        return parent.ending.sender_pid is None  # it had gone on, and nobody in the log meant it
     went_on = (
         parent.ending.line - task.ending.line > thresholds.CHILD_FAILED_LINES
     )  # set -e ends a shell at once

@@ -1,16 +1,19 @@
-"""An event loop spins: its wait comes back at once, and nobody takes what it tells of.
+"""A loop spins: its calls come back at once, and nothing comes of them.
 
 What it means
     poll, select or epoll_wait returned again and again with a descriptor that is ready, and the
     process did nothing with it: it neither read nor closed it. A descriptor whose other end is
     closed (POLLHUP, EPOLLHUP, a read of 0 bytes) stays ready for ever, and so does one that a
-    loop watches but has no handler for. The process uses a whole core and gets nowhere.
+    loop watches but has no handler for. Or the process reads, at the end of a file or where
+    nothing has come yet (EAGAIN), over and over, or tries a futex that is never as it expects.
+    It uses a whole core and gets nowhere.
 How to be sure
     top -H -p PID shows a thread at 100 %; the result of the wait names the descriptor, and
     ls -l /proc/PID/fd what it is.
 What to do
     Close a descriptor, and take it out of the set, when its other end has gone; read until
-    EAGAIN what is ready; watch for EPOLLOUT only while there is something to write.
+    EAGAIN what is ready, and wait then; watch for EPOLLOUT only while there is something to
+    write.
 """
 
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ from collections.abc import Sequence
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
+from postmortem.diagnose.strace.arguments import argument
 from postmortem.diagnose.strace.calls import TEXT_LIMIT, where, who
 from postmortem.diagnose.strace.waits import groups_alive
 from postmortem.facts.syscall_logs import Logs
@@ -27,8 +31,13 @@ _READY = frozenset({
     "poll", "ppoll", "ppoll_time64", "select", "_newselect", "pselect6", "pselect6_time64",
     "epoll_wait", "epoll_pwait", "epoll_pwait2",
 })  # fmt: skip
-_CLOCKS = frozenset({"clock_gettime", "clock_gettime64", "gettimeofday", "time"})
+_FUTEX = frozenset({"futex", "futex_time64"})
 _READS = frozenset({"read", "readv", "recv", "recvfrom", "recvmsg"})
+_LOOKS = frozenset({
+    "clock_gettime", "clock_gettime64", "gettimeofday", "time", "fcntl", "fcntl64", "getpid",
+    "gettid",
+})  # fmt: skip
+"""They neither bring anything nor do anything to anybody."""
 
 
 @rule(
@@ -38,52 +47,85 @@ _READS = frozenset({"read", "readv", "recv", "recvfrom", "recvmsg"})
 def event_loop_spins(logs: Logs) -> Findings:
     for _, tasks in groups_alive(logs):
         for task in tasks:
-            wait = _spins(task, tasks)
-            if wait is None or _is_slow(logs, task, wait):
+            call = _spins(task, tasks)
+            if call is None or _is_slow(logs, task, call):
                 continue
-            others = any(call.name not in _READY for log in logs.logs for call in log.calls)
-            many = others and wait.brought >= thresholds.SPIN_SURE_WAITS
-            unseen = (
-                "" if others else "; the log has no other calls: was it recorded with -e trace=?"
-            )
-            yield Finding(
-                title=f"{who(task.pid)} spins: {wait.name} came back {wait.brought:,} times with "
-                "something ready, and nobody took it",
-                cause=f"{wait.name} returned at once, again and again, and between these calls "
-                f"{who(task.pid)} neither read, wrote nor closed anything: a descriptor whose "
-                f"other end is closed, or that nothing handles, stays ready for ever{unseen}",
-                confidence=Confidence.LIKELY if many else Confidence.POSSIBLE,
-                next_steps=(
-                    f"ls -l /proc/{task.pid or 'PID'}/fd : what is the descriptor that the wait "
-                    "names?",
-                    "close it, and take it out of the set, when its other end has gone; or read it",
-                ),
-                evidence=(Evidence(where(wait), clip(f"{who(task.pid)} {wait.text}", TEXT_LIMIT)),),
-                about=Subject(pid=task.pid or None),
-            )
+            others = any(one.name != call.name for other in logs.tasks() for one in other.calls)
+            many = others and _idle(call) >= thresholds.SPIN_SURE_WAITS
+            yield _told(task, call, others, many)
             return
 
 
+def _told(task: Task, call: TaskCall, others: bool, many: bool) -> Finding:
+    unseen = "" if others else "; the log has no other calls: was it recorded with -e trace=?"
+    if call.name in _READY:
+        found = "with something ready, and nobody took it"
+        cause = (
+            f"between these calls {who(task.pid)} neither read, wrote nor closed anything: a "
+            "descriptor whose other end is closed, or that nothing handles, stays ready for ever"
+        )
+        steps = (
+            f"ls -l /proc/{task.pid or 'PID'}/fd : what is the descriptor that the wait names?",
+            "close it, and take it out of the set, when its other end has gone; or read it",
+        )
+    elif call.name in _READS:
+        found = "with nothing, and it went on"
+        cause = (
+            f"{who(task.pid)} neither waited nor did anything else between these calls: at the end "
+            "of a file, and where the other end has gone, nothing will ever come"
+        )
+        steps = (
+            f"ls -l /proc/{task.pid or 'PID'}/fd : what is the descriptor that it reads?",
+            "a read of 0 bytes is the end: close it; after EAGAIN, wait with poll",
+        )
+    else:
+        found = "with EAGAIN"
+        cause = (
+            f"the futex did not hold what {who(task.pid)} expected, and it tried again at once: its "
+            "memory is damaged, or a lock was left as its owner died"
+        )
+        steps = ("while it spins: postmortem hang PID, or gcore PID and postmortem core",)
+    return Finding(
+        title=f"{who(task.pid)} spins: {call.name} came back {_idle(call):,} times {found}",
+        cause=f"{call.name} returned at once, again and again, and {cause}{unseen}",
+        confidence=Confidence.LIKELY if many else Confidence.POSSIBLE,
+        next_steps=steps,
+        evidence=(Evidence(where(call), clip(f"{who(task.pid)} {call.text}", TEXT_LIMIT)),),
+        about=Subject(pid=task.pid or None),
+    )
+
+
 def _spins(task: Task, process: Sequence[Task]) -> TaskCall | None:
-    """Return the wait that found something ready so often that nothing else counts beside it.
+    """Return the call that came back so often for nothing that nothing else counts beside it.
 
     What another thread of the process does may be what the wait told of.
     """
-    waits = [call for call in task.calls if call.name in _READY and call.brought]
-    wait = max(waits, key=lambda call: call.brought, default=None)
-    if wait is None or wait.brought < thresholds.SPIN_WAITS:
+    call = max(task.calls, key=_idle, default=None)
+    if call is None or _idle(call) < thresholds.SPIN_WAITS:
         return None
-    done = sum(
-        call.brought if call.name in _READS else call.calls
-        for one in process
-        for call in one.calls
-        if call is not wait and call.name not in _CLOCKS
-    )
-    return wait if done * thresholds.SPIN_SHARE <= wait.brought else None
+    waits = [one for one in task.calls if one.name in _READY and _idle(one) == _idle(call)]
+    done = sum(_done(one) for other in process for one in other.calls)
+    return (*waits, call)[0] if done * thresholds.SPIN_SHARE <= _idle(call) else None
 
 
-def _is_slow(logs: Logs, task: Task, wait: TaskCall) -> bool:
-    """Return whether there was time between its waits, where the log tells of times."""
+def _idle(call: TaskCall) -> int:
+    """Return how many calls came back at once with nothing, or with what nobody took."""
+    if call.name in _READY:
+        return call.brought
+    if call.name in _READS:
+        return call.calls - call.brought
+    return call.again if call.name in _FUTEX else 0
+
+
+def _done(call: TaskCall) -> int:
+    """Return how many calls did something, or waited."""
+    if call.name in _LOOKS or (call.name == "ioctl" and argument(call, 1) == "FIONREAD"):
+        return 0
+    return call.calls - _idle(call)
+
+
+def _is_slow(logs: Logs, task: Task, call: TaskCall) -> bool:
+    """Return whether there was time between its calls, where the log tells of times."""
     log = next(log for log in logs.logs if task in log.tasks)
     lasted = log.seconds_to_end(log.first_time if task.began is None else task.began)
-    return lasted is not None and lasted > wait.brought * thresholds.SPIN_SECONDS
+    return lasted is not None and lasted > _idle(call) * thresholds.SPIN_SECONDS
