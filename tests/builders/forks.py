@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import select
@@ -14,6 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+import pytest
 
 import postmortem
 
@@ -47,6 +50,12 @@ def run_together(
         raise AssertionError(f"no answer within {seconds} s: {said.read()[-4000:]}")
     statuses: list[int] = json.loads(answer)
     return statuses
+
+
+def needs_torch() -> None:
+    """Skip the test where there is no PyTorch, without importing it here: that takes 2 s."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
 
 
 class Forked:

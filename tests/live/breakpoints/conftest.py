@@ -1,6 +1,5 @@
 """Jobs of real launchers, and a real terminal in front of ``postmortem attach``."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from builders.forks import Forked
+from builders.forks import Forked, needs_torch
 from builders.terminals import SECONDS, Job, Terminal, in_background
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "breakpoints"
@@ -83,8 +82,7 @@ def torchrun(start: Callable[..., Job]) -> Callable[..., Job]:
     It looks at them seldom, for one that was forked and fails is gone at once, and the others would
     be ended before they have said anything.
     """
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
+    needs_torch()
 
     def go(kind: str, seconds: float = 4, **more: str) -> Job:
         words = ["torch.distributed.run", "--standalone", *FORKED]
