@@ -64,6 +64,8 @@ class Terminal:
             self._read(0.1)
         while self._read(0.1):
             pass
+        if self.process.poll() is None:
+            pytest.fail(f"did not end within {SECONDS} s; seen: {self.seen[-3000:]!r}")
         return self.seen
 
     def modes_now(self) -> list[object]:
