@@ -13,13 +13,14 @@ from postmortem.diagnose.rule import Outcome
 from postmortem.present.card import card_of, filled
 from postmortem.render import card as drawing
 from postmortem.render import safe, terminal
-from postmortem.render.page import Page
+from postmortem.render.page import MEASURE, Page
 from postmortem.render.paint import Painter
 from postmortem.render.wrapping import cells
 from postmortem.report.card import Card
 from postmortem.report.model import Report, ordered
 
-WIDTHS = (40, 80, 120, 200)
+WIDTHS = (40, 80, MEASURE)
+"""Wider ones are laid out as the last."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BLANK = re.compile(r"\b(?:FILE|LIBRARY|LINE|MODULE)\b(?!=)")
 _BLANK_OF_CORES = re.compile(r"\b(?:CORE|EXE|PID)\b")
@@ -33,14 +34,15 @@ _LEAST = 40
 """Characters from which on words that stand twice are no accident."""
 
 
-def drawn(card: Card, width: int) -> Iterator[str]:
-    """Yield a card as a terminal of that width shows it, without colours and with them."""
+def drawn(card: Card, width: int) -> tuple[str, str]:
+    """Return a card as a terminal of that width shows it, without colours and with them."""
     laid = drawing.lines(Page(width), card)
-    for color in (False, True):
-        out = io.StringIO()
+    plain, coloured = io.StringIO(), io.StringIO()
+    for out, color in ((plain, False), (coloured, True)):
+        painter = Painter(out, color=color)
         for line in laid:
-            Painter(out, color=color).write(line)
-        yield out.getvalue()
+            painter.write(line)
+    return plain.getvalue(), coloured.getvalue()
 
 
 @contextmanager

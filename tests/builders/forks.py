@@ -1,9 +1,12 @@
 """Programs that need PyTorch, run side by side from one process that has imported it."""
 
 import atexit
+import contextlib
 import functools
+import importlib.util
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -12,6 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+import pytest
 
 import postmortem
 
@@ -45,6 +50,48 @@ def run_together(
         raise AssertionError(f"no answer within {seconds} s: {said.read()[-4000:]}")
     statuses: list[int] = json.loads(answer)
     return statuses
+
+
+def needs_torch() -> None:
+    """Skip the test where there is no PyTorch, without importing it here: that takes 2 s."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+
+
+class Forked:
+    """``python -m MODULE WORD...`` from the process that has PyTorch, as `subprocess.Popen`."""
+
+    def __init__(self, argv: Sequence[object], env: Mapping[str, str], output: Path) -> None:
+        told = output.with_suffix(".told")
+        os.mkfifo(told)
+        # Opened for both: nobody has it for writing yet, and that would be read as its end.
+        # Without a buffer: what stands in one is nothing that `select` sees.
+        self._told = os.fdopen(os.open(told, os.O_RDWR), "r+b", buffering=0)
+        self.returncode: int | None = None
+        output.touch()
+        server, _ = _server()
+        assert server.stdin is not None
+        words = [str(word) for word in argv]
+        asked = {"argv": words, "variables": dict(env), "output": str(output), "told": str(told)}
+        server.stdin.write(json.dumps(asked) + "\n")
+        server.stdin.flush()
+        self.pid = self._number(_SECONDS)
+
+    def _number(self, seconds: float) -> int:
+        if not select.select([self._told], [], [], seconds)[0]:
+            raise subprocess.TimeoutExpired("a job with PyTorch", seconds)
+        return int(self._told.readline())
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float = _SECONDS) -> int:
+        if self.returncode is None:
+            self.returncode = self._number(timeout)
+            self._told.close()
+        return self.returncode
 
 
 @functools.cache

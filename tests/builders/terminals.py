@@ -13,6 +13,7 @@ import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,8 @@ class Terminal:
             self._read(0.1)
         while self._read(0.1):
             pass
+        if self.process.poll() is None:
+            pytest.fail(f"did not end within {SECONDS} s; seen: {self.seen[-3000:]!r}")
         return self.seen
 
     def modes_now(self) -> list[object]:
@@ -85,20 +88,28 @@ class Terminal:
         os.close(self._far)
 
 
-class Job:
-    """A job in the background, its output in a file."""
+def in_background(
+    argv: list[str], env: Mapping[str, str], output: Path
+) -> "subprocess.Popen[bytes]":
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=dict(env),
+            start_new_session=True,
+        )
 
-    def __init__(self, argv: list[str], env: Mapping[str, str], output: Path) -> None:
+
+class Job:
+    """A job in the background, its output in a file; `begin` is `in_background` or `Forked`."""
+
+    def __init__(
+        self, argv: list[str], env: Mapping[str, str], output: Path, begin: Any = in_background
+    ) -> None:
         self._output = output
-        with output.open("wb") as file:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=dict(env),
-                start_new_session=True,
-            )
+        self.process = begin(argv, env, output)
 
     @property
     def output(self) -> str:

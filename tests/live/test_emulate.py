@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from builders.commands import execute
+from builders.forks import needs_torch
 from builders.processes import state, until
 from builders.prose import Prose
 
@@ -292,7 +293,7 @@ def test_network_is_cut(more: tuple[str, ...], place: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_nan_is_named_by_the_monitor(prose: Prose) -> None:
-    pytest.importorskip("torch")
+    needs_torch()
     program = [PYTHON, str(PROGRAMS / "emulated_nan.py")]
     done = met("nan", "2", "--step", "3", "--", *program)
     said = re.sub(r"pid \d+", "pid N", done.stderr).splitlines()
@@ -302,7 +303,7 @@ def test_nan_is_named_by_the_monitor(prose: Prose) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_killed_rank_of_torchrun_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
+    needs_torch()
     monkeypatch.setenv("PYTHONPATH", str(PROGRAMS / "quick"))
     job = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job.append(str(PROGRAMS / "emulated_ranks.py"))

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from builders.commands import call, execute, report
+from builders.forks import needs_torch
 from builders.processes import speaking, state, until
 from builders.prose import Prose
 from builders.schema import validate
@@ -539,7 +540,7 @@ class Job:
         os.mkfifo(folder / "gate")
         line = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         line += ["--nproc-per-node", "3", str(PROGRAMS / "ranks.py"), "1", str(folder)]
-        env = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
+        env = dict(os.environ) | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPTS / "quick")}
         with (folder / "log").open("wb") as log:
             self.launcher = subprocess.Popen(line, stdout=log, stderr=log, env=env)
         ready = [folder / f"ready{rank}" for rank in range(3)]
@@ -556,11 +557,14 @@ class Job:
         self.is_usable = False
         (self.folder / "order").write_text(kind)
         yield
+        # Opened for both: a rank that has failed reads nothing, and this would wait for it forever.
+        gate = os.open(self.folder / "gate", os.O_RDWR)
         if kind in ("fifo", "loader"):
-            (self.folder / "gate").write_bytes(b".")
+            os.write(gate, b".")
         else:
             os.kill(self.pids[1], signal.SIGUSR1)
         until((self.folder / "over").exists, "rank 1 goes on")
+        os.close(gate)
         (self.folder / "over").unlink()
         self.is_usable = True
 
@@ -586,7 +590,7 @@ def started() -> Iterator[list[Job]]:
 @pytest.fixture
 def job(started: list[Job], tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A job whose ranks all train: the one of the last test, if that has left it so."""
-    pytest.importorskip("torch")
+    needs_torch()
     if not started or not started[-1].is_usable:
         started.append(Job(tmp_path_factory.mktemp("job")))
     return started[-1]

@@ -27,6 +27,7 @@ def mostly_said(text: str, said: str, share: float = 0.75) -> bool:
     return sum(word in known for word in words) >= share * len(words)
 
 
+@lru_cache(256)  # a card tries several layouts
 def unsaid(text: str, said: str) -> str:
     """Return what is left of a text that is said up to a cut; nothing where it is said as a whole.
 

@@ -6,10 +6,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from builders.terminals import SECONDS, Job, Terminal
+from builders.forks import Forked, needs_torch
+from builders.terminals import SECONDS, Job, Terminal, in_background
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "breakpoints"
 QUICK = PROGRAMS.with_name("quick")
@@ -41,8 +43,8 @@ def start(tmp_path: Path, env: dict[str, str]) -> Iterator[Callable[..., Job]]:
     """Return `start(argv, **env)`, which starts a job in the background."""
     jobs: list[Job] = []
 
-    def go(argv: list[str | os.PathLike[str]], **more: str) -> Job:
-        job = Job(list(map(str, argv)), env | more, tmp_path / f"job-{len(jobs)}.out")
+    def go(argv: list[str | os.PathLike[str]], begin: Any = in_background, **more: str) -> Job:
+        job = Job(list(map(str, argv)), env | more, tmp_path / f"job-{len(jobs)}.out", begin)
         jobs.append(job)
         return job
 
@@ -80,12 +82,12 @@ def torchrun(start: Callable[..., Job]) -> Callable[..., Job]:
     It looks at them seldom, for one that was forked and fails is gone at once, and the others would
     be ended before they have said anything.
     """
-    pytest.importorskip("torch")
+    needs_torch()
 
     def go(kind: str, seconds: float = 4, **more: str) -> Job:
-        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", *FORKED]
+        words = ["torch.distributed.run", "--standalone", *FORKED]
         words += ["--monitor-interval", "2", "--nproc-per-node", "4"]
-        return start([*words, PROGRAMS / "ranks.py", kind, str(seconds)], **more)
+        return start([*words, PROGRAMS / "ranks.py", kind, str(seconds)], Forked, **more)
 
     return go
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.forks import needs_torch
 from builders.slurm import Cluster, NoSlurm
 from builders.slurm import cluster as slurm
 from builders.terminals import SECONDS, Job, Terminal, all_wait_for_one
+from live.breakpoints.conftest import FORKED
 
 RANKS = Path(__file__).parents[2] / "programs" / "breakpoints" / "ranks.py"
 PLAIN = RANKS.with_name("plain.py")
@@ -25,11 +27,11 @@ def test_mpirun(
     attach: Callable[..., Terminal],
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("torch")
+    needs_torch()
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    words = [needs("mpirun"), *root, "--oversubscribe", "-n", "4", sys.executable, RANKS, "plain"]
+    words = [needs("mpirun"), *root, "--oversubscribe", "-n", "2", sys.executable, RANKS, "plain"]
     job = start([*words, str(SHORT)], STORE=f"file://{tmp_path}/store")
-    held(job, attach)
+    held(job, attach, 2)
 
 
 def test_mpirun_without_a_process_group(
@@ -58,17 +60,17 @@ def test_srun(
     cluster: Cluster, start: Callable[..., Job], terminal: Callable[..., Terminal], tmp_path: Path
 ) -> None:
     """Rank 1 stops on the first host; who attaches sits on the second one."""
-    pytest.importorskip("torch")
+    needs_torch()
     net = cluster.net
     hosts = [["ip", "netns", "exec", net.name(index)] for index in range(2)]
     words = [*hosts[0], "srun", "-N2", "--ntasks-per-node=2", sys.executable, RANKS, "plain"]
     more = {"STORE": f"file://{tmp_path}/store", "GLOO_SOCKET_IFNAME": "e0"}
     job = start([*words, str(SHORT)], POSTMORTEM_LISTEN=net.address(0), **more, **cluster.env)
     attach = [*hosts[1], sys.executable, "-m", "postmortem", "attach", "--wait", str(SECONDS)]
-    held(job, lambda: terminal(attach))
+    held(job, lambda: terminal(attach), 4)
 
 
-def held(job: Job, attach: Callable[[], Terminal]) -> None:
+def held(job: Job, attach: Callable[[], Terminal], ranks: int) -> None:
     """Rank 1 stops longer than the time-out lasts; all end well."""
     near = attach()
     near.until("(rank 1) ")
@@ -76,7 +78,7 @@ def held(job: Job, attach: Callable[[], Terminal]) -> None:
     near.type("c\r")
     near.rest()
     assert job.ends() == 0
-    assert job.output.count("] over") == 4
+    assert job.output.count("] over") == ranks
 
 
 @pytest.fixture
@@ -114,10 +116,10 @@ def test_two_nodes(
     env: dict[str, str],
 ) -> None:
     """Rank 1 stops on the first node; who attaches sits on the second one, and shares a folder."""
-    pytest.importorskip("torch")
+    needs_torch()
     jobs = []
     for node, prefix in enumerate(two_nodes):
-        words = [*prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+        words = [*prefix, sys.executable, "-m", "torch.distributed.run", *FORKED, "--nnodes", "2"]
         words += ["--nproc-per-node", "2", "--node-rank", str(node), "--master-addr", "10.88.7.1"]
         words += ["--master-port", "29577", RANKS, "plain", str(SHORT)]
         jobs.append(start(words, POSTMORTEM_LISTEN="10.88.7.1", GLOO_SOCKET_IFNAME="wire"))

@@ -40,8 +40,10 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 _CLUSTER = """
+import dask
 from distributed import LocalCluster
 if __name__ == "__main__":
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})  # imports once
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster:
         print(cluster.scheduler_address, flush=True)

@@ -1,6 +1,5 @@
 """``postmortem net`` on all hosts: faults of names, interfaces and pairs, made for real."""
 
-import importlib.util
 import math
 import os
 import signal
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from builders.forks import needs_torch
 from builders.networks import POSTMORTEM, Network, document, ended
 from builders.processes import until
 
@@ -58,8 +58,7 @@ def test_all_is_well(hosts: Hosts) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_an_all_reduce_is_the_last_stage(hosts: Hosts) -> None:
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
+    needs_torch()
     net = hosts(2)
     started = net.meet("--timeout", "3", torch=True)
     found = document(started[0], 0, 110)

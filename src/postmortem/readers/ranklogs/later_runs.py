@@ -26,7 +26,13 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
-from postmortem.readers.ranklogs.line_places import MOST, alike, places_of, whole_lines
+from postmortem.readers.ranklogs.line_places import (
+    MOST,
+    alike,
+    places_of,
+    places_of_known,
+    whole_lines,
+)
 from postmortem.readers.ranklogs.lines import TRACEBACK, Shape, shape_of
 from postmortem.readers.ranklogs.programs import (
     FEWEST_WORK,
@@ -164,9 +170,8 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     """
     known, heads = Signatures.load("run begin"), _heads(data)
     ids = [item.id for item in known.signatures]
-    more = [briefs()[name].pattern for name in (*_SUMMARIES, _CLOSED, _RANK_OF, *NOTICES)]
-    told = [*(item.pattern or "" for item in known.signatures), *more]
-    places = places_of(data, [*told, *whole_lines(heads)])
+    told = _told()
+    places = places_of_known(data, told, whole_lines(heads))
     begins = dict(zip(ids, places, strict=False))
     failed, over, closed, ranks, *notices = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:  # told apart elsewhere, or one run
@@ -185,6 +190,14 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
     last = max(begin, behind, ended)
     return last, last > begin, ended > 0
+
+
+@cache
+def _told() -> tuple[str, ...]:
+    """Return the patterns of all that says that a run begins, or that it is over."""
+    known = Signatures.load("run begin").signatures
+    more = (briefs()[name] for name in (*_SUMMARIES, _CLOSED, _RANK_OF, *NOTICES))
+    return tuple(item.pattern or "" for item in (*known, *more))
 
 
 def _heads(data: bytes, *, begins: bool = False) -> list[bytes]:
