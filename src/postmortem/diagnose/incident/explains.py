@@ -278,7 +278,12 @@ TABLE: tuple[Explains[Event], ...] = (
         kernel_failed,
     ),
     Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
-    Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains(
+        "host-failed",
+        frozenset({EventType.HOST_FAILED, EventType.NODE_DOWN}),
+        _ENDS | _MISSED,
+        same_host,
+    ),
     Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains(
