@@ -364,6 +364,26 @@ def test_an_error_of_nvshmem_is_no_code_of_a_program(tmp_path: Path, cause: str)
     assert report.diagnoses[0].evidence[-1].where == "job.log:13"
 
 
+@pytest.mark.parametrize(
+    "rows", ["Jobs started:   71\nJobs canceled:  4\n", "71,RUNNING\n72,CANCELLED\n"]
+)
+def test_what_a_scheduler_counts_or_lists_is_no_end(tmp_path: Path, rows: str) -> None:
+    assert not report_of(tmp_path, rows * 3).failed
+
+
+@pytest.mark.parametrize("pid", [77, 78])
+def test_a_call_of_cuda_fails_behind_the_network_of_its_process(tmp_path: Path, pid: int) -> None:
+    lost = (
+        WARN.replace("77", str(pid))
+        + "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129\n"
+    )
+    last = f"{WARN}Cuda failure 'an illegal memory access was encountered'\n"
+    report = report_of(
+        tmp_path, f"{STEPS}{lost}n1:77:77 [3] NCCL INFO Destroyed comm 0x7f24 rank 4\n{last}"
+    )
+    assert report.diagnoses[0].evidence[0].where == ("job.log:13" if pid == 77 else "job.log:15")
+
+
 @pytest.mark.parametrize(("count", "failed"), [(0, False), (3, True)])
 def test_a_column_of_counts_may_count_no_failure(tmp_path: Path, count: int, failed: bool) -> None:
     assert (

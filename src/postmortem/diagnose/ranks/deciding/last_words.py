@@ -56,6 +56,9 @@ def said_last(case: Case) -> Attribution | None:
             return named_by_peers(case) or warned_itself(case, said.text) or peers
         if wrong[0].form == "nccl" and (own := warned_itself(case, said.text, "nccl")):
             return own
+        broke = _network_before(case, said)
+        if broke is not None:
+            return broke
         silent = _silent_before(case, ends, said)
         if silent is not None:
             return silent
@@ -187,6 +190,22 @@ def network_broke(case: Case) -> Attribution | None:
     assert known is not None
     cause = SaidLast(broke[0].text, plain=True, form="peers", word=said, known=known.id)
     return Attribution(cause, evidence=tuple(map(cited_line, broke[:3])))
+
+
+def _network_before(case: Case, said: LastLine) -> Attribution | None:
+    """Return NCCL's warning that its network failed, above a call of CUDA of the same process.
+
+    It fails as NCCL puts away what the network still held.
+    """
+    warned = [(one, one.match("nccl-line")) for one in case.logs.remarks if one.file == said.file]
+    call = next((p for r, p in warned if r.where == said.where and r.match("nccl-cuda-call")), None)
+    for one, process in warned:
+        known = one.match(*_BROKE)
+        same = call and process and all(call[name] == process[name] for name in ("host", "pid"))
+        if same and known is not None and one.line < said.line:
+            cause = SaidLast(one.text, plain=True, form="nccl", word=said.text, known=known.id)
+            return Attribution(cause, evidence=(cited_line(one), cited_line(said)))
+    return None
 
 
 _BROKE = ("nccl-ib-port", "nccl-ib-completion-12", "nccl-ofi-request")
