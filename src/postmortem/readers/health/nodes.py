@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from postmortem.facts.health import NODE, Reading
 from postmortem.facts.host_names import NoHosts, expand
 from postmortem.patterns import Pattern
+from postmortem.readers.signatures import Signatures
 from postmortem.records import record
 
 _HEAD = Pattern(
@@ -24,7 +25,8 @@ _NAME = Pattern(r"[\w.,\[\]-]+")
 _STATE = Pattern(r"[A-Za-z][\w,+-]*[*~#!%$@^-]*")
 _DRAINED = Pattern(r"(?i)drain|drng|maint|SchedulingDisabled|closed_Adm|offline|^fail")
 _DOWN = Pattern(r"(?i)\bdown\b|NotReady|unavail|unreach|state-unknown")
-_SILENT = Pattern(r"\*$|NOT_RESPONDING|^Not responding")
+_SILENT = Pattern(r"\*$|NOT_RESPONDING")
+_LOST = "slurm-node-failed"
 _BLOCKS = Pattern(r"(?m)^(?=NodeName=\S)|^(?=[A-Za-z][\w.-]*$)")
 _NAME_OF = Pattern(r"(?:NodeName=)?(\S+)")
 _STATE_OF = Pattern(r"\s[Ss]tate ?= ?(\S+)")
@@ -53,8 +55,8 @@ def readings_of_nodes(text: str) -> Iterator[Reading]:
     bad: dict[tuple[str, str], str] = {}
     for node in _nodes(text):
         drained = _DRAINED.search(node.state)
-        silent = _SILENT.search(node.state) or _SILENT.search(node.reason)
-        down = _DOWN.search(node.state) or (silent and not drained)
+        silent = _SILENT.search(node.state) and not drained
+        down = silent or _DOWN.search(node.state)
         if down or drained:
             for host in _hosts(node.name):
                 key = f"{NODE}{host}", "node_down" if down else "node_drained"
@@ -101,9 +103,10 @@ def _of_table(lines: list[str]) -> Iterator[_Node | None]:
             cells.setdefault(name, cell.strip())
         reason = cells.get("REASON", "")
         name = next((cells[one] for one in _NAMES if one in cells), "")
-        # `sinfo -R` lists none that works.
-        only = ("down" if _SILENT.match(reason) else "drained") if first else ""
-        state = next((cells[one] for one in _STATES if one in cells), only)
+        state = next((cells[one] for one in _STATES if one in cells), "")
+        if first and not state:  # `sinfo -R` lists none that works
+            lost = any(one.id == _LOST for one in Signatures.load("line").matches([line])[0])
+            state = "down" if lost else "drained"
         is_row = _NAME.fullmatch(name) and _STATE.fullmatch(state)
         yield _Node(name, state, reason) if is_row else None
 
