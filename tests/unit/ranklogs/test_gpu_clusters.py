@@ -66,6 +66,10 @@ def told(folder: Path, text: str) -> tuple[str, object, str]:
 
 XID = "[Wed Mar 18 11:42:31 2026] NVRM: Xid (PCI:0000:61:00): {}\n"
 GONE = XID.format("79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+KILLED = (
+    "[Wed Mar 18 11:42:31 2026] Out of memory: Killed process {} ({}) total-vm:512000000kB, "
+    "anon-rss:480000000kB, file-rss:0kB, shmem-rss:0kB\n"
+)
 HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4)) + STEPS
 
 
@@ -75,6 +79,9 @@ HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4)) + STEPS
         ((0, 1, 3), GONE, "gpu_failed"),
         ((0, 1, 3), XID.format("31, pid=9, name=x, MMU Fault: ENGINE GRAPHICS"), "rank_silent"),
         ((0, 1), GONE, "only_victims"),
+        ((0, 1, 3), KILLED.format(41, "python"), "killed_for_memory"),
+        ((0, 1, 3), KILLED.format(41, "rsyslogd"), "rank_silent"),
+        ((0, 1), KILLED.format(41, "python"), "only_victims"),
     ],
 )
 def test_a_gpu_that_failed_is_that_of_the_one_silent_rank(

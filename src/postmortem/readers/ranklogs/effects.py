@@ -41,7 +41,9 @@ _OUTPUT, _OUTPUT_END = Pattern(r"^\s*╰─> \[\d+ lines? of output\]$"), "[end 
 _AGAIN = 3
 _FEWEST_CUT = 12
 """Characters of a line that was cut off, by which it is known again."""
-_COUNTED = Pattern(r"^\S+(?: (?:submitted|started|completed|cancell?ed))?: *\d+$|^\d[\w.\[\]-]*[ ,;|]+[A-Z_]{4,}$")
+_COUNTED = Pattern(
+    r"^\S+(?: (?:submitted|started|completed|cancell?ed))?: *\d+$|^\d[\w.\[\]-]*[ ,;|]+[A-Z_]{4,}$"
+)
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ALL = ("last-error-", "last-alone-", "last-few")
 _ENDS_OTHERS, _MORE = "last-others-ended", "last-more"

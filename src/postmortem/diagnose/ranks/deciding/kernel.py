@@ -163,7 +163,8 @@ def _breaks_gpu(event: KernelEvent) -> bool:
 def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """The one rank that is silent while all others wait, if a GPU failed on its host.
 
-    Or on a host that no line names: a kernel's log that stands below those of the ranks.
+    Or the kernel killed a process like it there. Or on a host that no line names: a kernel's log
+    that stands below those of the ranks.
     """
     silent = [s for s in case.ranks if s.silent]
     if len(silent) != 1 or len(case.about_peers()) < _FEWEST_WAITING:
@@ -178,9 +179,15 @@ def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | 
             and rank not in _on_other_gpus(case.logs, event)
             and _same_day(case.logs, event, rank)
         )
-        if there and _breaks_gpu(event):
+        if there and (_breaks_gpu(event) or _may_be_killed(case, event, rank)):
             return _blame(_parties([(silent[0], event.words)]), tie, sure=False)
     return None
+
+
+def _may_be_killed(case: Case, event: KernelEvent, rank: int) -> bool:
+    """Return whether a process that was killed for memory may be a rank's: which is not known."""
+    like = event.kind is KernelKind.OOM_KILL and (event.process or "").startswith(PYTHONS)
+    return like and not any(one.own and one.rank == rank for one in case.logs.pids)
 
 
 def _with_error(event: KernelEvent, standing: RankState) -> str:
