@@ -169,8 +169,9 @@ def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | 
     silent = [s for s in case.ranks if s.silent]
     if len(silent) != 1 or len(case.about_peers()) < _FEWEST_WAITING:
         return None
-    rank, host = silent[0].rank, silent[0].writer.host
+    rank = silent[0].rank
     assert rank is not None
+    host = silent[0].writer.host or case.hosts.get(rank)
     for tie in found:
         event = tie.event
         there = rank in tie.ranks or (
@@ -295,15 +296,16 @@ def _by_host(case: Case, event: KernelEvent) -> KernelMatch:
     others = _on_other_gpus(logs, event)
     alone = len(_hosts(logs)) <= 1
     for standing in case.ranks:
+        assert standing.rank is not None
         host = standing.writer.host or (standing.exit.host if standing.exit else None)
-        same = same_host(event.host, host)
-        if same or (same is None and alone):
-            assert standing.rank is not None
-            if standing.rank not in others and _same_day(logs, event, standing.rank):
-                there.append(standing.rank)
+        same = same_host(event.host, host or case.hosts.get(standing.rank))
+        here = same or (same is None and alone)
+        if here and standing.rank not in others and _same_day(logs, event, standing.rank):
+            there.append(standing.rank)
     if not there:
         return KernelMatch(event, MatchKey.NOTHING)
-    known = event.host is not None and any(same_host(event.host, h) for h in logs.hosts)
+    hosts = (*logs.hosts, *case.hosts.values())
+    known = event.host is not None and any(same_host(event.host, h) for h in hosts)
     why = f"the same host, {event.host}" if known else "all of them ran on one host"
     return KernelMatch(event, MatchKey.HOST, tuple(there), why, known)
 

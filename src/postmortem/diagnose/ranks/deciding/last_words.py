@@ -175,14 +175,19 @@ def warned_itself(case: Case, word: str, form: str = "peers") -> Attribution | N
     return found.get(True) or found.get(False)
 
 
-def network_broke(case: Case) -> Attribution | None:
+def network_broke(case: Case, silent: int | None = None) -> Attribution | None:
     """Return NCCL's warning that its network failed, above the time-outs that follow from it.
 
-    That of a host whose own port failed comes first: the others complain of it.
+    That of a host whose own port failed comes first: the others complain of it. Or the last one of
+    the rank that is `silent` behind it.
     """
     waits = [f for s in case.about_peers() for f in s.about_peers]
     first = {f.file: f.line for f in reversed(waits)}
-    broke = [r for r in case.logs.remarks if r.match(*_BROKE) and r.line < first.get(r.file, 0)]
+    own = [r for r in case.logs.remarks if r.match(*_BROKE)]
+    if silent is None:
+        broke = [r for r in own if r.line < first.get(r.file, 0)]
+    else:
+        broke = [r for r in own if case.logs.who(r.writer).rank == silent]
     broke.sort(key=lambda one: one.match(_BROKE[0]) is None)
     if not broke or not all(map(timed_out, case.about_peers())):
         return None
