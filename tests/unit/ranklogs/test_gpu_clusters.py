@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from builders.ranklogs import raised_first, report_of
-from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.knowledge.messages import explained
 
 STEPS = "".join(f"step {n} | loss {3 - n / 50:.3f}\n" for n in range(12))
@@ -398,33 +397,3 @@ def test_a_column_of_counts_may_count_no_failure(tmp_path: Path, count: int, fai
         report_of(tmp_path, f"{STEPS}Shards done:     70\nShards failed:   {count}\n").failed
         is failed
     )
-
-
-PORT = "[rank2]:n1:77:310 [3] NCCL WARN NET/IB : mlx5_3:1 Got async event : port error\n"
-
-
-@pytest.mark.parametrize(("port", "rule"), [(PORT, "last_words"), ("", "rank_silent")])
-def test_who_is_silent_behind_an_error_of_its_port(tmp_path: Path, port: str, rule: str) -> None:
-    report = report_of(tmp_path, HERE + port + "".join(map(waited, (0, 1, 3))))
-    assert report.diagnoses[0].id == rule
-    assert [row["rank"] for row in report.body["candidates"]] == ([2] if port else [])
-
-
-@pytest.mark.parametrize(("host", "joined"), [("n1", "host"), ("n9", "nothing")])
-def test_the_host_of_a_rank_that_nccl_names_is_that_of_its_kernel(
-    tmp_path: Path, host: str, joined: str
-) -> None:
-    rows = "".join(
-        f"n{n}:4{n}:4{n} [0] NCCL INFO comm 0x55 rank {n} nranks 3 cudaDev 0 busId 1b000 - "
-        "Init COMPLETE\n"
-        for n in range(3)
-    )
-    error = raised(1, "OSError: [Errno 5] Input/output error")
-    evicted = (
-        f"Nov 28 03:11:40 {host} kernel: LustreError: 167-0: scratch-OST0007-osc-ff9a: This client "
-        "was evicted by scratch-OST0007; in progress operations using this service will fail.\n"
-    )
-    for name, text in (("job.log", rows + STEPS + error), ("kern.log", evicted)):
-        (tmp_path / name).write_text(text)
-    report = analyse([str(tmp_path)], RankLogOptions())
-    assert [row["joined_by"] for row in report.body["kernel_events"]] == [joined]
