@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="instead read what nvidia-smi -q, -q -x, nvlink -e, dcgmi or df printed "
-        "into files, on any machine; of several from one machine, what grew",
+        help="instead read what nvidia-smi -q, -q -x, nvlink -e, dcgmi, df, or sinfo "
+        "and its like printed into files, on any machine; of several from one machine, what grew",
     )
     parser.add_argument(
         "--gdb",

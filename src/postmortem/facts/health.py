@@ -7,6 +7,8 @@ from postmortem.records import record
 
 FILE_SYSTEM = "file system "
 """With what the subject of a file system begins, before where it is mounted."""
+NODE = "node "
+"""With what the subject of a node begins that a scheduler tells of."""
 
 
 @record

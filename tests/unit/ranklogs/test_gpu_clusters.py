@@ -66,6 +66,10 @@ def told(folder: Path, text: str) -> tuple[str, object, str]:
 
 XID = "[Wed Mar 18 11:42:31 2026] NVRM: Xid (PCI:0000:61:00): {}\n"
 GONE = XID.format("79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+KILLED = (
+    "[Wed Mar 18 11:42:31 2026] Out of memory: Killed process {} ({}) total-vm:512000000kB, "
+    "anon-rss:480000000kB, file-rss:0kB, shmem-rss:0kB\n"
+)
 HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4)) + STEPS
 
 
@@ -75,6 +79,9 @@ HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4)) + STEPS
         ((0, 1, 3), GONE, "gpu_failed"),
         ((0, 1, 3), XID.format("31, pid=9, name=x, MMU Fault: ENGINE GRAPHICS"), "rank_silent"),
         ((0, 1), GONE, "only_victims"),
+        ((0, 1, 3), KILLED.format(41, "python"), "killed_for_memory"),
+        ((0, 1, 3), KILLED.format(41, "rsyslogd"), "rank_silent"),
+        ((0, 1), KILLED.format(41, "python"), "only_victims"),
     ],
 )
 def test_a_gpu_that_failed_is_that_of_the_one_silent_rank(
@@ -362,6 +369,26 @@ def test_an_error_of_nvshmem_is_no_code_of_a_program(tmp_path: Path, cause: str)
     report = report_of(tmp_path, text)
     assert report.failed
     assert report.diagnoses[0].evidence[-1].where == "job.log:13"
+
+
+@pytest.mark.parametrize(
+    "rows", ["Jobs started:   71\nJobs canceled:  4\n", "71,RUNNING\n72,CANCELLED\n"]
+)
+def test_what_a_scheduler_counts_or_lists_is_no_end(tmp_path: Path, rows: str) -> None:
+    assert not report_of(tmp_path, rows * 3).failed
+
+
+@pytest.mark.parametrize("pid", [77, 78])
+def test_a_call_of_cuda_fails_behind_the_network_of_its_process(tmp_path: Path, pid: int) -> None:
+    lost = (
+        WARN.replace("77", str(pid))
+        + "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129\n"
+    )
+    last = f"{WARN}Cuda failure 'an illegal memory access was encountered'\n"
+    report = report_of(
+        tmp_path, f"{STEPS}{lost}n1:77:77 [3] NCCL INFO Destroyed comm 0x7f24 rank 4\n{last}"
+    )
+    assert report.diagnoses[0].evidence[0].where == ("job.log:13" if pid == 77 else "job.log:15")
 
 
 @pytest.mark.parametrize(("count", "failed"), [(0, False), (3, True)])

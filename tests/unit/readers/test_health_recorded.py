@@ -254,3 +254,90 @@ def test_a_folder_with_such_files_is_told(tmp_path: Path) -> None:
     document = json.loads(found.stdout)
     assert {row["kind"] for row in document["evidence"]} == {"hardware"}
     assert "0000:3b:00.0" in document["verdict"]
+
+
+SINFO = """\
+Sat Oct  3 04:22:31 2026
+NODELIST   NODES PARTITION       STATE CPUS    S:C:T MEMORY TMP_DISK WEIGHT AVAIL_FE REASON
+n1             1      gpu*        idle 64     2:32:1 515000        0      1   (null) none
+n2             1      gpu*       down* 64     2:32:1 515000        0      1   (null) Not responding
+n3             1      gpu*    draining 64     2:32:1 515000        0      1   (null) ecc of gpu 3
+"""
+REASONS = """\
+$ sinfo -R
+REASON               USER      TIMESTAMP           NODELIST
+Not responding       slurm     2026-10-03T04:15:01 n[2-3]
+new power supply     root      2026-10-01T10:00:00 n9
+"""
+NODES = """\
+NodeName=n2 Arch=x86_64 CoresPerSocket=32
+   CPUAlloc=0 CPUEfctv=64 CPUTot=64 CPULoad=0.00
+   State=DOWN*+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
+   Reason=fell off [slurm@2026-10-03T04:15:01]
+
+NodeName=n4 Arch=x86_64 CoresPerSocket=32
+   State=MIXED ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
+"""
+CUBE = """\
+NAME   STATUS                     ROLES    AGE   VERSION
+n1     Ready                      <none>   91d   v1.30.2
+n2     NotReady                   <none>   91d   v1.30.2
+n3     Ready,SchedulingDisabled   <none>   91d   v1.30.2
+"""
+HOSTS = """\
+HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV
+n1                 ok              -     64      0      0      0      0      0
+n2                 unavail         -     64     64     64      0      0      0
+"""
+VNODES = """\
+n1
+     Mom = n1.example.org
+     state = free
+
+n2
+     Mom = n2.example.org
+     state = state-unknown,down
+     comment = node down: communication closed
+"""
+FREE = """\
+PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST
+gpu*         up   infinite      4   idle n[1-4]
+big          up   infinite      2  idle~ c[1-2]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "down", "drained"),
+    [
+        (SINFO, {"n2": "Not responding"}, {"n3": "ecc of gpu 3"}),
+        (REASONS, {"n2": "Not responding", "n3": "Not responding"}, {"n9": "new power supply"}),
+        (NODES, {"n2": "fell off"}, {}),
+        (CUBE, {"n2": ""}, {"n3": ""}),
+        (HOSTS, {"n2": ""}, {}),
+        (VNODES, {"n2": "node down: communication closed"}, {}),
+        (FREE, {}, {}),
+    ],
+)
+def test_nodes_that_are_down_or_drained(
+    tmp_path: Path, text: str, down: dict[str, str], drained: dict[str, str]
+) -> None:
+    file = tmp_path / "nodes.txt"
+    file.write_text(text)
+    now, _ = recorded_health([str(file)])
+    for name, nodes in (("node_down", down), ("node_drained", drained)):
+        rows = {one.subject: one.detail for one in now.readings if one.name == name and one.value}
+        assert rows == {f"node {node}": why for node, why in nodes.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SINFO}srun: job 71 queued and waiting for resources\n",
+        "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n"
+        "                71       gpu    train    lumen  R    1:02:03      1 n1\n",
+        "train\n  state = failed\nstep 4 loss 1.2\n",
+        "NAME    STATUS     AGE\ntrain   Complete   3h\n",
+    ],
+)
+def test_what_is_no_list_of_nodes(text: str) -> None:
+    assert not is_health(text)

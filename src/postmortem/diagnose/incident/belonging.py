@@ -1,6 +1,7 @@
 """Whether evidence is of this job: an old core in the folder must not be blamed for today."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from postmortem.diagnose.incident.common import Document
 from postmortem.diagnose.incident.events import Event, EventType
@@ -28,6 +29,9 @@ class Job:
     """Ranks that the logs name, and of which no process is known."""
     earlier: frozenset[int] = frozenset()
     """Processes of runs that stand in the logs before the one which is judged."""
+
+    silent: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    """Ranks by their host, by its short name: those that are not victims of others."""
 
     def ranks_of(self, pid: int | None) -> tuple[int, ...]:
         """Return the rank that a process was."""
@@ -65,6 +69,11 @@ def job_of(documents: Iterable[Document]) -> Job | None:
             pids.add(row["pid"])
             if row["own"]:
                 own.setdefault(row["rank"], set()).add(row["pid"])
+    lost = {row["rank"] for one in logs for row in one.get("victims", ())}
+    silent: dict[str, set[int]] = {}
+    for row in (row for one in logs for row in one.get("pids", ())):
+        if row["own"] and row["host"] and row["rank"] not in lost:
+            silent.setdefault(_short(row["host"]), set()).add(row["rank"])
     return Job(
         {rank: frozenset(found) for rank, found in own.items()},
         frozenset(pids),
@@ -74,6 +83,7 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         _recorded(documents, pids, calm=not any(one.get("outcome") == "failed" for one in logs)),
         frozenset(ranks.difference(own)),
         frozenset(earlier - pids),
+        {host: tuple(sorted(found)) for host, found in silent.items()},
     )
 
 
@@ -102,6 +112,9 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
     if job is None or event.belongs is not None:
         return event, None
     above = job.ranks_above(event.pid)
+    if event.type is EventType.NODE_DOWN:  # one of a whole cluster's
+        ranks = job.silent.get(_short(event.host or ""), ())
+        return replace(event, ranks=ranks, belongs=True if ranks else None), None
     if event.source == "logs":  # a kernel's line about a process, joined by the host at most
         return _of_kernel(event, job, above), None
     process = document.get("process") or {}
@@ -165,5 +178,8 @@ def standing_alone(
 
 
 def _is_among(host: str, hosts: frozenset[str]) -> bool:
-    short = {name.partition(".")[0] for name in hosts}
-    return host.partition(".")[0] in short
+    return _short(host) in map(_short, hosts)
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]

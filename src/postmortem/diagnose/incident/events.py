@@ -42,6 +42,8 @@ class EventType(StrEnum):
     GPU_MEMORY = "ran out of GPU memory"
     KERNEL_FAILED = "kernel failed on the GPU"
     HOST_FAILED = "host failed"
+    NODE_DOWN = "node down"
+    """As a scheduler says, some time after; of no job that did not run there."""
     HARDWARE = "hardware got worse"
     """Seen by what it counts; whom it hit is not known."""
     NON_FINITE = "not finite"

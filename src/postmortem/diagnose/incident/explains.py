@@ -14,7 +14,7 @@ from postmortem.records import record
 from postmortem.report.model import Confidence
 
 _QUOTES = "'\""
-_DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
+_DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV", "ESTALE", "ENOTCONN"))
 
 
 class Joinable(Protocol):
@@ -126,7 +126,7 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     process = same_process(cause, effect)
     if cause.source == effect.source:  # a recording tells of the call, and of how its process ended
         ended = effect.type is EventType.EXITED and None not in (cause.pid, effect.pid)
-        return process if ended else None
+        return process if ended else _storage_of_host(cause, effect)
     if process is not None:
         return process if said or named else Confidence.LIKELY
     if cause.ranks and set(cause.ranks) <= set(effect.ranks) and (said or named):
@@ -141,6 +141,13 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
     of_another = cause.type is not EventType.STORAGE and quotes
     unclear = not of_another if said else "/" in path and path in words
     return Confidence.POSSIBLE if unclear else None
+
+
+def _storage_of_host(cause: Event, effect: Event) -> Confidence | None:
+    """Its disk or file server failed, says the kernel of its host, and so does its error."""
+    kernel = cause.type is EventType.STORAGE and cause.source == "logs"
+    broke = kernel and _DISK_BROKE & set(effect.errnos) and set(cause.ranks) & set(effect.ranks)
+    return Confidence.LIKELY if broke else None
 
 
 def no_room(cause: Event, effect: Event) -> Confidence | None:
@@ -278,7 +285,12 @@ TABLE: tuple[Explains[Event], ...] = (
         kernel_failed,
     ),
     Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
-    Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains(
+        "host-failed",
+        frozenset({EventType.HOST_FAILED, EventType.NODE_DOWN}),
+        _ENDS | _MISSED,
+        same_host,
+    ),
     Explains("hardware", frozenset({EventType.HARDWARE}), _ENDS | REFUSALS, worn_hardware),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains(

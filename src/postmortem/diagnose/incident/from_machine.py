@@ -1,4 +1,4 @@
-"""Events that a report on a host tells of: what grew while the job ran, and what is full."""
+"""Events that a report on hosts tells of: what grew while the job ran, what is full or down."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.machine.health import meanings
-from postmortem.facts.health import FILE_SYSTEM
+from postmortem.facts.health import FILE_SYSTEM, NODE
 from postmortem.report.model import Confidence, Evidence
 
 _NO_ROOM = {"space_used_up": "no room is", "inodes_used_up": "no inode is"}
@@ -21,6 +21,7 @@ def of_doctor(document: Mapping[str, Any]) -> Iterator[Event]:
     if snapshot is None:
         return
     yield from _full(snapshot)
+    yield from _down(snapshot)
     fixes = {check["name"]: check["fix"] for check in document["checks"]}
     failing = [row for row in document["changes"] if row["state"] == "failed"]
     for order, row in enumerate(failing):
@@ -55,3 +56,18 @@ def _full(snapshot: Mapping[str, Any]) -> Iterator[Event]:
             evidence=(Evidence(str(row["command"]), what),),
             next_steps=(meanings()[row["name"]].fix.replace("FOLDER", shlex.quote(place)),),
         )
+
+
+def _down(snapshot: Mapping[str, Any]) -> Iterator[Event]:
+    for row in snapshot["readings"]:
+        if row["name"] == "node_down" and row["value"]:
+            host = str(row["subject"]).removeprefix(NODE)
+            why = f": {row['detail']}" if row["detail"] else ""
+            yield Event(
+                EventType.NODE_DOWN,
+                f"the scheduler calls {host} down{why}",
+                "doctor",
+                host=host,
+                evidence=(Evidence(str(row["command"]), f"{row['subject']}{why}"),),
+                next_steps=(meanings()[row["name"]].fix.replace("NODE", shlex.quote(host)),),
+            )

@@ -40,7 +40,7 @@ KnownIn: TypeAlias = Callable[[Iterable[str]], Sequence[tuple[Match, ...]]]
 """The known messages of each of some texts."""
 
 _NONE: Mapping[int, str] = MappingProxyType({})
-_ONLY_CAUSES = frozenset({EventType.DAMAGED, EventType.FULL})
+_ONLY_CAUSES = frozenset({EventType.DAMAGED, EventType.FULL, EventType.NODE_DOWN})
 _ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
 

@@ -36,6 +36,7 @@ VERBS = {
     EventType.GPU_MEMORY: "ran out of GPU memory:",
     EventType.KERNEL_FAILED: "failed on its GPU:",
     EventType.HOST_FAILED: "failed:",
+    EventType.NODE_DOWN: "is down:",
     EventType.HARDWARE: "has failing hardware:",
     EventType.NON_FINITE: "has bad numbers:",
     EventType.STOPPED: "was stopped:",
@@ -49,7 +50,7 @@ _WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 def step_words(event: Event) -> str:
     """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
     what = clip(event.what, _LONGEST)
-    if event.type is EventType.FULL:
+    if event.type in (EventType.FULL, EventType.NODE_DOWN):
         return what
     if event.source in _WHOLE and not event.child:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
@@ -117,7 +118,9 @@ _AGAIN = frozenset(
     }
 )
 
-_BROKEN = frozenset({EventType.DEVICE_LOST, EventType.HOST_FAILED, EventType.HARDWARE})
+_BROKEN = frozenset(
+    {EventType.DEVICE_LOST, EventType.HOST_FAILED, EventType.NODE_DOWN, EventType.HARDWARE}
+)
 
 
 def restart(

@@ -1,4 +1,4 @@
-"""What tools printed into files: nvidia-smi and DCGM of GPUs, df of file systems.
+"""What tools printed into files: nvidia-smi and DCGM of GPUs, df of file systems, sinfo of nodes.
 
 The forms are those of nvidia-smi's manual page and of DCGM's user guide, and of what people show of
 them in public; not yet held against a GPU.
@@ -12,6 +12,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.health import Health, Reading
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
+from postmortem.readers.health.nodes import lists_nodes, readings_of_nodes
 from postmortem.readers.health.nvidia import nvlink_errors, nvlink_states, readings_of_gpus
 from postmortem.readers.health.room import is_df, readings_of_df
 from postmortem.readers.log_heads import in_utf_8
@@ -52,7 +53,7 @@ _NAMES = {
 def is_health(text: str) -> bool:
     """Return whether one of these outputs stands in a text."""
     known = any(any(one in text for one in has) and form.search(text) for form, has in _FORMS)
-    return known or is_df(text)
+    return known or is_df(text) or lists_nodes(text)
 
 
 def recorded_health(paths: Sequence[str]) -> tuple[Health, Health | None]:
@@ -93,7 +94,7 @@ def _text(path: str) -> str:
         raise EvidenceError(path, unread(error)) from error
     text = in_utf_8(data).decode("utf-8", "replace")
     if not is_health(text):
-        raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi or df")
+        raise EvidenceError(path, "is not output of nvidia-smi -q, nvlink -e, dcgmi, df or sinfo")
     return text
 
 
@@ -102,6 +103,8 @@ def _readings(text: str, path: str, problems: list[Problem]) -> Iterator[Reading
     rows: Iterator[Reading]
     if is_df(text):
         rows = readings_of_df(text)
+    elif lists_nodes(text):
+        rows = readings_of_nodes(text)
     elif _DIAGNOSTIC.search(text):
         rows = _diagnosed(text)
     elif _QUERY.search(text):

@@ -41,7 +41,9 @@ _OUTPUT, _OUTPUT_END = Pattern(r"^\s*╰─> \[\d+ lines? of output\]$"), "[end 
 _AGAIN = 3
 _FEWEST_CUT = 12
 """Characters of a line that was cut off, by which it is known again."""
-_COUNTED = Pattern(r"^\S+: ?\d+$")
+_COUNTED = Pattern(
+    r"^\S+(?: (?:submitted|started|completed|cancell?ed))?: *\d+$|^\d[\w.\[\]-]*[ ,;|]+[A-Z_]{4,}$"
+)
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ALL = ("last-error-", "last-alone-", "last-few")
 _ENDS_OTHERS, _MORE = "last-others-ended", "last-more"
@@ -103,7 +105,10 @@ def without_output(
 
 
 def in_column(texts: Sequence[str], at: int) -> bool:
-    """Return whether a line is a name and a number, and one beside it too: a table counts."""
+    """Return whether a line is a name and a number, and one beside it too: a table counts.
+
+    Or a number and a state: a scheduler lists jobs.
+    """
     beside = (*texts[max(0, at - 1) : at], *texts[at + 1 : at + 2])
     return _COUNTED.match(texts[at]) is not None and any(map(_COUNTED.match, beside))
 

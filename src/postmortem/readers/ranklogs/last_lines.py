@@ -231,7 +231,8 @@ def _errors(lines: list[LastLine], ids: list[Ids]) -> tuple[tuple[LastLine, ...]
     for line, names, before in zip(reversed(lines), reversed(ids), reversed(above), strict=True):
         if (block and _COMMAND in names) or cut_in_thread(before, names):  # of others, above
             break
-        if (wrong(names) and not carries_on(names)) or (block and WARNED in names):
+        known = WARNED in names or (told_alone(names, AT_END) and reason(line.text))
+        if (wrong(names) and not carries_on(names)) or (block and known):
             mere = warns(names) and not says_why(names)
             less = line.text.rstrip().endswith(":") or mere  # it announces
             mute = not has(names, IN_FEW)

@@ -70,6 +70,8 @@ _OF_JOB = {
     "torchrun-signal": "torchrun",
     "lsf-ended": "LSF",
     "pbs-ended": "PBS",
+    "pbs-status": "PBS",
+    "kueue-evicted": "Kueue",
     "ci-time-limit": "CI",
     "stopped-by-keyboard": "a person",
     "stopped-mpirun": "a person",

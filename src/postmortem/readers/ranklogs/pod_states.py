@@ -18,6 +18,8 @@ class PodStates:
         self._reason: Match | None = None
         self._evicted = False
         self._told: set[str] = set()
+        self._without_node: dict[str, str] = {}
+        """What was said of the nodes of pods that do not answer."""
         self.placed: set[str] = set()
         """Pods for which a node was found: what is told of a search for one is over."""
         self._launcher = "kubernetes"
@@ -42,11 +44,13 @@ class PodStates:
             return
         self._evicted = self._evicted or found.get("pod-evicted") is not None
         message = found.get("pod-message") if self._evicted else None
+        if lost := found.get("pod-event-node"):
+            self._without_node[lost["pod"]] = lost["why"].strip()
         evicted = found.get("pod-event-evicted") or message
         pod = evicted["pod"] or self._pod if evicted else None
         if evicted and (pod or "") not in self._told:
             self._told.add(pod or "")
-            why = evicted["why"].strip()
+            why = self._without_node.get(pod or "") or evicted["why"].strip()
             yield LogExit(self._file, number, host=pod, launcher="kubernetes", evicted=why)
         if placed := found.get("pod-event-placed"):
             self.placed.add(placed["pod"])

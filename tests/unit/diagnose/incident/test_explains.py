@@ -73,6 +73,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "call-refused",
+        event(T.STORAGE, "logs", ranks=(0, 1), host="n1"),
+        event(T.RAISED, what="OSError: [Errno 5] Input/output error", ranks=(0,), errnos=("EIO",)),
+        Confidence.LIKELY,
+    ),
+    (
         "no-room",
         event(T.FULL, "doctor", path="/dev/shm", errnos=("ENOSPC",)),
         event(T.CRASHED, "core", signal="SIGBUS", pid=7),
@@ -224,6 +230,12 @@ APART: list[tuple[str, Event, Event]] = [
         "file-damaged",
         event(T.DAMAGED, "scan", path="/ckpt/step-9.pt"),
         event(T.RAISED, what="OSError: [Errno 22] Invalid argument: 'step-8.pt'"),
+    ),
+    # the kernel of another host
+    (
+        "call-refused",
+        event(T.STORAGE, "logs", ranks=(2, 3), host="n2"),
+        event(T.RAISED, what="OSError: [Errno 5] Input/output error", ranks=(0,), errnos=("EIO",)),
     ),
     # what has no room is not where the error was
     (

@@ -263,3 +263,40 @@ def test_who_was_ended_as_he_waited_for_a_file_held_up_the_others(
     found = [judged.incident.events[root] for root in judged.incident.roots]
     assert [(str(one.type), one.ranks) for one in found] == roots
     assert all(one.evidence[0].where == "tr.11:9" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("host", "victims", "roots"),
+    [
+        ("n7", (0, 1), [(2, 3)]),
+        ("n7.example.org", (0, 1), [(2, 3)]),
+        ("n9", (0, 1), []),
+        ("n7", (0, 1, 2, 3), []),
+    ],
+    ids=["its own", "by its long name", "another job's", "all ranks outlived it"],
+)
+def test_a_node_that_is_down_is_to_blame_where_silent_ranks_ran(
+    host: str, victims: tuple[int, ...], roots: list[tuple[int, ...]]
+) -> None:
+    ran = [
+        {"rank": rank, "pid": 70 + rank, "own": True, "host": f"n{6 + rank // 2}"}
+        for rank in range(4)
+    ]
+    lost = [{"rank": rank, "label": str(rank), "why": "timed out"} for rank in victims]
+    said = {"kind": "logs", "outcome": "failed", "diagnoses": [], "pids": ran, "victims": lost}
+    down = {
+        "subject": f"node {host}",
+        "name": "node_down",
+        "value": 1,
+        "command": "sinfo.txt",
+        "detail": "",
+    }
+    list_of_nodes = {
+        "kind": "doctor",
+        "checks": [],
+        "changes": [],
+        "snapshot": {"host": "", "readings": [down]},
+    }
+    found = judge([said, list_of_nodes])
+    events = [found.incident.events[root] for root in found.incident.roots]
+    assert [one.ranks for one in events if one.type is EventType.NODE_DOWN] == roots

@@ -34,7 +34,9 @@ class Case:
             largest = len(named)  # such a number tells nothing of ranks below it
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
-        self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
+        told = [(one.rank, one.host) for one in logs.pids if one.own]
+        told += [(one.rank, one.host) for one in logs.recorders]
+        self.hosts = {rank: host for rank, host in told if host is not None}
         summaries = (e for e in logs.exits if e.launcher == "torchrun" and e.time is not None)
         self.summarised = any(end.rank is not None for end in summaries)
         """Whether torchrun wrote its list, which has a time for each rank."""

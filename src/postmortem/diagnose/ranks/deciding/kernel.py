@@ -163,13 +163,15 @@ def _breaks_gpu(event: KernelEvent) -> bool:
 def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """The one rank that is silent while all others wait, if a GPU failed on its host.
 
-    Or on a host that no line names: a kernel's log that stands below those of the ranks.
+    Or the kernel killed a process like it there. Or on a host that no line names: a kernel's log
+    that stands below those of the ranks.
     """
     silent = [s for s in case.ranks if s.silent]
     if len(silent) != 1 or len(case.about_peers()) < _FEWEST_WAITING:
         return None
-    rank, host = silent[0].rank, silent[0].writer.host
+    rank = silent[0].rank
     assert rank is not None
+    host = silent[0].writer.host or case.hosts.get(rank)
     for tie in found:
         event = tie.event
         there = rank in tie.ranks or (
@@ -178,9 +180,15 @@ def _of_the_silent(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | 
             and rank not in _on_other_gpus(case.logs, event)
             and _same_day(case.logs, event, rank)
         )
-        if there and _breaks_gpu(event):
+        if there and (_breaks_gpu(event) or _may_be_killed(case, event, rank)):
             return _blame(_parties([(silent[0], event.words)]), tie, sure=False)
     return None
+
+
+def _may_be_killed(case: Case, event: KernelEvent, rank: int) -> bool:
+    """Return whether a process that was killed for memory may be a rank's: which is not known."""
+    like = event.kind is KernelKind.OOM_KILL and (event.process or "").startswith(PYTHONS)
+    return like and not any(one.own and one.rank == rank for one in case.logs.pids)
 
 
 def _with_error(event: KernelEvent, standing: RankState) -> str:
@@ -288,15 +296,16 @@ def _by_host(case: Case, event: KernelEvent) -> KernelMatch:
     others = _on_other_gpus(logs, event)
     alone = len(_hosts(logs)) <= 1
     for standing in case.ranks:
+        assert standing.rank is not None
         host = standing.writer.host or (standing.exit.host if standing.exit else None)
-        same = same_host(event.host, host)
-        if same or (same is None and alone):
-            assert standing.rank is not None
-            if standing.rank not in others and _same_day(logs, event, standing.rank):
-                there.append(standing.rank)
+        same = same_host(event.host, host or case.hosts.get(standing.rank))
+        here = same or (same is None and alone)
+        if here and standing.rank not in others and _same_day(logs, event, standing.rank):
+            there.append(standing.rank)
     if not there:
         return KernelMatch(event, MatchKey.NOTHING)
-    known = event.host is not None and any(same_host(event.host, h) for h in logs.hosts)
+    hosts = (*logs.hosts, *case.hosts.values())
+    known = event.host is not None and any(same_host(event.host, h) for h in hosts)
     why = f"the same host, {event.host}" if known else "all of them ran on one host"
     return KernelMatch(event, MatchKey.HOST, tuple(there), why, known)
 

@@ -205,6 +205,8 @@ def silent_ones(case: Case) -> Attribution | None:
     if count == 1 and apart and not halted:  # they may have waited for each other
         both = (*parties, *apart)
         return Attribution(Undecided(Doubt.SITES), candidates=both, evidence=_chorus(waiting))
+    if count == 1 and (broke := network_broke(case, silent=parties[0].rank)) is not None:
+        return replace(broke, candidates=parties)
     if count == 1 and not waits and len(waiting) >= 2 and sure:
         shown = tuple(map(cited_line, halted[:2]))
         where, at = stood(case.logs.stacks, parties[0].rank)

@@ -31,7 +31,9 @@ def killed_for_memory(blame: Attribution) -> Findings:
     title = f"{who} {verb} killed by the kernel for memory"
     if child:
         title = f"{who} lost a DataLoader worker that the kernel killed for memory"
-    cause = f"{event.words[0].upper()}{event.words[1:]}; it is pid {event.pid}. {meaning(tie)}"
+    there = f" on {event.host}" if event.host else ""
+    what = f"{event.words[0].upper()}{event.words[1:]}"
+    cause = f"{what}; it is pid {event.pid}{there}. {meaning(tie)}"
     steps = [
         "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",
         "fewer or smaller DataLoader workers, less pinned memory and prefetching; load with mmap",
