@@ -15,6 +15,10 @@ EXITED = (
     "2026-01-02 03:04:05,444 {} exited: {} (terminated by SIGSEGV (core dumped); not expected)\n"
 )
 STOPPED = 'Traceback (most recent call last):\n  File "a.py", line 9, in <module>\n    main()\n'
+LOST = (
+    'Traceback (most recent call last):\n  File "a.py", line 8, in fetch\n    get()\n'
+    "TimeoutError: no answer\n"
+)
 STALL = "W stall_inspector.cc:107] some ranks are waiting for remainder of ranks\n"
 STEPS = "".join(f"step {n} loss {9 / n:.3f}\n" for n in range(1, 9))
 
@@ -41,6 +45,7 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "flash failed to import: libcudart.so.11: cannot open\nUsing SDPA instead of it.\nready\n",
         "curl: (22) The requested URL returned error: 404\nbuilding lumen from source\n[2/2] b\n",
         RUNNING.format("a") + EXITED.format("WARN", "a") + RUNNING.format("a"),
+        LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
     ],
@@ -52,6 +57,8 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
 @pytest.mark.parametrize(
     ("text", "rule", "line"),
     [
+        (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
+        (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (
             "Segmentation fault (core dumped)\nmake: *** [Makefile:9: check] Error 139\n",
             "ended",
@@ -132,6 +139,7 @@ def test_look_alikes_are_told_by_what_came_first(
 ) -> None:
     rules = {
         "ended": "process_ended",
+        "raised": "rank_raised",
         "words": "last_words",
         "stopped": "stopped_from_outside",
         "missing": "rank_named_missing",

@@ -8,6 +8,7 @@ from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     AT_END,
     MEANT,
     TESTED,
@@ -20,7 +21,9 @@ from postmortem.readers.ranklogs.last_words import (
     has_level,
     is_habit,
     read_like,
+    strong,
     survived,
+    works,
     wrong,
 )
 from postmortem.readers.signatures import Signatures
@@ -58,6 +61,22 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the last line of work behind an error, if a program said at once that it tries again.
+
+    An error below that says otherwise.
+    """
+    rows = [row for row in tail if row[0] > failure.line]
+    ids = read_like(row[1] for row in rows)
+    at = next((i for i, names in enumerate(ids[:_NEAR]) if AGAIN in names), None)
+    if at is None or rows[at][0] - failure.line > _NEAR:
+        return None
+    if any(strong(names) for names in ids[at + 1 :]):
+        return None
+    work = [row for row, names in zip(rows[at + 1 :], ids[at + 1 :], strict=True) if works(names)]
+    return LastLine(work[-1][1], failure.file, work[-1][0], work[-1][2]) if work else None
 
 
 def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:

@@ -66,6 +66,7 @@ _CALM, _NUMBER = "last-calm", "last-calm-number"
 _END = "last-end"
 _DONE, _ONE_WORD = "last-done", "last-calm-end"
 _START, FALLBACK, MEANT = "last-start", "last-start-fallback", "last-start-meant"
+AGAIN = "last-again"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2

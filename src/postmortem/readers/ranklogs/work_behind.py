@@ -16,6 +16,7 @@ from postmortem.readers.ranklogs.answers import (
     began_anew,
     logged_on,
     says_done,
+    tried_again,
     went_on_behind,
 )
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
@@ -61,6 +62,10 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
+        shared = self._writers.writers[self._writers.index(position)].shared
+        may = not (shared and failure.uncaught)
+        if may and (answer := tried_again(label.raw["tail"], failure)) is not None:
+            return answer, not shared
         attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
@@ -74,7 +79,6 @@ class WorkBehind:
         again = bool(failure.caught_in or failure.logged) and place in self._caught
         if not found:
             return self._logged_only(position, failure, again), False
-        shared = self._writers.writers[self._writers.index(position)].shared
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
