@@ -45,6 +45,9 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "flash failed to import: libcudart.so.11: cannot open\nUsing SDPA instead of it.\nready\n",
         "curl: (22) The requested URL returned error: 404\nbuilding lumen from source\n[2/2] b\n",
         RUNNING.format("a") + EXITED.format("WARN", "a") + RUNNING.format("a"),
+        "prompt: what is this?\n" + LOST + "completion: a time-out.\n",
+        "<|user|> why\n" + LOST + "said my host. <|end|>\n",
+        "assistant> Exit code 139 means: Segmentation fault (core dumped)\n",
         LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
@@ -57,6 +60,8 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
 @pytest.mark.parametrize(
     ("text", "rule", "line"),
     [
+        ("prompt: what is this?\n" + LOST, "raised", "5"),
+        ("why\n" + LOST + "completion: a time-out.\n", "raised", "5"),
         (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
         (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (

@@ -12,6 +12,7 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     MEANT,
     TESTED,
+    TEXT,
     WORD,
     Ids,
     calm,
@@ -61,6 +62,20 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line behind an error that stands in a text of a language model, above and below.
+
+    Right above its traceback and right below it.
+    """
+    rows = {row[0]: row for row in tail}
+    around = [rows.get(at) for at in (failure.begin_line - 1, failure.line + 1)]
+    ids = read_like(row[1] for row in around if row is not None)
+    if len(ids) < len(around) or not all(has(names, TEXT) for names in ids):
+        return None
+    number, text, since, _ = around[-1] or tail[-1]
+    return LastLine(text, failure.file, number, since)
 
 
 def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:

@@ -18,6 +18,7 @@ from postmortem.readers.ranklogs.answers import (
     says_done,
     tried_again,
     went_on_behind,
+    within_text,
 )
 from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
 from postmortem.readers.ranklogs.launchers import Launchers
@@ -62,6 +63,10 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
+        if not self._ended(position):
+            text = within_text(label.raw["tail"], failure)
+            if text is not None:
+                return text, False
         shared = self._writers.writers[self._writers.index(position)].shared
         may = not (shared and failure.uncaught)
         if may and (answer := tried_again(label.raw["tail"], failure)) is not None:
