@@ -147,6 +147,10 @@ def _goes_on(names: Ids) -> bool:
     return survived(names) or done(names, last=False)
 
 
+_SAVES = Pattern(r"\b[Ss]av(?:e|ed|ing)\b")
+"""What is done once somebody has told a program to end."""
+
+
 def told_to_end(
     lines: Sequence[LastLine], texts: Sequence[str], ids: Sequence[Ids]
 ) -> LastLine | None:
@@ -161,7 +165,8 @@ def told_to_end(
         elif told is not None and (ends(names) or (keys and done(names, last=True))):
             return None
         elif survived(names):
-            break
+            if told is not None or _SAVES.search(line.text) is None:
+                break
         elif told is not None and complete(says_why(names)) and not is_habit(texts, at):
             return None
         over = over or ends(names)

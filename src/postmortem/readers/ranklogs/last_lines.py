@@ -90,6 +90,7 @@ _FEW_LINES, _SHORT = 3, 25
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
 _FEW_BEHIND, _FEWEST_WORDS = 2, 4
 """Lines behind a mere word that may be the end, and words of a line that may say why."""
+_ERRNO = "last-alone-errno"  # "giving up" tells less than that
 _TELLS_ENDS = ".ipynb"  # whose cells that failed have an output of their own: a word is none
 _AT_ONCE = 1024  # writers whose lines are read together: a call for each would take longer
 _MOST_BEHIND = 6
@@ -369,7 +370,8 @@ def _told_alone(
                 return None
             headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
             if not (headed and _goes_on(line.text, names)):
-                return line
+                short = len(line.text.split()) < _FEWEST_WORDS and _ERRNO not in names
+                return lines[at - 1] if short and at and _ERRNO in ids[at - 1] else line
             rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)
