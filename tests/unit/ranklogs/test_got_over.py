@@ -19,6 +19,10 @@ LOST = (
     'Traceback (most recent call last):\n  File "a.py", line 8, in fetch\n    get()\n'
     "TimeoutError: no answer\n"
 )
+BESIDE = (
+    'Traceback (most recent call last):\n  File "/venv/bin/{}", line 8, in <module>\n    main()\n'
+    "OSError: [Errno 98] Address already in use\n"
+)
 STALL = "W stall_inspector.cc:107] some ranks are waiting for remainder of ranks\n"
 STEPS = "".join(f"step {n} loss {9 / n:.3f}\n" for n in range(1, 9))
 
@@ -48,6 +52,7 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "prompt: what is this?\n" + LOST + "completion: a time-out.\n",
         "<|user|> why\n" + LOST + "said my host. <|end|>\n",
         "assistant> Exit code 139 means: Segmentation fault (core dumped)\n",
+        BESIDE.format("tensorboard") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n",
         LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
@@ -62,6 +67,8 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
     [
         ("prompt: what is this?\n" + LOST, "raised", "5"),
         ("why\n" + LOST + "completion: a time-out.\n", "raised", "5"),
+        (BESIDE.format("tensorboard"), "raised", "4"),
+        (BESIDE.format("train") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n", "raised", "4"),
         (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
         (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (
