@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.effects import (
     told_to_end,
     without_ended,
     without_output,
+    without_recorders,
     without_repeated,
 )
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
@@ -152,7 +153,7 @@ def _read(
     ]
     texts = [text for _, text, *_ in rows]
     lines, names = without_output(lines, texts, names)
-    ids = without_ended(lost_again(without_repeated(texts, names)))
+    ids = without_recorders(without_ended(lost_again(without_repeated(texts, names))))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
