@@ -53,6 +53,7 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "<|user|> why\n" + LOST + "said my host. <|end|>\n",
         "assistant> Exit code 139 means: Segmentation fault (core dumped)\n",
         BESIDE.format("tensorboard") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n",
+        "step 1\nException in thread T:\n" + LOST + "step 2\nTraining completed in 3 h\n",
         LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
@@ -69,6 +70,7 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
         ("why\n" + LOST + "completion: a time-out.\n", "raised", "5"),
         (BESIDE.format("tensorboard"), "raised", "4"),
         (BESIDE.format("train") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n", "raised", "4"),
+        (LOST + "step 2\nTraining completed in 3 h\n", "raised", "4"),
         (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
         (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (

@@ -44,7 +44,8 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 
     Of a traceback that begins above the log no work can stand above: any good word counts. Who
     catches what it printed may say at last that all is done: Rust reports a panic when it begins,
-    and a runner of tests that counts what was well did not die of what its tests started.
+    Python what ends a thread alone, and a runner of tests that counts what was well did not die of
+    what its tests started.
     """
     near = [
         row for row in tail if 0 < row[0] - failure.line <= _NEAR and failure.kind != "exception"
@@ -52,7 +53,7 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     for row, ids in zip(near, read_like(row[1] for row in near), strict=True):
         if MEANT in ids:
             return LastLine(row[1], failure.file, row[0])
-    panic = failure.match("rust-panic") is not None
+    panic = failure.match("rust-panic") is not None or failure.kind == "thread"
     raised = failure.kind == "exception"
     caught = raised and bool(failure.caught_in)
     counted = not raised and any("test" in row[1] or "passed" in row[1] for row in tail[-_FEWEST:])
