@@ -20,8 +20,10 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    is_frame,
     is_habit,
     read_like,
+    shown_only,
     strong,
     survived,
     works,
@@ -47,11 +49,11 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     Python what ends a thread alone, and a runner of tests that counts what was well did not die of
     what its tests started.
     """
-    near = [
-        row for row in tail if 0 < row[0] - failure.line <= _NEAR and failure.kind != "exception"
-    ]
-    for row, ids in zip(near, read_like(row[1] for row in near), strict=True):
-        if MEANT in ids:
+    below = [row for row in tail if row[0] > failure.line and failure.kind != "exception"]
+    near = 0
+    for row, ids in zip(below, read_like(row[1] for row in below), strict=True):
+        near += row[0] == failure.line + 1 or not (is_frame(ids) or shown_only(ids))
+        if MEANT in ids and near <= _NEAR:
             return LastLine(row[1], failure.file, row[0])
     panic = failure.match("rust-panic") is not None or failure.kind == "thread"
     raised = failure.kind == "exception"
