@@ -56,6 +56,7 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "step 1\nException in thread T:\n" + LOST + "step 2\nTraining completed in 3 h\n",
         "case 3\nFatal Python error: Aborted\n\nCurrent thread 0x00007f2bdf988740 (most recent call "
         'first):\n  File "<string>", line 1 in <module>\ncase 3: it ended with -6 as expected\n',
+        "Training done.\nj.sh: line 14:  4711 Terminated     nvidia-smi dmon -s u > gpu.csv\n",
         LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
@@ -73,6 +74,7 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
         (BESIDE.format("tensorboard"), "raised", "4"),
         (BESIDE.format("train") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n", "raised", "4"),
         (LOST + "step 2\nTraining completed in 3 h\n", "raised", "4"),
+        ("Training done.\nj.sh: line 14:  4711 Terminated     python fit.py\n", "ended", "2"),
         (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
         (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (
