@@ -168,7 +168,8 @@ struct Ballot {
     if (voted_bracket(text, true, false, prefix)) {
       tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
     }
-    if (voted_bracket(text, false, true, prefix) && !is_numbered_frame(text)) number.add(prefix.task);
+    if (voted_bracket(text, false, true, prefix) && !is_numbered_frame(text))
+      number.add(prefix.task);
     Prefix unit;
     if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
     if (const std::string_view name = service_at(text, size); !name.empty()) {

@@ -54,7 +54,7 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "assistant> Exit code 139 means: Segmentation fault (core dumped)\n",
         BESIDE.format("tensorboard") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n",
         "step 1\nException in thread T:\n" + LOST + "step 2\nTraining completed in 3 h\n",
-        "case 3\nFatal Python error: Aborted\n\nCurrent thread 0x00007f2bdf988740 (most recent call "
+        "case 3\nFatal Python error: Aborted\n\nThread 0x00007f2bdf988740 (most recent call "
         'first):\n  File "<string>", line 1 in <module>\ncase 3: it ended with -6 as expected\n',
         "Training done.\nj.sh: line 14:  4711 Terminated     nvidia-smi dmon -s u > gpu.csv\n",
         LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",

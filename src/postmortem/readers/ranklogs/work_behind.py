@@ -76,9 +76,9 @@ class WorkBehind:
         if (shown := self._beside(position, failure)) is not None:
             return shown, False
         if not self._ended(position):
-            text = within_text(label.raw["tail"], failure)
-            if text is not None:
-                return text, False
+            data = within_text(label.raw["tail"], failure)
+            if data is not None:
+                return data, False
         shared = self._writers.writers[self._writers.index(position)].shared
         may = not (shared and failure.uncaught)
         if may and (answer := tried_again(label.raw["tail"], failure)) is not None:

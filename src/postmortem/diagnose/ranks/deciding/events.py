@@ -268,9 +268,9 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
     waits = watched(case)
     found = [s for s in found if not (aborted_unheard(s) and s.rank in waits)]  # by its watchdog
-    if found and all(map(aborted_unheard, found)):
-        if network_broke(case) is not None or _waited_before(case, found):
-            found = []  # they ended as the others did, in lines that are not here
+    unheard = bool(found) and all(map(aborted_unheard, found))
+    if unheard and (network_broke(case) is not None or _waited_before(case, found)):
+        found = []  # they ended as the others did, in lines that are not here
     if _aborted_for_stacks(case, found):
         return
     if found:
@@ -290,12 +290,7 @@ def _waited_before(case: Case, found: Sequence[RankState]) -> bool:
     Its agent ends all as soon as one has ended: who aborts behind a time-out aborts for that.
     """
     ends = [one.exit for one in found if one.exit is not None and one.exit.launcher == "torchrun"]
-    waits = [
-        failure
-        for one in case.about_peers()
-        for failure in one.about_peers
-        if timed_out(one)
-    ]
+    waits = [failure for one in case.about_peers() for failure in one.about_peers if timed_out(one)]
     return len(ends) == len(found) and all(
         any(f.file == end.file and f.line < end.line for f in waits) for end in ends
     )
