@@ -21,6 +21,7 @@ _RANK = Pattern(
     r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc(?:ess)?|worker|task)[._=-]?"
     r"(?P<rank>\d{1,6})(?=[._-]|$)"
 )
+_LETTER = Pattern(r"(?i)(?:^|[._-])r[._=-]?\d{1,6}(?=[._-]|$)")
 _RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
@@ -114,7 +115,8 @@ def sections(file: LogFile, names: Iterable[str]) -> dict[str, LogFile]:
 
 def told_together(logs: Collection[LogFile]) -> tuple[LogFile, ...]:
     """Return the logs of a job, with what their names say together of hosts and ranks."""
-    return _of_a_series(_with_attempts(_with_tasks(_counted_on_each_host(with_true_hosts(logs)))))
+    files = _without_lone_letters(with_true_hosts(logs))
+    return _of_a_series(_with_attempts(_with_tasks(_counted_on_each_host(files))))
 
 
 def with_true_hosts(files: Collection[LogFile]) -> list[LogFile]:
@@ -136,6 +138,16 @@ def _without_host(file: LogFile, series: set[str]) -> LogFile:
     if file.host is None or file.host in series or _HOST_WORD.match(file.host):
         return file
     return replace(file, host=None)
+
+
+def _without_lone_letters(files: list[LogFile]) -> list[LogFile]:
+    """Return the files; a letter is no rank where it counts nothing: r12_again.log, r0.log alone."""
+    lettered = [
+        at for at, file in enumerate(files) if _LETTER.search(_unpacked(Path(file.path).name))
+    ]
+    if len({files[at].rank for at in lettered}) != 1:
+        return files
+    return [replace(file, rank=None) if at in lettered else file for at, file in enumerate(files)]
 
 
 def _counted_on_each_host(files: list[LogFile]) -> list[LogFile]:
