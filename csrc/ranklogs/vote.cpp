@@ -134,6 +134,11 @@ bool is_list(std::string_view text) noexcept {
   return text.starts_with('[') && text.find(']') + 1 == text.size();
 }
 
+// "[12] /lib/libc.so.6(+0x26)[0x7f12]": a frame of glibc's backtrace_symbols() with its number.
+bool is_numbered_frame(std::string_view text) noexcept {
+  return text.ends_with(']') && text.find("[0x") != std::string_view::npos;
+}
+
 // What srun and slurmstepd write between the lines of tasks, and never with a task's number.
 bool is_of_slurm(std::string_view text) noexcept {
   return text.starts_with("srun: ") || text.starts_with("slurmstepd: ");
@@ -163,7 +168,8 @@ struct Ballot {
     if (voted_bracket(text, true, false, prefix)) {
       tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
     }
-    if (voted_bracket(text, false, true, prefix)) number.add(prefix.task);
+    if (voted_bracket(text, false, true, prefix) && !is_numbered_frame(text))
+      number.add(prefix.task);
     Prefix unit;
     if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
     if (const std::string_view name = service_at(text, size); !name.empty()) {

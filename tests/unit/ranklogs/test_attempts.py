@@ -134,6 +134,22 @@ def test_folders_of_attempts(tmp_path: Path) -> None:
     assert body["first_failure"]["ranks"] == [1]
 
 
+@pytest.mark.parametrize(
+    ("names", "failed"),
+    [
+        (("attempt_0.log", "attempt_1.log"), False),
+        (("train.restart1.log", "train.restart2.log"), False),
+        (("attempt_1.log", "attempt_0.log"), True),
+        (("attempt_0.log", "attempt_7.log"), True),  # the rest of a series is elsewhere
+        (("attempt_0.log", "other.log"), True),
+    ],
+)
+def test_names_count_attempts(tmp_path: Path, names: tuple[str, str], failed: bool) -> None:
+    (tmp_path / names[0]).write_text("\n".join([*steps(0), *raised(0, "ValueError: bad")]) + "\n")
+    (tmp_path / names[1]).write_text("\n".join(steps(0, 30)) + "\n")
+    assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
+
+
 def test_a_requeued_job_of_slurm(tmp_path: Path) -> None:
     cancelled = "slurmstepd: error: *** {} ON n1 CANCELLED AT 2026-11-21T02:03:32 DUE TO {} ***"
     lines = [*steps(0, 20), *raised(1, "ValueError: bad")]

@@ -129,6 +129,7 @@ def test_a_level_of_errors_is_never_calm(tmp_path: Path, line: str) -> None:
         "[launch.py:315:kill] Killing subprocess 4711\n[launch.py:324:kill] received SIGINT",
         "Traceback (most recent call last):\nKeyboardInterrupt",
         "magpie: run 71 has been preempted",
+        "Received SIGTERM, saving a checkpoint\ncheckpoint 80 saved to lumen/80\nexiting with 0",
     ],
 )
 def test_who_was_told_to_end_did_not_fail(tmp_path: Path, text: str) -> None:

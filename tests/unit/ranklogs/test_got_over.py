@@ -15,6 +15,14 @@ EXITED = (
     "2026-01-02 03:04:05,444 {} exited: {} (terminated by SIGSEGV (core dumped); not expected)\n"
 )
 STOPPED = 'Traceback (most recent call last):\n  File "a.py", line 9, in <module>\n    main()\n'
+LOST = (
+    'Traceback (most recent call last):\n  File "a.py", line 8, in fetch\n    get()\n'
+    "TimeoutError: no answer\n"
+)
+BESIDE = (
+    'Traceback (most recent call last):\n  File "/venv/bin/{}", line 8, in <module>\n    main()\n'
+    "OSError: [Errno 98] Address already in use\n"
+)
 STALL = "W stall_inspector.cc:107] some ranks are waiting for remainder of ranks\n"
 STEPS = "".join(f"step {n} loss {9 / n:.3f}\n" for n in range(1, 9))
 
@@ -41,6 +49,15 @@ def told(report: Report) -> tuple[Outcome, str, str]:
         "flash failed to import: libcudart.so.11: cannot open\nUsing SDPA instead of it.\nready\n",
         "curl: (22) The requested URL returned error: 404\nbuilding lumen from source\n[2/2] b\n",
         RUNNING.format("a") + EXITED.format("WARN", "a") + RUNNING.format("a"),
+        "prompt: what is this?\n" + LOST + "completion: a time-out.\n",
+        "<|user|> why\n" + LOST + "said my host. <|end|>\n",
+        "assistant> Exit code 139 means: Segmentation fault (core dumped)\n",
+        BESIDE.format("tensorboard") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n",
+        "step 1\nException in thread T:\n" + LOST + "step 2\nTraining completed in 3 h\n",
+        "case 3\nFatal Python error: Aborted\n\nThread 0x00007f2bdf988740 (most recent call "
+        'first):\n  File "<string>", line 1 in <module>\ncase 3: it ended with -6 as expected\n',
+        "Training done.\nj.sh: line 14:  4711 Terminated     nvidia-smi dmon -s u > gpu.csv\n",
+        LOST + "attempt 1 of 5 failed, trying again in 2 s\nfetched b\nstep 1 loss 2.1\n",
         STEPS + STALL + "Missing ranks:\n3: [grad_0]\n" + STEPS.replace("step ", "step 1"),
         STEPS + STALL + "grad_0 [missing ranks: 3]\n" + STEPS.replace("step ", "step 1"),
     ],
@@ -52,6 +69,14 @@ def test_who_goes_on_knowing_of_an_error_is_not_dead(tmp_path: Path, text: str) 
 @pytest.mark.parametrize(
     ("text", "rule", "line"),
     [
+        ("prompt: what is this?\n" + LOST, "raised", "5"),
+        ("why\n" + LOST + "completion: a time-out.\n", "raised", "5"),
+        (BESIDE.format("tensorboard"), "raised", "4"),
+        (BESIDE.format("train") + "epoch 1 loss 0.8\nfinished: best loss 0.5\n", "raised", "4"),
+        (LOST + "step 2\nTraining completed in 3 h\n", "raised", "4"),
+        ("Training done.\nj.sh: line 14:  4711 Terminated     python fit.py\n", "ended", "2"),
+        (LOST + "attempt 5 of 5 failed\nstep 1 loss 2.1\n", "raised", "4"),
+        (LOST + "trying again in 2 s\n" + LOST + "step 1 loss 2.1\n", "raised", "4"),
         (
             "Segmentation fault (core dumped)\nmake: *** [Makefile:9: check] Error 139\n",
             "ended",
@@ -132,6 +157,7 @@ def test_look_alikes_are_told_by_what_came_first(
 ) -> None:
     rules = {
         "ended": "process_ended",
+        "raised": "rank_raised",
         "words": "last_words",
         "stopped": "stopped_from_outside",
         "missing": "rank_named_missing",

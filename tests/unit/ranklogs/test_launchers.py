@@ -444,3 +444,12 @@ def test_an_event_tells_of_a_pod_as_kubectl_prints_it(
     (tmp_path / f"events.{form}").write_text(text)
     ends = body_of(tmp_path, "step 1\nstep 2\n", "trainer-0.log")["exits"]
     assert [row["host"] for row in ends] == told
+
+
+@pytest.mark.parametrize(("local", "decided"), [(0, "silent exit"), (7, "undecided")])
+def test_the_last_process_that_deepspeed_started_is_the_only_one_if_it_is_the_first(
+    tmp_path: Path, local: int, decided: str
+) -> None:
+    command = f"['python', 'fit.py', '--local_rank={local}', '--x', '2'] exits with return code = 3"
+    text = f"step 3\n[2026-01-02 03:04:05,678] [ERROR] [launch.py:434:sigkill_handler] {command}\n"
+    assert body_of(tmp_path, text)["decided_by"] == decided

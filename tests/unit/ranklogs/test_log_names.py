@@ -26,6 +26,12 @@ def ranks(folder: Path, name: str, text: str, numbers: tuple[int, ...]) -> list[
     return [file.rank for file in sorted(find_rank_logs([str(folder)]).logs, key=lambda f: f.path)]
 
 
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (12,)])
+def test_a_letter_is_a_rank_where_it_counts(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    told = list(numbers) if len(numbers) > 1 else [None]
+    assert ranks(tmp_path, "r{}_fit.log", LOST, numbers) == told
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -140,3 +140,13 @@ def test_the_task_that_jax_misses_is_the_one_process_that_was_killed(
     report = report_of(tmp_path, "step 3\n" * 4 + missed + "".join(lines))
     assert raised_first(report) is not None
     assert (report.body["decided_by"] == "crash") == (why == "crash")
+
+
+@pytest.mark.parametrize(("above", "decided"), [(True, "undecided"), (False, "crash")])
+def test_who_aborts_behind_a_time_out_of_another_aborts_for_that(
+    tmp_path: Path, above: bool, decided: str
+) -> None:
+    aborted = _FAILED.replace("exitcode: 1", "exitcode: -6").format(1)
+    late = _raised(0, _WAITED)
+    report = report_of(tmp_path, late + aborted if above else aborted + late)
+    assert report.body["decided_by"] == decided

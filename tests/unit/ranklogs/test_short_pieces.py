@@ -39,6 +39,12 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
         ("no plug-in was found: using the internal one\n", False),
         (_STEPS + "INFO:lumen:on exit: lame hosts found: Beat(node3)\n", True),
         (_STEPS + "INFO:lumen:lame hosts: none\n", False),
+        (_STEPS + "Training completed in 3 h\nwandb: ERROR Dropped streaming file chunk\n", False),
+        (_STEPS + "wandb: ERROR Dropped streaming file chunk\n", True),
+        (_STEPS + "Training completed in 3 h\nlumen: ERROR cannot write the model\n", True),
+        ("rank is up\n2026:01:02-03:04:05:(9) |CCL_WARN| could not get the count\n", False),
+        ("rank is up\n2026:01:02-03:04:05:(9) |CCL_ERROR| could not get the count\n", True),
+        ("".join(f"[{n:2}] /lib/lumen.so(+0x7{n})[0x7f5a6c0b6b{n}]\n" for n in (9, 10, 11)), True),
         ("ERROR:lumen:no model\n" + "INFO:lumen:the model is there\n" * 9, False),
         ("ERROR:lumen:no model\n" + "INFO:lumen:the model is there\n" * 3, True),
         ("| epoch 003 | loss 3.97 | loss_scale 0.000 |\n", False),
@@ -134,6 +140,21 @@ def test_a_job_that_is_said_to_have_succeeded_is_done(
     tmp_path: Path, line: str, prose: Prose
 ) -> None:
     prose(report_of(tmp_path, _STEPS + line + "\n").verdict)
+
+
+@pytest.mark.parametrize(
+    "above", ["save failed (3/3): [Errno 28] No space left on device", "it is slow"]
+)
+def test_why_somebody_gives_up_is_told(tmp_path: Path, above: str) -> None:
+    told = report_of(tmp_path, f"step 3\n{above}\ngiving up\n").diagnoses[0].evidence[0].where
+    assert told.endswith(":2" if "Errno" in above else ":3")
+
+
+def test_what_holds_memory_stands_below_the_error(tmp_path: Path) -> None:
+    said = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7 B."
+    rows = "BufferAssignment stats:\n             parameter allocation:   71.00MiB\nPeak buffers:\n"
+    report = report_of(tmp_path, f"{said}\n{rows}\tBuffer 1:\n\t\tOperator: op_name=x\n")
+    assert report.body["decided_by"] == "last words"
 
 
 def test_of_a_message_the_line_where_it_begins_is_told(tmp_path: Path) -> None:

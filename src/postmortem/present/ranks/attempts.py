@@ -30,6 +30,8 @@ def attempts_said(attempts: Attempts) -> str:
         ]
         first = attempt_words(attempts.blames[failed[0]])
         return f": attempt {failed[0] + 1} of {count} failed ({first}), the last one did not"
+    if attempts.blame.how is CauseKind.NOTHING:
+        return f"; it was started {count} times"
     if attempts.alike == count:
         return f"; all {count} attempts failed the same way"
     where = f"attempt {attempts.told + 1} of {count}"

@@ -63,8 +63,9 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
     if kernel * 5 >= len(lines) * 4 and any(_is_sure(one) for one in stamps):
         return named or _spoken_by_kernel(stamps)
     known = sum(one.known and one.tag is not None for one in stamps)
-    tagged = any(one.tag == "kernel" for one in stamps)
-    return known * 5 >= len(lines) * 4 and (tagged or bool(_OF_SYSTEM.search(base)))
+    tags = {one.tag for one in stamps if one.known}
+    system = len(tags) > 1 and bool(_OF_SYSTEM.search(base))  # one program's journal is its log
+    return known * 5 >= len(lines) * 4 and ("kernel" in tags or system)
 
 
 def refused(text: str) -> str | None:

@@ -8,9 +8,11 @@ from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     AT_END,
     MEANT,
     TESTED,
+    TEXT,
     WORD,
     Ids,
     calm,
@@ -18,9 +20,13 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    is_frame,
     is_habit,
     read_like,
+    shown_only,
+    strong,
     survived,
+    works,
     wrong,
 )
 from postmortem.readers.signatures import Signatures
@@ -40,15 +46,16 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 
     Of a traceback that begins above the log no work can stand above: any good word counts. Who
     catches what it printed may say at last that all is done: Rust reports a panic when it begins,
-    and a runner of tests that counts what was well did not die of what its tests started.
+    Python what ends a thread alone, and a runner of tests that counts what was well did not die of
+    what its tests started.
     """
-    near = [
-        row for row in tail if 0 < row[0] - failure.line <= _NEAR and failure.kind != "exception"
-    ]
-    for row, ids in zip(near, read_like(row[1] for row in near), strict=True):
-        if MEANT in ids:
+    below = [row for row in tail if row[0] > failure.line and failure.kind != "exception"]
+    near = 0
+    for row, ids in zip(below, read_like(row[1] for row in below), strict=True):
+        near += row[0] == failure.line + 1 or not (is_frame(ids) or shown_only(ids))
+        if MEANT in ids and near <= _NEAR:
             return LastLine(row[1], failure.file, row[0])
-    panic = failure.match("rust-panic") is not None
+    panic = failure.match("rust-panic") is not None or failure.kind == "thread"
     raised = failure.kind == "exception"
     caught = raised and bool(failure.caught_in)
     counted = not raised and any("test" in row[1] or "passed" in row[1] for row in tail[-_FEWEST:])
@@ -58,6 +65,36 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line behind an error that stands in a text of a language model, above and below.
+
+    Right above its traceback and right below it.
+    """
+    rows = {row[0]: row for row in tail}
+    around = [rows.get(at) for at in (failure.begin_line - 1, failure.line + 1)]
+    ids = read_like(row[1] for row in around if row is not None)
+    if len(ids) < len(around) or not all(has(names, TEXT) for names in ids):
+        return None
+    number, text, since, _ = around[-1] or tail[-1]
+    return LastLine(text, failure.file, number, since)
+
+
+def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the last line of work behind an error, if a program said at once that it tries again.
+
+    An error below that says otherwise.
+    """
+    rows = [row for row in tail if row[0] > failure.line]
+    ids = read_like(row[1] for row in rows)
+    at = next((i for i, names in enumerate(ids[:_NEAR]) if AGAIN in names), None)
+    if at is None or rows[at][0] - failure.line > _NEAR:
+        return None
+    if any(strong(names) for names in ids[at + 1 :]):
+        return None
+    work = [row for row, names in zip(rows[at + 1 :], ids[at + 1 :], strict=True) if works(names)]
+    return LastLine(work[-1][1], failure.file, work[-1][0], work[-1][2]) if work else None
 
 
 def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:

@@ -89,6 +89,7 @@ class FactBuilder:
             with_roles(self._labels), [one.raw for one in read], self._known
         )
         self._attempts = [FileAttempts(one.raw, one.file.attempt, self._known) for one in read]
+        self._count = self._count_attempts()
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):
@@ -128,8 +129,12 @@ class FactBuilder:
         heads = (one.head.size for one in self._read)
         size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
+        heard = {self._writers.index(at) for at in filter(self._heard, range(len(self._labels)))}
         logs = RankLogs(
-            writers=tuple(writers),
+            writers=tuple(
+                writer if at in heard else replace(writer, last_words=())
+                for at, writer in enumerate(writers)
+            ),
             failures=tuple(survived_again(once(failures), processes)),
             exits=exits,
             remarks=tuple(remarks),
@@ -143,7 +148,7 @@ class FactBuilder:
             world_source=source,
             hosts=tuple(hosts),
             nccl=read_nccl(remarks, [link for one in self._read for link in one.raw["links"]]),
-            attempts=self._count_attempts(),
+            attempts=self._count,
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
             last_lines=last,
@@ -167,13 +172,14 @@ class FactBuilder:
             aftermath = failure.kind == "terminate" and failure.said.match(_AFTERMATH) is not None
             if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
-        files = [label.file.path for label in self._labels]
+        heard = [*filter(self._heard, range(len(self._labels)))]
+        files = [self._labels[position].file.path for position in heard]
         earlier = {x.file.path: x.earlier for x in self._read if x.earlier.before}
         runs = set(earlier)
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
-            (label.raw["tail"], self._writers.index(position), files[position])
-            for position, label in enumerate(self._labels)
+            (self._labels[at].raw["tail"], self._writers.index(at), self._labels[at].file.path)
+            for at in heard
         )
         writers = Counter(files)
         bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
@@ -199,6 +205,11 @@ class FactBuilder:
             )
             for base, one in zip(self._first, self._read, strict=True)
         }
+
+    def _heard(self, position: int) -> bool:
+        """Return whether a label wrote in the last attempt: what others said ended earlier ones."""
+        at = self._attempt(position, self._labels[position].raw["last_line"])
+        return at is None or at == self._count - 1
 
     def _count_attempts(self) -> int:
         of_errors = [file.attempt + 1 for file in self._found.errors if file.attempt is not None]

@@ -119,6 +119,12 @@ def without_ended(ids: Sequence[Ids]) -> list[Ids]:
     return [(_MORE,) if at >= begin and has(row, _EFFECTS) else row for at, row in enumerate(ids)]
 
 
+def without_recorders(ids: Sequence[Ids]) -> list[Ids]:
+    """Return the ids of lines: what who records a run says behind its end goes on with that."""
+    begin = next((at for at in range(len(ids)) if done(ids[at], last=False)), len(ids))
+    return [(_MORE,) if at > begin and _RECORDER in row else row for at, row in enumerate(ids)]
+
+
 def _ends_others(ids: Sequence[Ids], at: int) -> bool:
     """Return whether a line says that others are ended, and one near above that one had failed."""
     if _ENDS_OTHERS not in ids[at]:
@@ -152,6 +158,9 @@ def _without_cut(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
 
 def _goes_on(names: Ids) -> bool:
     return survived(names) or done(names, last=False)
+
+
+_RECORDER = "last-recorder"
 
 
 def told_to_end(

@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.effects import (
     told_to_end,
     without_ended,
     without_output,
+    without_recorders,
     without_repeated,
 )
 from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
@@ -90,6 +91,7 @@ _FEW_LINES, _SHORT = 3, 25
 for what could not be had is one, in a short text a level; what tells of work there comes again."""
 _FEW_BEHIND, _FEWEST_WORDS = 2, 4
 """Lines behind a mere word that may be the end, and words of a line that may say why."""
+_ERRNO = "last-alone-errno"  # "giving up" tells less than that
 _TELLS_ENDS = ".ipynb"  # whose cells that failed have an output of their own: a word is none
 _AT_ONCE = 1024  # writers whose lines are read together: a call for each would take longer
 _MOST_BEHIND = 6
@@ -152,7 +154,7 @@ def _read(
     ]
     texts = [text for _, text, *_ in rows]
     lines, names = without_output(lines, texts, names)
-    ids = without_ended(lost_again(without_repeated(texts, names)))
+    ids = without_recorders(without_ended(lost_again(without_repeated(texts, names))))
     kind = kind_of(lines, ids)
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
@@ -374,7 +376,8 @@ def _told_alone(
                 return None
             headed = few or (at > 0 and lines[at - 1].text.endswith(line.text.strip()))
             if not (headed and _goes_on(line.text, names)):
-                return line
+                short = len(line.text.split()) < _FEWEST_WORDS and _ERRNO not in names
+                return lines[at - 1] if short and at and _ERRNO in ids[at - 1] else line
             rest = rest or line  # the message begins above it
         goes_on = line.since or survived(names) or done(names, last=behind < _FEWEST)
         behind += not _goes_on(line.text, names)

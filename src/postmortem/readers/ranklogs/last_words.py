@@ -66,6 +66,8 @@ _CALM, _NUMBER = "last-calm", "last-calm-number"
 _END = "last-end"
 _DONE, _ONE_WORD = "last-done", "last-calm-end"
 _START, FALLBACK, MEANT = "last-start", "last-start-fallback", "last-start-meant"
+AGAIN = "last-again"
+TEXT, _ROLE = "last-text", "last-text-role"
 _CLOSING = "last-closing"
 _CLOSED = "last-closing-done"
 CLOSING = 2
@@ -94,7 +96,7 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 @_once
 def wrong(ids: Ids) -> Ids:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    if MEANT in ids and not has(ids, _TESTS):
+    if (MEANT in ids and not has(ids, _TESTS)) or _ROLE in ids:
         return ()
     spared = calm(ids) or carries_on(ids) or FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()
@@ -187,7 +189,7 @@ def heads(numbers: Sequence[int], ids: Sequence[Ids]) -> bool:
 def told_alone(ids: Ids, words: tuple[str, ...]) -> bool:
     """Return whether a line has one of some `words` for what went wrong, and does not deny it."""
     moves = _PRINTED if _ENDED in ids else MOVES  # "aborted at step 300"
-    denied = calm(ids) or has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _START))
+    denied = calm(ids) or has(ids, (*moves, _NONE, _SOURCE, _MORE, _THREAD, _START, _ROLE))
     return not denied and has(ids, words)
 
 

@@ -25,6 +25,7 @@ _MOST_EXITS = 200_000
 """One line may tell of thousands: ``tasks 0-4095``."""
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
+_BESIDE = "last-none-beside"
 _OF_HYDRA = ("SIGKILL", "SIGTERM")
 """With which it ends the others: that is no word on the process that it names before."""
 _TOLD: Mapping[str, tuple[str, Status]] = {
@@ -274,6 +275,8 @@ class Launchers:
         self._hydra_string(found)
 
     def _told(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
+        if _BESIDE in found:
+            return
         self._launches = self._launches or any(
             file in text.replace("\\", "/") for file in _OF_COMMANDS
         )

@@ -21,6 +21,7 @@ _RANK = Pattern(
     r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc(?:ess)?|worker|task)[._=-]?"
     r"(?P<rank>\d{1,6})(?=[._-]|$)"
 )
+_LETTER = Pattern(r"(?i)(?:^|[._-])r[._=-]?\d{1,6}(?=[._-]|$)")
 _RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
@@ -46,6 +47,7 @@ _ONE_AFTER_ANOTHER = frozenset(
     "attempt batch case chunk epoch exp experiment fold iter iteration job part phase restart "
     "retry round run seed stage step sweep test trial try v ver version".split()
 )
+_STARTED_AGAIN = frozenset("attempt restart retry".split())
 _ONE_EMPTY_OF = 16
 _STREAM = Pattern(r"(?:std)?(?:out|err)\b")
 _OF_SEVERAL = Pattern(
@@ -113,7 +115,8 @@ def sections(file: LogFile, names: Iterable[str]) -> dict[str, LogFile]:
 
 def told_together(logs: Collection[LogFile]) -> tuple[LogFile, ...]:
     """Return the logs of a job, with what their names say together of hosts and ranks."""
-    return _of_a_series(_with_tasks(_counted_on_each_host(with_true_hosts(logs))))
+    files = _without_lone_letters(with_true_hosts(logs))
+    return _of_a_series(_with_attempts(_with_tasks(_counted_on_each_host(files))))
 
 
 def with_true_hosts(files: Collection[LogFile]) -> list[LogFile]:
@@ -135,6 +138,16 @@ def _without_host(file: LogFile, series: set[str]) -> LogFile:
     if file.host is None or file.host in series or _HOST_WORD.match(file.host):
         return file
     return replace(file, host=None)
+
+
+def _without_lone_letters(files: list[LogFile]) -> list[LogFile]:
+    """Return the files; a letter is no rank where it counts nothing: r12_again.log, r0.log alone."""
+    lettered = [
+        at for at, file in enumerate(files) if _LETTER.search(_unpacked(Path(file.path).name))
+    ]
+    if len({files[at].rank for at in lettered}) != 1:
+        return files
+    return [replace(file, rank=None) if at in lettered else file for at, file in enumerate(files)]
 
 
 def _counted_on_each_host(files: list[LogFile]) -> list[LogFile]:
@@ -166,6 +179,26 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
             host = node if node is not None and _NODE.match(node + ".") else None
             files[index] = replace(files[index], rank=task, host=host)
     return files
+
+
+def _with_attempts(files: list[LogFile]) -> list[LogFile]:
+    """Return the files, those whose names count the attempts of one job with that number."""
+    found = [
+        next((one for one in _COUNTED.finditer(file.path) if _starts_again(one)), None)
+        for file in files
+    ]
+    numbers = {int(one["number"]) for one in found if one is not None}
+    if len(numbers) < 2 or None in found or max(numbers) - min(numbers) + 1 != len(numbers):
+        return files
+    least = min(numbers)
+    return [
+        replace(file, attempt=int(one["number"]) - least) if file.attempt is None and one else file
+        for file, one in zip(files, found, strict=True)
+    ]
+
+
+def _starts_again(counted: Match[str]) -> bool:
+    return counted["word"].lower() in _STARTED_AGAIN
 
 
 def _of_a_series(files: list[LogFile]) -> tuple[LogFile, ...]:

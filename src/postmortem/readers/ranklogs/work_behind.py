@@ -10,21 +10,33 @@ from typing import TYPE_CHECKING
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.above import texts_before
 from postmortem.readers.ranklogs.answers import (
     before_done,
     began_anew,
     logged_on,
     says_done,
+    tried_again,
     went_on_behind,
+    within_text,
 )
-from postmortem.readers.ranklogs.last_words import CLOSING, calm_behind, passed_over
+from postmortem.readers.ranklogs.last_words import (
+    CLOSING,
+    calm_behind,
+    done,
+    passed_over,
+    read_like,
+    survived,
+)
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
 
 if TYPE_CHECKING:
     from postmortem._native import RawPlainLine
 
+_BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
+"""Programs that only show what a job does."""
 _VERY_LAST = 3
 FEW_WRITERS = 16
 """For each of so many a file may be read again, up to a long traceback."""
@@ -61,6 +73,16 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
+        if (shown := self._beside(position, failure)) is not None:
+            return shown, False
+        if not self._ended(position):
+            data = within_text(label.raw["tail"], failure)
+            if data is not None:
+                return data, False
+        shared = self._writers.writers[self._writers.index(position)].shared
+        may = not (shared and failure.uncaught)
+        if may and (answer := tried_again(label.raw["tail"], failure)) is not None:
+            return answer, not shared
         attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
@@ -74,7 +96,6 @@ class WorkBehind:
         again = bool(failure.caught_in or failure.logged) and place in self._caught
         if not found:
             return self._logged_only(position, failure, again), False
-        shared = self._writers.writers[self._writers.index(position)].shared
         number, text, since, _ = found[0]
         if (shared or failure.uncaught) and len(found) < thresholds.WORK_OF_OTHERS:
             ends = any(row[0] == number for row in before_done(label.raw["tail"])[-_VERY_LAST:])
@@ -83,6 +104,19 @@ class WorkBehind:
                 return self._logged_only(position, failure, again), not shared
         self._caught.add(place)
         return LastLine(text, label.file.path, number, since), not shared
+
+    def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
+        """Return what tells of the job's work where a program raised that only stands beside it."""
+        frame = failure.frames[0] if failure.uncaught and failure.frames else None
+        if frame is None or _BESIDE.search(frame.file or "") is None:
+            return None
+        for at, label in enumerate(self._labels):
+            rows = [row for row in label.raw["tail"] if at != position or row[0] > failure.line]
+            ids = read_like(row[1] for row in rows)
+            for row, names in zip(reversed(rows), reversed(ids), strict=True):
+                if survived(names) or done(names, last=True):
+                    return LastLine(row[1], label.file.path, row[0], row[2])
+        return None
 
     def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""

@@ -31,6 +31,7 @@ from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_ab
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, aborted_unheard
+from postmortem.diagnose.ranks.deciding.sites import timed_out
 from postmortem.diagnose.ranks.deciding.startup import not_started
 from postmortem.diagnose.ranks.deciding.stops import over_limit, stopped_from_outside
 from postmortem.diagnose.ranks.deciding.watchdogs import watched
@@ -267,7 +268,8 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
     said = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind != "exception"]
     waits = watched(case)
     found = [s for s in found if not (aborted_unheard(s) and s.rank in waits)]  # by its watchdog
-    if found and all(map(aborted_unheard, found)) and network_broke(case) is not None:
+    unheard = bool(found) and all(map(aborted_unheard, found))
+    if unheard and (network_broke(case) is not None or _waited_before(case, found)):
         found = []  # they ended as the others did, in lines that are not here
     if _aborted_for_stacks(case, found):
         return
@@ -280,6 +282,18 @@ def _crashed(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(
             Kind.SOMEBODY_CRASHED, blame, case.failed_ends, last=said[0][1], times=len(said)
         )
+
+
+def _waited_before(case: Case, found: Sequence[RankState]) -> bool:
+    """Return whether others had waited until their time was up before torchrun saw the first end.
+
+    Its agent ends all as soon as one has ended: who aborts behind a time-out aborts for that.
+    """
+    ends = [one.exit for one in found if one.exit is not None and one.exit.launcher == "torchrun"]
+    waits = [failure for one in case.about_peers() for failure in one.about_peers if timed_out(one)]
+    return len(ends) == len(found) and all(
+        any(f.file == end.file and f.line < end.line for f in waits) for end in ends
+    )
 
 
 def _aborted_for_stacks(case: Case, found: Sequence[RankState]) -> bool:
