@@ -27,6 +27,8 @@ from postmortem.readers.ranklogs.traceback import Building, Traceback
 _MOST_OPEN = 4096
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
+_SUMMARY = "Error Message Summary:"
+"""Heads, between two rules, what an exception of Paddle says: its C++ stack stands before that."""
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
 _MOST_CALLERS = 64
@@ -54,6 +56,8 @@ class Demuxer:
         self._between: list[str] = []
         self._group: Building | None = None
         self._message = 0
+        self._summary = -2
+        """Where a block that sums an exception up has its head."""
         self._begins: frozenset[int] = frozenset()
         self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
         """The nodes below which others have shown a place."""
@@ -257,6 +261,12 @@ class Demuxer:
 
     def _plain(self, line: Line) -> None:
         """More of a message, if it can be."""
+        if line.text == _SUMMARY and self._done and not self._open:
+            self._summary = line.ordinal
+        elif self._done and line.ordinal == self._summary + 2 and not self._open:
+            last = self._done[-1]
+            if last.said is not None and not last.said.message:
+                last.ordinal, self._message = line.ordinal - 1, _LONGEST_MESSAGE
         if not self._message or not self._done or self._open:
             return
         last = self._done[-1]

@@ -238,7 +238,7 @@ def _dumped(rows: Rows, at: int, said: Match, known: KnownLines) -> _End:
     """Return what the handler of glog or absl says, and of which process, if Ray tells that."""
     word = said["what"].removesuffix(" at")
     if not said["when"]:
-        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;")[:200]), at)
+        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;]")[:200]), at)
     for i in range(at, min(at + _MOST_FRAMES, len(rows))):
         again = known.of(rows[i][2]).get("ray-dumped")
         if again:

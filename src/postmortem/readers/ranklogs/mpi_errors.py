@@ -14,6 +14,8 @@ _MOST_ROWS = 10
 
 # Below an error of MPICH: a call of its stack, whatever its name.
 _STACK = Pattern(r"^(?:\w+|\(unknown\))\(\d*\)\.*:(?: (?P<what>.*))?$")
+# What a library below calls an error, with the process in brackets: UCX, components of Open MPI.
+_BELOW = Pattern(r"\] +\S+:\d+ +(?:[A-Z]+ +ERROR|Error:) +(?P<what>\S.*)$")
 _NAMES_RANK = (
     "mpi-error-reported",
     "mpi-abort-invoked",
@@ -78,7 +80,19 @@ def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[Exc
             last = max(last, i)
         if "mpi-errors-fatal" in found:
             break
-    return ExceptionText(name, f"{what}in {first['call']}{on}"), last
+    what = f"{_why(rows, at, first['who'])}{what}in {first['call']}{on}"
+    return ExceptionText(name, what), last
+
+
+def _why(rows: Rows, at: int, who: str) -> str:
+    """Return what the libraries below MPI said first, right above, in the same process."""
+    own, why = who.rstrip("] "), ""
+    for _, _, text in reversed(rows[max(0, at - _MOST_ROWS) : at]):
+        found = _BELOW.search(text) if own and own in text else None
+        if not found:
+            break
+        why = f"{found['what']}; "
+    return why
 
 
 def _stack(rows: Rows, at: int, what: str) -> tuple[ExceptionText, int]:
