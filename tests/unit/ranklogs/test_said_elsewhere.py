@@ -1,0 +1,127 @@
+"""What an exception, a library or a stack says in lines other than the one that ends a program."""
+
+from pathlib import Path
+
+import pytest
+
+from builders.ranklogs import report_of
+
+_STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
+_RULE = "-" * 22
+_RAISED = (
+    'Traceback (most recent call last):\n  File "/job/train.py", line 9, in main\n    exe.run()\n'
+    "paddle.fluid.core.EnforceNotMet: \n\n"
+)
+_C_STACK = f"{_RULE}\nC++ Traceback (most recent call last):\n{_RULE}\n0   lumen::Op::Run()\n\n"
+_SUMMARY = f"{_RULE}\nError Message Summary:\n{_RULE}\n"
+_TOLD = "ExternalError:  Cuda error(719), unspecified launch failure.\n"
+
+
+@pytest.mark.parametrize("above", ["", _STEPS])
+def test_a_summary_below_a_stack_of_cpp_is_what_its_exception_says(
+    tmp_path: Path, above: str
+) -> None:
+    report = report_of(tmp_path, above + _RAISED + _C_STACK + _SUMMARY + _TOLD)
+    told = report.body["tracebacks"]
+    assert [one["exception"] for one in told] == ["paddle.fluid.core.EnforceNotMet"]
+    assert told[0]["message"] == _TOLD.strip()
+
+
+def test_a_summary_is_of_no_exception_that_has_words_of_its_own(tmp_path: Path) -> None:
+    raised = _RAISED.replace("Met: ", "Met: no kernel")
+    told = report_of(tmp_path, raised + _SUMMARY + "(lumen had more)\n").body["tracebacks"]
+    assert [one["message"] for one in told] == ["no kernel"]
+
+
+@pytest.mark.parametrize(
+    ("signal", "named"), [("SIGBUS", "Bus error"), ("SIGTERM", "Termination signal")]
+)
+def test_paddles_word_on_a_signal_is_no_exception(tmp_path: Path, signal: str, named: str) -> None:
+    head = _STEPS + _C_STACK + _SUMMARY
+    said = f"FatalError: `{named}` is detected by the operating system.\n"
+    info = f"  [SignalInfo: *** {signal} (@0x7f) received by PID 71 (TID 0x7f) from PID 9 ***]\n"
+    report = report_of(tmp_path, head + said + info)
+    assert report.failed
+    assert report.body["first_failure"]["what"].startswith(f"{signal}: (@0x7f) received by PID 71")
+    assert report.body["first_failure"]["what"].endswith("from PID 9")
+
+
+_MPI = (
+    "[n1:4711] *** An error occurred in MPI_Isend\n"
+    "[n1:4711] *** reported by process [1564344321,1]\n"
+    "[n1:4711] *** on communicator MPI_COMM_WORLD\n"
+    "[n1:4711] *** MPI_ERR_OTHER: known error not in list\n"
+    "[n1:4711] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+)
+_UCX = (
+    "[1767323045.000001] [n1:{pid}:0]   lumen_md.c:3  UCX  ERROR ibv_reg_mr(length=5) failed: no memory\n"
+    "[1767323045.000002] [n1:{pid}:0]   lumen_rq.c:5  UCX  ERROR the request is gone\n"
+    "[n1:{pid}] pml_lumen.c:8  Error: send failed\n"
+)
+
+
+@pytest.mark.parametrize(("pid", "told"), [(4711, True), (4712, False)])
+def test_why_a_call_of_mpi_failed_stands_above_in_its_process(
+    tmp_path: Path, pid: int, told: bool
+) -> None:
+    what = report_of(tmp_path, _UCX.format(pid=pid) + _MPI).body["first_failure"]["what"]
+    assert ("failed: no memory; known" in what) is told
+    assert "in MPI_Isend" in what
+
+
+_GDB = "[New LWP 4711]\n[Thread debugging using libthread_db enabled]\n"
+_NATIVE = "WARNING: Using native backtrace. Set GGML_BACKTRACE_LLDB for more info.\n"
+
+
+@pytest.mark.parametrize("head", [_GDB, _NATIVE])
+def test_a_stack_that_a_program_prints_goes_on_with_its_error(tmp_path: Path, head: str) -> None:
+    frames = "".join(
+        f"{n}   liblumen.0.9.dylib      0x000000010579936c lumen_{n} + {n}76\n" for n in range(3)
+    )
+    report = report_of(tmp_path, f"{_STEPS}error: CUDA out of memory\n{head}{frames}")
+    assert report.failed
+    assert report.diagnoses[0].evidence[0].where.endswith(":31")
+
+
+def test_an_address_and_a_cut_stack_below_it_are_an_end(tmp_path: Path) -> None:
+    text = (
+        "[n1:4711] Failing at address: 0xb8\n"
+        "[n1:4711] [ 0] linux-vdso.so.1(__kernel_rt_sigreturn+0x0)[0xffff97f657c0]\n"
+        "[n1:4711] [ 1] /opt/lumen/lib/liblumen.so(_ZN5lumen4OpenE"
+    )
+    report = report_of(tmp_path, text)
+    assert report.failed
+    assert report.diagnoses[0].evidence[0].where.endswith(":1")
+
+
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        ("Error named symbol not found at line 31 in file /job/lumen.cu", True),
+        ("GPUassert: invalid argument lumen.cu 31", True),
+        ("nvidia-container-cli: mount error: no such file", True),
+        ("2026/01/02 03:04:05 [error] 71#0: the link is gone, error:2, rank:1", True),
+        ("no Error was found at line 31 in file lumen.cu", False),
+        ("nvidia-container-cli: version 1.17", False),
+        ("ERROR: 0.125", False),
+    ],
+)
+def test_an_error_in_a_form_of_its_own_is_the_last_word(
+    tmp_path: Path, line: str, failed: bool
+) -> None:
+    assert report_of(tmp_path, f"{_STEPS}{line}\n").failed is failed
+
+
+@pytest.mark.parametrize(
+    ("last", "failed"),
+    [
+        ("[Convert] Writing 71 bytes to lumen.ipynb", False),
+        ("[Convert] Reading lumen.ipynb", True),
+        ("[Convert] Writing 71 bytes to lumen.ipynb\nfatal: no disk", True),
+    ],
+)
+def test_what_a_tool_wrote_at_last_it_wrote_behind_its_errors(
+    tmp_path: Path, last: str, failed: bool
+) -> None:
+    text = f"on branch lumen\nfatal: no name could be read\n[Convert] begins\n{last}\n"
+    assert report_of(tmp_path, text).failed is failed
