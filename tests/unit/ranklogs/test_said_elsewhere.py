@@ -54,7 +54,7 @@ _MPI = (
     "[n1:4711] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
 )
 _UCX = (
-    "[1767323045.000001] [n1:{pid}:0]   lumen_md.c:3  UCX  ERROR ibv_reg_mr(length=5) failed: no memory\n"
+    "[1767323045.001] [n1:{pid}:0]  lumen_md.c:3  UCX  ERROR ibv_reg_mr() failed: no memory\n"
     "[1767323045.000002] [n1:{pid}:0]   lumen_rq.c:5  UCX  ERROR the request is gone\n"
     "[n1:{pid}] pml_lumen.c:8  Error: send failed\n"
 )
