@@ -125,3 +125,44 @@ def test_what_a_tool_wrote_at_last_it_wrote_behind_its_errors(
 ) -> None:
     text = f"on branch lumen\nfatal: no name could be read\n[Convert] begins\n{last}\n"
     assert report_of(tmp_path, text).failed is failed
+
+
+_BAR = "".join(
+    f" {n}0%|{'#' * n}{' ' * (9 - n)}| {n}/10 [00:{n}0<01:00, 9.8s/it]\n" for n in range(9)
+)
+_HEADLESS = (
+    '  File "/job/train.py", line 9, in <module>\n    main()\n'
+    '  File "/job/train.py", line 5, in main\n    step()\n'
+)
+
+
+def test_a_traceback_whose_head_a_bar_was_drawn_over_is_one(tmp_path: Path) -> None:
+    report = report_of(tmp_path, f"{_BAR}{_HEADLESS}ValueError: no shard\n")
+    assert report.body["first_failure"]["what"] == "ValueError: no shard"
+    assert [one["function"] for one in report.body["tracebacks"][0]["frames"]] == [
+        "<module>",
+        "main",
+    ]
+    assert "above" not in report.diagnoses[0].cause
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "step 3 is next\nValueError: no shard\nstep 4 is next\n",
+        "Note: the stack was asked for\n",
+        "\nValueError: no shard was left\n",
+    ],
+)
+def test_a_stack_that_a_program_shows_is_no_traceback(tmp_path: Path, behind: str) -> None:
+    assert not report_of(tmp_path, f"{_BAR}{_HEADLESS}{behind}").body["tracebacks"]
+
+
+def test_what_ucx_cannot_go_on_from_is_why_its_process_aborted(tmp_path: Path) -> None:
+    text = (
+        "[n1:4711:0:4712]    lumen.c:31  Fatal: no key came\n==== backtrace ====\n"
+        "[n1:4711] *** Process received signal ***\n[n1:4711] Signal: Aborted (6)\n"
+        "[n1:4711] Signal code:  (-6)\n"
+    )
+    what = report_of(tmp_path, text).body["first_failure"]["what"]
+    assert what == "UCX: no key came"

@@ -80,18 +80,19 @@ def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[Exc
             last = max(last, i)
         if "mpi-errors-fatal" in found:
             break
-    what = f"{_why(rows, at, first['who'])}{what}in {first['call']}{on}"
+    why = said_above(rows, at, first["who"].rstrip("] "))
+    what = f"{f'{why}; ' if why else ''}{what}in {first['call']}{on}"
     return ExceptionText(name, what), last
 
 
-def _why(rows: Rows, at: int, who: str) -> str:
-    """Return what the libraries below MPI said first, right above, in the same process."""
-    own, why = who.rstrip("] "), ""
+def said_above(rows: Rows, at: int, own: str) -> str:
+    """Return what a library said first of its errors, right above, in its `own` process."""
+    why = ""
     for _, _, text in reversed(rows[max(0, at - _MOST_ROWS) : at]):
         found = _BELOW.search(text) if own and own in text else None
         if not found:
             break
-        why = f"{found['what']}; "
+        why = found["what"]
     return why
 
 
