@@ -189,7 +189,7 @@ class LogFailure(Known, Placed):
 
         The second one is told where it is another: either may be the cause.
         """
-        if not self.parts:
+        if not self.parts or self.said in self.parts:
             return self.said.words
         told = [*dict.fromkeys(part.words for part in self.parts)][:2]
         more = len(self.parts) - len(told)

@@ -166,3 +166,48 @@ def test_what_ucx_cannot_go_on_from_is_why_its_process_aborted(tmp_path: Path) -
     )
     what = report_of(tmp_path, text).body["first_failure"]["what"]
     assert what == "UCX: no key came"
+
+
+_SERVED = (
+    "ERROR:    Exception in ASGI application\nTraceback (most recent call last):\n"
+    '  File "/venv/uvicorn/protocols/http/h11_impl.py", line 403, in {0}\n    await app()\n'
+    '  File "/job/serve.py", line 31, in draw\n    raise ValueError("no such shard")\n'
+    "ValueError: no such shard\n"
+)
+_CLOSED = "INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
+
+
+@pytest.mark.parametrize(
+    ("catches", "behind", "failed"),
+    [
+        ("run_asgi", _CLOSED, False),
+        ("run_asgi", "INFO:     Shutting down\n", True),
+        ("run_asgi", "", True),
+        ("serve", _CLOSED, True),
+    ],
+)
+def test_what_a_request_raised_ends_no_server_that_closed_in_order(
+    tmp_path: Path, catches: str, behind: str, *, failed: bool
+) -> None:
+    assert report_of(tmp_path, f"{_STEPS}{_SERVED.format(catches)}{behind}").failed is failed
+
+
+def test_the_rows_of_a_table_are_no_services(tmp_path: Path) -> None:
+    words = ("a", "Lost", "E", "in", "Error", "the") * 5
+    rows = "".join(f"{n:<6} | {word:<12} | N/A\n" for n, word in enumerate(words * 2))
+    report = report_of(tmp_path, f"{rows}--- end of the table ---\n")
+    assert not report.failed
+    assert len(report.body["ranks"]) == 1
+
+
+def test_a_group_from_which_its_own_exception_was_raised_again_is_told_once(tmp_path: Path) -> None:
+    frame = '  File "/job/a.py", line 3, in <module>\n'
+    text = (
+        f"  + Exception Group Traceback (most recent call last):\n  |{frame}"
+        "  | ExceptionGroup: unhandled errors (1 sub-exception)\n"
+        "  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n"
+        f"    |{frame}    | ValueError: no shard\n    +------------------------------------\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        f"Traceback (most recent call last):\n{frame}ValueError: no shard\n"
+    )
+    assert report_of(tmp_path, text).body["first_failure"]["what"] == "ValueError: no shard"

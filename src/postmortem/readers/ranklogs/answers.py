@@ -27,6 +27,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
+_REQUEST, _CLOSED = "run_asgi", "last-closing-done"
+"""Where uvicorn catches what a request raised, by which it does not end; and how it ends well."""
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
@@ -48,6 +50,11 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     for row, ids in zip(near, read_like(row[1] for row in near), strict=True):
         if MEANT in ids:
             return LastLine(row[1], failure.file, row[0])
+    if failure.logged and [frame.function for frame in failure.frames[:1]] == [_REQUEST]:
+        behind = [row for row in tail if row[0] > failure.line]
+        for row, ids in zip(behind, read_like(row[1] for row in behind), strict=True):
+            if has(ids, _CLOSED):
+                return LastLine(row[1], failure.file, row[0])
     panic = failure.match("rust-panic") is not None
     raised = failure.kind == "exception"
     caught = raised and bool(failure.caught_in)

@@ -180,7 +180,7 @@ class Demuxer:
         return self._calls.setdefault((node, place), len(self._calls) + 1)
 
     def _frame(self, line: Line) -> None:
-        outermost = line.text.endswith(_OUTERMOST)
+        outermost = line.text.endswith(_OUTERMOST) and not self._message
         if not self._open and (line.function is None or outermost):  # a SyntaxError has no head
             self._begin(line)
             self._newest().lines.remove(line.text)
