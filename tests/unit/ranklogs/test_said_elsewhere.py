@@ -211,3 +211,26 @@ def test_a_group_from_which_its_own_exception_was_raised_again_is_told_once(tmp_
         f"Traceback (most recent call last):\n{frame}ValueError: no shard\n"
     )
     assert report_of(tmp_path, text).body["first_failure"]["what"] == "ValueError: no shard"
+
+
+@pytest.mark.parametrize("number", [1, 2, 15])
+def test_an_agent_that_could_not_log_its_signal_was_told_to_end_by_it(
+    tmp_path: Path, number: int
+) -> None:
+    text = (
+        f"{_STEPS}--- Logging error ---\nOSError: [Errno 5] Input/output error\n"
+        "Message: 'Received %s death signal, shutting down workers'\n"
+        'Traceback (most recent call last):\n  File "/venv/bin/torchrun", line 8, in <module>\n'
+        "    sys.exit(main())\ntorch.distributed.elastic.multiprocessing.api.SignalException: "
+        f"Process 4711 got signal: {number}\n"
+    )
+    assert [one.id for one in report_of(tmp_path, text).diagnoses] == ["stopped_from_outside"]
+
+
+def test_an_agent_that_crashed_was_not_told_to_end(tmp_path: Path) -> None:
+    text = (
+        f"{_STEPS}torch.distributed.elastic.multiprocessing.api.SignalException: "
+        "Process 4711 got signal: 11\n"
+    )
+    ids = [one.id for one in report_of(tmp_path, text).diagnoses]
+    assert ids != ["stopped_from_outside"]

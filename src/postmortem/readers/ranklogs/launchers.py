@@ -68,6 +68,7 @@ _OF_JOB = {
     "stopped-due-to": "Slurm",
     "slurm-state": "Slurm",
     "torchrun-signal": "torchrun",
+    "torchelastic-signal": "torchrun",
     "lsf-ended": "LSF",
     "pbs-ended": "PBS",
     "ci-time-limit": "CI",
