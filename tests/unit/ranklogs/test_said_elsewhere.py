@@ -234,3 +234,24 @@ def test_an_agent_that_crashed_was_not_told_to_end(tmp_path: Path) -> None:
     )
     ids = [one.id for one in report_of(tmp_path, text).diagnoses]
     assert ids != ["stopped_from_outside"]
+
+
+_TIMED = "[2026-01-02 03:04:05{}] Watchdog timeout (self.watchdog_timeout=300)\n"
+_QUIT = "[2026-01-02 03:04:09] Received sigquit from a child process. It may have failed.\n"
+
+
+@pytest.mark.parametrize("ranks", [[""], [" TP0", " TP1"]])
+def test_a_server_that_kills_itself_for_a_watchdog_was_not_killed_for_memory(
+    tmp_path: Path, ranks: list[str]
+) -> None:
+    told = "".join(map(_TIMED.format, ranks))
+    report = report_of(tmp_path, f"{_STEPS}{told}{_QUIT}Killed\n")
+    assert report.failed
+    assert "SIGKILL" not in report.verdict
+    assert "Watchdog timeout" in str(report.body)
+
+
+def test_a_server_that_somebody_else_killed_was_killed(tmp_path: Path) -> None:
+    assert (
+        "SIGKILL" in report_of(tmp_path, f"{_STEPS}[2026-01-02 03:04:05] serves\nKilled\n").verdict
+    )

@@ -89,7 +89,7 @@ _BEGUN = {
     "lsf-job-code": "lsf-job",
 }
 """Those that end what a line above has begun, which says of whom."""
-_ENDING = {"horovod-ends-others", "composer-crashed"}
+_ENDING = {"horovod-ends-others", "composer-crashed", "sglang-ends-others"}
 """Messages behind which a launcher ends the others."""
 _KILLS = ("SIGTERM", "SIGKILL")
 _OF_COMMANDS = (
