@@ -203,12 +203,13 @@ std::string_view node_at(std::string_view text, std::size_t& size) noexcept {
 }
 
 // "trainer-0  | ", "node2|"; the name, or nothing. Without a blank it is one that ends in a number.
+// A number alone counts the rows of a table.
 std::string_view service_at(std::string_view text, std::size_t& size) noexcept {
   const std::string_view name = name_at(text);
   std::size_t at = name.size();
   while (at < text.size() && text[at] == ' ') ++at;
   const bool numbered = !name.empty() && is_letter(name.front()) && is_digit(name.back());
-  const bool fits = at > name.size() ? !name.empty() : numbered;
+  const bool fits = at > name.size() ? std::ranges::any_of(name, is_letter) : numbered;
   if (!fits || at >= text.size() || text[at] != '|') return {};
   size = at + 1 + (text.substr(at + 1).starts_with(' ') ? 1 : 0);
   return name;

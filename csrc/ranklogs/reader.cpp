@@ -293,7 +293,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     const std::size_t at = text.find("Traceback (most recent call last)");
     if (at != std::string_view::npos && at > 0 && !writer.open &&
         !text.substr(0, at).ends_with("Exception Group ") &&
-        text.find_first_not_of(" \t|+", 0) < at) {
+        !text.substr(0, at).ends_with("C++ ") && text.find_first_not_of(" \t|+", 0) < at) {
       append(writer, text.substr(0, at), kinds);
       text.remove_prefix(at);
     }

@@ -189,7 +189,7 @@ class LogFailure(Known, Placed):
 
         The second one is told where it is another: either may be the cause.
         """
-        if not self.parts:
+        if not self.parts or self.said in self.parts:
             return self.said.words
         told = [*dict.fromkeys(part.words for part in self.parts)][:2]
         more = len(self.parts) - len(told)
@@ -198,11 +198,11 @@ class LogFailure(Known, Placed):
 
     @property
     def torn(self) -> bool:
-        """Its head is missing: the log begins in the middle of its traceback.
+        """Its outermost frames are missing: the log begins in the middle of its traceback.
 
         A group has a margin, and of a program that cannot be compiled there is no head.
         """
-        none = self.frames[:1] and self.frames[0].function is None
+        none = self.frames[:1] and self.frames[0].function in (None, "<module>")
         return self.text[:1].isspace() and self.group is None and not none
 
     @property

@@ -33,6 +33,8 @@ from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
+_REQUEST, _CLOSED = "run_asgi", "last-closing-done"
+"""Where uvicorn catches what a request raised, by which it does not end; and how it ends well."""
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
@@ -55,6 +57,11 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         near += row[0] == failure.line + 1 or not (is_frame(ids) or shown_only(ids))
         if MEANT in ids and near <= _NEAR:
             return LastLine(row[1], failure.file, row[0])
+    if failure.logged and [frame.function for frame in failure.frames[:1]] == [_REQUEST]:
+        behind = [row for row in tail if row[0] > failure.line]
+        for row, ids in zip(behind, read_like(row[1] for row in behind), strict=True):
+            if has(ids, _CLOSED):
+                return LastLine(row[1], failure.file, row[0])
     panic = failure.match("rust-panic") is not None or failure.kind == "thread"
     raised = failure.kind == "exception"
     caught = raised and bool(failure.caught_in)

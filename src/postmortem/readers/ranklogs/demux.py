@@ -27,6 +27,11 @@ from postmortem.readers.ranklogs.traceback import Building, Traceback
 _MOST_OPEN = 4096
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
+_SUMMARY = "Error Message Summary:"
+"""Heads, between two rules, what an exception of Paddle says: its C++ stack stands before that."""
+_OUTERMOST = ", in <module>"
+"""How the frame ends above which nothing but the head of its traceback stands."""
+_OF_STACK = (Shape.FRAME, Shape.CODE, Shape.CARET, Shape.REPEATED)
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
 _MOST_CALLERS = 64
@@ -54,6 +59,10 @@ class Demuxer:
         self._between: list[str] = []
         self._group: Building | None = None
         self._message = 0
+        self._headless: Building | None = None
+        """A traceback whose head a bar was drawn over: all that is its own follows at once."""
+        self._summary = -2
+        """Where a block that sums an exception up has its head."""
         self._begins: frozenset[int] = frozenset()
         self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
         """The nodes below which others have shown a place."""
@@ -71,11 +80,16 @@ class Demuxer:
     def finish(self) -> tuple[Traceback, ...]:
         """Return all tracebacks, those that were cut off too, in the order of their ends."""
         self._keep_cause()
+        self._drop_headless()
         cut = [building for building in self._open.values() if building.frames]
         return tuple(building.done() for building in (*self._done, *cut))
 
     def _one(self, line: Line) -> None:
         shape = line.shape
+        if self._headless is not None and shape not in _OF_STACK:
+            if shape is not Shape.EXCEPTION or not surely_exception(line):
+                self._drop_headless()
+            self._headless = None
         if shape in (Shape.HEAD, Shape.GROUP):
             self._begin(line)
         elif shape is Shape.FRAME:
@@ -137,6 +151,11 @@ class Demuxer:
         del self._open[building.serial]
         self._framed -= bool(building.frames)
 
+    def _drop_headless(self) -> None:
+        if self._headless is not None and self._is_open(self._headless):
+            self._close(self._headless)
+            self._headless = None
+
     def _is_open(self, building: Building | None) -> bool:
         return building is not None and building.serial in self._open
 
@@ -161,10 +180,12 @@ class Demuxer:
         return self._calls.setdefault((node, place), len(self._calls) + 1)
 
     def _frame(self, line: Line) -> None:
-        if line.function is None and not self._open:  # a SyntaxError has no head
+        outermost = line.text.endswith(_OUTERMOST) and not self._message
+        if not self._open and (line.function is None or outermost):  # a SyntaxError has no head
             self._begin(line)
             self._newest().lines.remove(line.text)
-            self._newest().syntax = True
+            self._newest().syntax = not outermost
+            self._headless = self._newest() if outermost else None
         if not self._open:
             return
         building = self._taker(line)
@@ -257,6 +278,12 @@ class Demuxer:
 
     def _plain(self, line: Line) -> None:
         """More of a message, if it can be."""
+        if line.text == _SUMMARY and self._done and not self._open:
+            self._summary = line.ordinal
+        elif self._done and line.ordinal == self._summary + 2 and not self._open:
+            last = self._done[-1]
+            if last.said is not None and not last.said.message:
+                last.ordinal, self._message = line.ordinal - 1, _LONGEST_MESSAGE
         if not self._message or not self._done or self._open:
             return
         last = self._done[-1]

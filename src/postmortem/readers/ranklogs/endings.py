@@ -12,7 +12,7 @@ from postmortem.knowledge.messages import MPI_ENDS, briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.last_words import calm, read_like, survived
-from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error
+from postmortem.readers.ranklogs.mpi_errors import Rows, mpi_error, rank_of_mpi_error, said_above
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
     gfortran_frames,
@@ -35,6 +35,8 @@ _RECEIVED = "received by PID "
 """How the handler of absl goes on behind the signal."""
 _PROCESS = Pattern(r"^\[[^\]\s]+:\d+\] ")
 """Before each line that a process of Open MPI writes when it dies."""
+_UCX = Pattern(r"^\[[A-Za-z][\w.-]*:\d+(?= *:\d+:\d+\])")
+"""The process before what UCX says of its end."""
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
     "go-panic", "zig-panic", "coredumpctl-signal",
@@ -144,7 +146,11 @@ def _told(message: Brief, match: Match, rows: Rows, at: int, below: str) -> _End
     if match["number"]:
         name = signal_name(int(match["number"]))
     last = at + (not match["what"] and bool(below))
-    said = ExceptionText(name, match["what"] or below)
+    process = _UCX.match(rows[at][2])
+    above = said_above(rows, at, process[0]) if process else ""
+    said = ExceptionText(
+        name, f"{match['what'] or below}{f'; before it: {above}' if above else ''}"
+    )
     return _End(message.ending or "fatal", said, last, is_last=message.id in _LAST)
 
 
@@ -238,7 +244,7 @@ def _dumped(rows: Rows, at: int, said: Match, known: KnownLines) -> _End:
     """Return what the handler of glog or absl says, and of which process, if Ray tells that."""
     word = said["what"].removesuffix(" at")
     if not said["when"]:
-        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;")[:200]), at)
+        return _End("fatal", ExceptionText(word, said["rest"].strip(" *;]")[:200]), at)
     for i in range(at, min(at + _MOST_FRAMES, len(rows))):
         again = known.of(rows[i][2]).get("ray-dumped")
         if again:

@@ -35,8 +35,8 @@ from postmortem.readers.ranklogs.last_words import (
     AT_END,
     IN_FEW,
     STOP,
-    TESTED,
     WARNED,
+    WELL,
     Ids,
     began_to_close,
     below_calm,
@@ -340,7 +340,7 @@ def _nearest(
             continue
         elif (
             got_over(names)
-            or (behind < _FEWEST and has(names, TESTED))
+            or (behind < _FEWEST and has(names, WELL))
             or (survived(names) and not (short and forms[without_numbers(texts[at])] < _FEWEST))
         ):
             break

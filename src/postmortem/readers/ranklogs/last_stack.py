@@ -23,6 +23,7 @@ _NATIVE = Pattern(
     r"|^\d+ +\S.* 0x[0-9a-f]{8,16} .* \+ \d+$"
     r"|^\s*0x[0-9a-f]{8,16} +- +0x[0-9a-f]{8,16} +\S|^[0-9a-f]{8,16}-[0-9a-f]{8,16} \S{3}p "
     r"|^[\w./*()-]+\.[\w.*()]+\((?:0x[0-9a-f]|\{0x|\.\.\.).*\)$"
+    r"|\([\w@.]*\+0x[0-9a-f]+\) ?\[0x[0-9a-f]+\]$|^(?:\[[\w.-]+:\d+\] )?\[ ?\d+\] /\S+\("
     r"|^-> \d{4} "  # of a notebook's, in a long source
 )
 """A frame of a native stack, as debuggers, handlers of signals, kernels and Go print one: a name
@@ -86,7 +87,11 @@ def _survived(line: LastLine, names: Ids) -> bool:
 def framed(text: str) -> bool:
     """Return whether a line is a frame of a native stack."""
     may = (
-        "0x" in text or "[<" in text or "p 0" in text or text.lstrip().startswith(("#", "->"))
+        "0x" in text
+        or "[<" in text
+        or "] /" in text
+        or "p 0" in text
+        or text.lstrip().startswith(("#", "->"))
     )  # costs less
     return may and _NATIVE.search(text) is not None
 

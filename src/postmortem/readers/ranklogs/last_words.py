@@ -19,7 +19,7 @@ _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
 WORD = "last-error-word"
 _LEVEL, _FIELD = "last-error-level", "last-error-level-key"
-_NO_NUMBERS = (_FIELD, "last-error-refused")
+_NO_NUMBERS = (_FIELD, "last-error-refused", "last-error-level-mark")
 _FATAL, _STATUS = "last-error-fatal", "last-error-status"
 _STALLED, _STALLED_TWICE = "last-alone-stalled", 2
 _CODE = "last-error-code"
@@ -45,6 +45,8 @@ _TESTS = ("last-error-test", "last-error-pytest")
 COUNT = "last-error-test-count"
 TESTED = ("last-calm-end-all-tests", "last-calm-tests")
 """What a runner of tests says at last, if all went well."""
+WELL = (*TESTED, "last-work-installed")
+"""The same, of any tool."""
 _NONE, _GOES_ON, _PASSED = "last-none", "last-none-minded", "last-none-passed"
 _SOURCE = "last-foreign-source"
 _IN_C = Pattern(

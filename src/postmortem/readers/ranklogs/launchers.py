@@ -69,6 +69,7 @@ _OF_JOB = {
     "stopped-due-to": "Slurm",
     "slurm-state": "Slurm",
     "torchrun-signal": "torchrun",
+    "torchelastic-signal": "torchrun",
     "lsf-ended": "LSF",
     "pbs-ended": "PBS",
     "pbs-status": "PBS",
@@ -91,7 +92,7 @@ _BEGUN = {
     "lsf-job-code": "lsf-job",
 }
 """Those that end what a line above has begun, which says of whom."""
-_ENDING = {"horovod-ends-others", "composer-crashed"}
+_ENDING = {"horovod-ends-others", "composer-crashed", "sglang-ends-others"}
 """Messages behind which a launcher ends the others."""
 _KILLS = ("SIGTERM", "SIGKILL")
 _OF_COMMANDS = (

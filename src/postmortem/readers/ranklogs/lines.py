@@ -51,7 +51,7 @@ _FRAME = Pattern(
 )
 # torch/distributed/checkpoint/api.py quotes the tracebacks of other ranks: "… last): (RANK 2)"
 _HEAD = Pattern(
-    r"(?P<group>Exception Group )?Traceback \(most recent call last\)"
+    r"(?<!C\+\+ )(?P<group>Exception Group )?Traceback \(most recent call last\)"
     r"(?:: \(RANK (?P<rank>\d{1,7})\))?"
 )
 _MARGIN = Pattern(r"^ *[|+] ?")

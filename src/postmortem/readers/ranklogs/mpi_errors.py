@@ -14,6 +14,8 @@ _MOST_ROWS = 10
 
 # Below an error of MPICH: a call of its stack, whatever its name.
 _STACK = Pattern(r"^(?:\w+|\(unknown\))\(\d*\)\.*:(?: (?P<what>.*))?$")
+# What a library below calls an error, with the process in brackets: UCX, components of Open MPI.
+_BELOW = Pattern(r"\] +\S+:\d+ +(?:[A-Z]+ +ERROR|Error:) +(?P<what>\S.*)$")
 _NAMES_RANK = (
     "mpi-error-reported",
     "mpi-abort-invoked",
@@ -78,7 +80,20 @@ def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[Exc
             last = max(last, i)
         if "mpi-errors-fatal" in found:
             break
-    return ExceptionText(name, f"{what}in {first['call']}{on}"), last
+    why = said_above(rows, at, first["who"].rstrip("] "))
+    what = f"{f'{why}; ' if why else ''}{what}in {first['call']}{on}"
+    return ExceptionText(name, what), last
+
+
+def said_above(rows: Rows, at: int, own: str) -> str:
+    """Return what a library said first of its errors, right above, in its `own` process."""
+    why = ""
+    for _, _, text in reversed(rows[max(0, at - _MOST_ROWS) : at]):
+        found = _BELOW.search(text) if own and own in text else None
+        if not found:
+            break
+        why = found["what"]
+    return why
 
 
 def _stack(rows: Rows, at: int, what: str) -> tuple[ExceptionText, int]:

@@ -24,6 +24,7 @@ _OWN_SIGNALS = CRASH_SIGNALS - {"SIGTRAP"}
 """What no launcher sends."""
 _SILENT_SIGNALS = _OWN_SIGNALS | {*_KILLS, "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGXFSZ"}
 """What ends a program by itself: SIGPIPE is of who reads what it writes."""
+_STUCK = ("pgnccl-heartbeat-timeout", "pgnccl-watchdog-stuck", "sglang-watchdog")
 _OF_GPU = ("error-of-cuda", "nccl-result-cuda")
 _TOLD_BEFORE = 4
 """Lines of srun on the tasks that Slurm killed, above the word of another host on why."""
@@ -219,7 +220,7 @@ def _by_rpc(failure: LogFailure) -> bool:
 
 def is_stuck(failure: LogFailure) -> bool:
     """Return whether it says that the watchdog of the process itself stood still."""
-    stuck = failure.said.match("pgnccl-heartbeat-timeout", "pgnccl-watchdog-stuck")
+    stuck = failure.said.match(*_STUCK)
     return failure.kind == "watchdog" and stuck is not None
 
 
