@@ -92,7 +92,7 @@ class Reading:
     words: tuple[str, ...]
     paths: tuple[str, ...]
     run: Run | None = None
-    """Where the logs of several runs are read apart."""
+    """Of which of several runs it is."""
 
 
 @record

@@ -74,9 +74,13 @@ def ends_of(path: str) -> Ends:
     untimed = [*takewhile(lambda line: not any(times_in(line)), head.splitlines())]
     told = times and times[-1] >= times[0] and not any(map(works, read_like(untimed)))
     began = ended - (times[-1] - times[0]) if told else None
-    first = NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
     ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
     tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
     named = frozenset(OF_RANK.findall(head + tail))
     gone = frozenset((*ranks, *tasks))
-    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)
+    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, begin_of(head))
+
+
+def begin_of(head: str) -> str:
+    """Return how the first line of a log begins, its numbers taken out."""
+    return NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]

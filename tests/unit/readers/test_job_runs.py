@@ -420,3 +420,70 @@ def test_tries_that_were_packed_one_by_one_are_runs(tmp_path: Path) -> None:
         shutil.rmtree(folder)
     _, found = triage(tmp_path, tmp_path / "out.json")
     assert [len(row["files"]) for row in found["runs"]] == [2, 2]
+
+
+@pytest.mark.parametrize("apart", [86_400.0, 2.0, 0.0])
+def test_folders_called_after_days_are_runs_where_logs_begin_anew(
+    tmp_path: Path, apart: float
+) -> None:
+    """Whatever their times say: they may have been copied, or written anew."""
+    for rank in (0, 1):
+        begin = f"rank {rank} of 2 starts, pid 1{rank}\n"
+        write(tmp_path / "old" / "2026-11-20" / f"rank{rank}.log", begin + ERROR, NOW)
+        log = tmp_path / "old" / "2026-11-21" / f"rank{rank}.log"
+        write(log, begin + "step 1 loss 2\nstep 2 loss 1\ntraining finished\n", NOW + apart)
+    assert names(tmp_path) == ["2026-11-20", "2026-11-21"]
+    code, found = triage(tmp_path, tmp_path / "out.json")
+    assert [(row["again"], row["judged"]) for row in found["runs"]] == [(True, False), (False, True)]
+    assert (code, found["roots"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("2026-11-20/rank0.log", "2026-11-21/rank1.log"),
+        ("2026-11-20/n0/out.log", "2026-11-20/n1/out.log"),
+        ("a/2026-11-20/out.log", "b/2026-11-21/out.log"),
+    ],
+)
+def test_nodes_that_began_on_two_days_are_one_job(tmp_path: Path, first: str, then: str) -> None:
+    write(tmp_path / first, "rank 0 of 2 starts\n" + ERROR)
+    write(tmp_path / then, "rank 1 of 2 starts\nstep 1 loss 2\n")
+    assert names(tmp_path) == []
+
+
+def test_a_log_that_goes_on_over_midnight_is_one_run(tmp_path: Path) -> None:
+    write(tmp_path / "2026-11-20" / "rank0.log", "step 1 loss 2.0\nstep 2 loss 1.9\n")
+    write(tmp_path / "2026-11-21" / "rank0.log", "step 3 loss 1.8\n" + ERROR, NOW + 60)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_of_old_ones_that_holds_all_sets_nothing_aside(tmp_path: Path) -> None:
+    write(tmp_path / "previous" / "run1.log", steps("08") + ERROR, NOW)
+    write(tmp_path / "previous" / "run2.log", steps("09"), NOW + 3600)
+    assert names(tmp_path) == ["run1.log", "run2.log"]
+
+
+def test_what_lies_in_the_folder_of_a_run_is_of_that(tmp_path: Path) -> None:
+    for day in ("2026-11-20", "2026-11-21"):
+        write(tmp_path / day / "rank0.log", "rank 0 of 1 starts\n" + ERROR)
+    call = '81 openat(AT_FDCWD, "/data/s.bin", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+    write(tmp_path / "2026-11-20" / "strace.81", call * 9 + "81 +++ exited with 1 +++\n")
+    write(tmp_path / "strace.82", call * 9 + "81 +++ exited with 1 +++\n")
+    _, found = triage(tmp_path, tmp_path / "out.json")
+    belongs = {Path(row["path"]).name: row["belongs"] for row in found["evidence"]}
+    assert (belongs["strace.81"], belongs["strace.82"]) == (False, None)
+
+
+@pytest.mark.parametrize(("end", "advice"), [("training complete\n", "stop"), ("", "restart")])
+def test_a_run_that_did_well_leaves_nothing_to_start_again(
+    tmp_path: Path, end: str, advice: str
+) -> None:
+    """Of copies nobody knows which came again, and the failed one counts."""
+    rule = "=" * 60
+    failed = f"{rule}\nt.py FAILED\nFailures:\n{summary(r1=10)}{rule}\n"
+    write(tmp_path / "job" / "slurm-90210.out", steps("08") + failed)
+    write(tmp_path / "job" / "slurm-90211.out", steps("09") + end)
+    _, found = triage(tmp_path / "job", tmp_path / "out.json")
+    assert [row["judged"] for row in found["runs"]] == [True, False]
+    assert found["restart"]["advice"] == advice
