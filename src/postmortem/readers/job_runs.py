@@ -5,9 +5,9 @@ it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job
 time in the name, two summaries of torchrun that give one rank different processes, a file begun
 after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
-ones. Folders called after days are runs where the logs of each begin anew. A log without times is
-another run's where its last line came hours after a launcher had told how all ranks ended that it
-names.
+ones. Folders called after days are runs where the logs of each begin anew, and others where each has
+all ranks of its job, one behind the other. A log without times is another run's where its last line
+came hours after a launcher had told how all ranks ended that it names.
 """
 
 import re
@@ -19,7 +19,6 @@ from pathlib import Path
 from postmortem.facts.inventory import LISTED, OF_RANKS, SET_ASIDE, Inventory, Kind, Run
 from postmortem.patterns import Pattern
 from postmortem.readers.bundles import Bundle, bundles
-from postmortem.readers.day_folders import by_days
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
 from postmortem.readers.log_ends import (
     CERTAIN,
@@ -33,6 +32,7 @@ from postmortem.readers.log_ends import (
     outlives,
 )
 from postmortem.readers.ranklogs.log_names import names_a_rank
+from postmortem.readers.run_folders import by_days, whole_jobs
 from postmortem.records import replace
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
@@ -72,6 +72,10 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
         groups, rest = _by_days(logs, since)
     if len(groups) < 2:
         groups, rest = _by_content(logs, since)
+    if len(groups) < 2:
+        whole = whole_jobs(logs[:_MOST_LOOKED_AT])
+        groups = {(name, str(Path(name).parent), True): own for name, own in whole.items()}
+        rest = [path for path in logs if all(path not in own for own in whole.values())]
     if len(groups) < 2:
         groups, rest = {}, logs
     if not logs or not (groups or old):

@@ -51,9 +51,11 @@ def one_by_one(one: Ends, other: Ends, *, alike: bool) -> bool:
     alike = alike or bool(first.ranks and first.first == then.first)
     side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
     began = then.began
-    if began is not None and first.times:
-        # Behind the last time a log may go on for long; by one clock the other one tells when.
-        late = (then.ended - then.times[-1]) - (first.ended - first.times[-1])
+    if began is not None:
+        # Behind the last time a log may go on for long; by one clock the other one tells when, and
+        # without it what is left of whole quarters of an hour.
+        late = then.ended - then.times[-1]
+        late -= first.ended - first.times[-1] if first.times else late // _ZONE * _ZONE
         began -= late if 0 < late < _ZONE else 0
     behind = began is not None and began > first.ended + CERTAIN
     return alike and (behind or outlives(first, then)) and not side_by_side

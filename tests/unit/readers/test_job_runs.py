@@ -170,7 +170,7 @@ def test_a_log_whose_work_has_no_times_began_nobody_knows_when(
     tmp_path: Path, above: str, runs: list[str]
 ) -> None:
     write(tmp_path / "n1.log", "epoch 3 ok\n" + ERROR, NOW - 90)
-    write(tmp_path / "n0.log", f"{above}\nSIGTERM caught at 2025-11-23 08:00:00\n", NOW)
+    write(tmp_path / "n0.log", f"{above}\nSIGTERM caught at 2025-11-23 08:13:20\n", NOW)
     assert sorted(names(tmp_path)) == runs
 
 
@@ -487,3 +487,31 @@ def test_a_run_that_did_well_leaves_nothing_to_start_again(
     _, found = triage(tmp_path / "job", tmp_path / "out.json")
     assert [row["judged"] for row in found["runs"]] == [True, False]
     assert found["restart"]["advice"] == advice
+
+
+@pytest.mark.parametrize(
+    ("size", "later", "apart"),
+    [(2, 20, True), (2, 0, False), (4, 20, False)],
+    ids=["whole jobs", "at one time", "two nodes"],
+)
+def test_folders_that_have_all_ranks_each_are_jobs(
+    tmp_path: Path, size: int, later: float, apart: bool
+) -> None:
+    """Nodes may count their ranks from 0 each, and then they run at one time."""
+    for number, folder in enumerate(("lr1e-3", "lr1e-4")):
+        for rank in (0, 1):
+            rank += 2 * number if size == 4 else 0
+            end = ERROR if not number and not rank else "step 1 loss 2\n"
+            log = tmp_path / folder / f"rank{rank}.log"
+            write(log, f"start: rank {rank}/{size}\n{end}", NOW + rank + later * number)
+    write(tmp_path / "notes.log", "start both\n", NOW)
+    assert sorted(names(tmp_path)) == (["lr1e-3", "lr1e-4", "notes.log"] if apart else [])
+    _, found = triage(tmp_path, tmp_path / "out.json")
+    assert found["outcome"] == "failed"
+
+
+def test_who_waits_without_a_word_for_one_that_failed_at_once_is_of_its_job(tmp_path: Path) -> None:
+    """The last time in its log is that of its begin."""
+    write(tmp_path / "pod-1.txt", ERROR, NOW - 7)
+    write(tmp_path / "pod-0.txt", f"2025-11-23 12:13:12 start: rank 0/2 pid 7\n{ERROR}", NOW)
+    assert names(tmp_path) == []

@@ -1,12 +1,14 @@
-"""Folders called after days, each with the logs of one run of the same program."""
+"""Folders with the logs of one run each: called after days, or with all ranks of a job."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from postmortem.patterns import Pattern
-from postmortem.readers.log_clock import text_ends
+from postmortem.readers.log_clock import text_ends, times_in
 from postmortem.readers.log_ends import begin_of
 from postmortem.readers.ranklogs.last_words import read_like, works
+from postmortem.readers.ranklogs.world import in_head
 
 _DAY = Pattern(r"(?<!\d)20\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:[0-2]\d|3[01])(?!\d)(?=[^/]*/)")
 
@@ -42,3 +44,30 @@ def _begin_anew(first: Mapping[str, str], then: Mapping[str, str]) -> bool:
     told = [(begin_of(a), begin_of(b)) for a, b in heads if a and b]
     begun = [b.lstrip().partition("\n")[0] for _, b in heads]
     return bool(told) and all(a == b for a, b in told) and not any(map(works, read_like(begun)))
+
+
+def whole_jobs(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Return folders each of which has the log of every rank that its job has, with these logs.
+
+    None where ranks lie elsewhere too, or two folders were written at one time: nodes may count
+    their ranks from 0 each.
+    """
+    beside: dict[str, list[str]] = {}
+    for path in paths:
+        beside.setdefault(str(Path(path).parent), []).append(path)
+    found: dict[str, list[str]] = {}
+    spans = []
+    for folder, logs in beside.items():
+        ends = [text_ends(path) for path in logs]
+        heads = [in_head(head.encode("latin-1")) for head, _, _ in ends]
+        size = max((head.size or 0 for head in heads), default=0)
+        if not size:
+            continue
+        if size < 2 or sorted(head.rank or 0 for head in heads) != [*range(size)]:
+            return {}
+        times = [at for head, tail, _ in ends for at in (*times_in(head), *times_in(tail))]
+        written = [changed for *_, changed in ends]
+        spans.append((min(times or written), max(times or written)))
+        found[folder] = logs
+    apart = all(one[1] < then[0] for one, then in pairwise(sorted(spans)))
+    return found if apart and len(found) > 1 else {}
