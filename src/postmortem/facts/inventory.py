@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -82,6 +82,14 @@ class Run:
     began: float | None
     """Seconds since the epoch; None where nothing tells."""
     ended: float
+
+
+def came_again(run: Run, runs: Sequence[Run]) -> bool:
+    """Return whether a later run of its series began after its end: it was started again."""
+    return not run.sweep and any(
+        other.series == run.series and other.began is not None and other.began > run.ended
+        for other in runs
+    )
 
 
 @record

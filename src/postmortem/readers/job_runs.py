@@ -5,9 +5,9 @@ it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job
 time in the name, two summaries of torchrun that give one rank different processes, a file begun
 after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
-ones. Folders called after days are runs where the logs of each begin anew, and others where each has
-all ranks of its job, one behind the other. A log without times is another run's where its last line
-came hours after a launcher had told how all ranks ended that it names.
+ones. Folders called after days are runs where the logs of each begin anew, and others where each
+has all ranks of its job, one behind the other. A log without times is another run's where its last
+line came hours after a launcher had told how all ranks ended that it names.
 """
 
 import re
@@ -53,7 +53,7 @@ _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _TABLE = Pattern(r"(?i)\W*Job ?ID\b")
-_MOST_LOOKED_AT = 256
+MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _COPIED = 5.0
@@ -73,7 +73,7 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     if len(groups) < 2:
         groups, rest = _by_content(logs, since)
     if len(groups) < 2:
-        whole = whole_jobs(logs[:_MOST_LOOKED_AT])
+        whole = whole_jobs(logs[:MOST_LOOKED_AT])
         groups = {(name, str(Path(name).parent), True): own for name, own in whole.items()}
         rest = [path for path in logs if all(path not in own for own in whole.values())]
     if len(groups) < 2:
@@ -187,7 +187,7 @@ def _join_copies(groups: dict[_Key, list[str]]) -> None:
     held: dict[str, _Key] = {}
     last: dict[_Key, list[str]] = {}
     for key, paths in groups.items():
-        for path in () if key[2] else paths[:_MOST_LOOKED_AT]:
+        for path in () if key[2] else paths[:MOST_LOOKED_AT]:
             lines = _EXACT.findall(text_ends(path)[1])
             last.setdefault(key, []).extend(lines[-1:])
             held |= dict.fromkeys((line for line in lines if line not in held), key)
@@ -262,7 +262,7 @@ def _by_content(
     parted: set[tuple[str, str]] = set()
     ends = cache(ends_of)
     for paths in beside.values():
-        if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
+        if len(paths) < 2 or len(paths) > MOST_LOOKED_AT:
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
@@ -274,7 +274,7 @@ def _by_content(
                 apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
     apart |= _numbered(apart, parted)
     held = [path for paths in beside.values() for path in paths]
-    if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
+    if not apart and len(beside) > 1 and len(held) <= MOST_LOOKED_AT:
         apart = _long_after({path: ends(path) for path in held}, since)
     groups: dict[_Key, list[str]] = {}
     for path in logs:
@@ -288,7 +288,7 @@ def _by_days(
     """Return the logs in folders called after days, and the others."""
     groups: dict[_Key, list[str]] = {}
     until = 0.0
-    for folder, paths in by_days(logs[:_MOST_LOOKED_AT]):
+    for folder, paths in by_days(logs[:MOST_LOOKED_AT]):
         since |= dict.fromkeys(paths if until else (), until + CERTAIN)
         groups[folder, str(Path(folder).parent), False] = paths
         until = max(until, *(ends_of(path).ended for path in paths))
@@ -365,7 +365,7 @@ def _stamps(path: str) -> list[float]:
 
 def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
     name, series, sweep = key
-    ends = {path: ends_of(path) for path in paths[:_MOST_LOOKED_AT]}
+    ends = {path: ends_of(path) for path in paths[:MOST_LOOKED_AT]}
     told = ((since.get(path), one.began) for path, one in ends.items())
     begins = [max(filter(None, one)) for one in told if any(one)]
     began = min(begins) if len(begins) == len(ends) else None

@@ -434,8 +434,14 @@ def test_folders_called_after_days_are_runs_where_logs_begin_anew(
         write(log, begin + "step 1 loss 2\nstep 2 loss 1\ntraining finished\n", NOW + apart)
     assert names(tmp_path) == ["2026-11-20", "2026-11-21"]
     code, found = triage(tmp_path, tmp_path / "out.json")
-    assert [(row["again"], row["judged"]) for row in found["runs"]] == [(True, False), (False, True)]
+    assert [(row["again"], row["judged"]) for row in found["runs"]] == [
+        (True, False),
+        (False, True),
+    ]
     assert (code, found["roots"]) == (0, [])
+    assert main(["logs", str(tmp_path / "old"), "--json", "-o", str(tmp_path / "logs.json")]) == 0
+    told = json.loads((tmp_path / "logs.json").read_text())["problems"]
+    assert [Path(row["where"]).name for row in told] == ["old"]
 
 
 @pytest.mark.parametrize(

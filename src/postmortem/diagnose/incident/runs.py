@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.common import Document, root_of
-from postmortem.facts.inventory import LISTED, SET_ASIDE, Result, Run
+from postmortem.facts.inventory import LISTED, SET_ASIDE, Result, Run, came_again
 from postmortem.records import record
 
 
@@ -71,7 +71,7 @@ def runs_of(results: Sequence[Result]) -> Runs:
         if run.series != SET_ASIDE
     )
     ends = [
-        (run, one, over if run.series == SET_ASIDE else _came_again(run, [r for r, _ in told]))
+        (run, one, over if run.series == SET_ASIDE else came_again(run, [r for r, _ in told]))
         for run, one in told
     ]
     failed = [run for run, one, again in ends if one["outcome"] == "failed" and not again]
@@ -105,11 +105,4 @@ def without_others(results: Sequence[Result], runs: Runs) -> tuple[Result, ...]:
         result
         for result in results
         if result.reading.run is None or result.reading.run.name not in others
-    )
-
-
-def _came_again(run: Run, runs: Sequence[Run]) -> bool:
-    return not run.sweep and any(
-        other.series == run.series and other.began is not None and other.began > run.ended
-        for other in runs
     )
