@@ -1,4 +1,4 @@
-"""Folders with the logs of one run each: called after days, or with all ranks of a job."""
+"""Logs of one run each: in folders called after days, or of all ranks that a job has."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends, times_in
 from postmortem.readers.log_ends import begin_of
 from postmortem.readers.ranklogs.last_words import read_like, works
-from postmortem.readers.ranklogs.world import in_head
+from postmortem.readers.ranklogs.world import Head, in_head
 
 _DAY = Pattern(r"(?<!\d)20\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:[0-2]\d|3[01])(?!\d)(?=[^/]*/)")
 
@@ -47,27 +47,29 @@ def _begin_anew(first: Mapping[str, str], then: Mapping[str, str]) -> bool:
 
 
 def whole_jobs(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Return folders each of which has the log of every rank that its job has, with these logs.
+    """Return series of logs, each of which has that of every rank that its job has.
 
-    None where ranks lie elsewhere too, or two folders were written at one time: nodes may count
-    their ranks from 0 each.
+    They lie in a folder, or have one name but for the rank. None where ranks lie elsewhere too, or
+    two of them were written at one time: nodes may count their ranks from 0 each.
     """
-    beside: dict[str, list[str]] = {}
+    series: dict[tuple[str, str], dict[str, Head]] = {}
     for path in paths:
-        beside.setdefault(str(Path(path).parent), []).append(path)
+        head = in_head(text_ends(path)[0].encode("latin-1"))
+        if head.size:
+            before, _, behind = Path(path).name.rpartition(str(head.rank))
+            place = str(Path(path).parent), before if head.rank is not None else behind
+            series.setdefault(place, {})[path] = head
     found: dict[str, list[str]] = {}
     spans = []
-    for folder, logs in beside.items():
-        ends = [text_ends(path) for path in logs]
-        heads = [in_head(head.encode("latin-1")) for head, _, _ in ends]
-        size = max((head.size or 0 for head in heads), default=0)
-        if not size:
-            continue
-        if size < 2 or sorted(head.rank or 0 for head in heads) != [*range(size)]:
+    for (folder, before), heads in series.items():
+        size = max(head.size or 0 for head in heads.values())
+        if size < 2 or sorted(head.rank or 0 for head in heads.values()) != [*range(size)]:
             return {}
+        ends = [text_ends(path) for path in heads]
         times = [at for head, tail, _ in ends for at in (*times_in(head), *times_in(tail))]
         written = [changed for *_, changed in ends]
         spans.append((min(times or written), max(times or written)))
-        found[folder] = logs
+        alone = sum(place == folder for place, _ in series) == 1
+        found[folder if alone else f"{folder}/{before.rstrip('_-.')}"] = [*heads]
     apart = all(one[1] < then[0] for one, then in pairwise(sorted(spans)))
     return found if apart and len(found) > 1 else {}

@@ -496,22 +496,23 @@ def test_a_run_that_did_well_leaves_nothing_to_start_again(
 
 
 @pytest.mark.parametrize(
-    ("size", "later", "apart"),
-    [(2, 20, True), (2, 0, False), (4, 20, False)],
-    ids=["whole jobs", "at one time", "two nodes"],
+    ("size", "later", "between", "apart"),
+    [(2, 20, "/", True), (2, 20, "_", True), (2, 0, "/", False), (4, 20, "/", False)],
+    ids=["whole jobs", "in one folder", "at one time", "two nodes"],
 )
-def test_folders_that_have_all_ranks_each_are_jobs(
-    tmp_path: Path, size: int, later: float, apart: bool
+def test_series_of_logs_that_have_all_ranks_each_are_jobs(
+    tmp_path: Path, size: int, later: float, between: str, apart: bool
 ) -> None:
     """Nodes may count their ranks from 0 each, and then they run at one time."""
     for number, folder in enumerate(("lr1e-3", "lr1e-4")):
         for rank in (0, 1):
             rank += 2 * number if size == 4 else 0
             end = ERROR if not number and not rank else "step 1 loss 2\n"
-            log = tmp_path / folder / f"rank{rank}.log"
+            log = tmp_path / f"{folder}{between}rank{rank}.log"
             write(log, f"start: rank {rank}/{size}\n{end}", NOW + rank + later * number)
     write(tmp_path / "notes.log", "start both\n", NOW)
-    assert sorted(names(tmp_path)) == (["lr1e-3", "lr1e-4", "notes.log"] if apart else [])
+    runs = ["lr1e-3", "lr1e-4"] if between == "/" else ["lr1e-3_rank", "lr1e-4_rank"]
+    assert sorted(names(tmp_path)) == ([*runs, "notes.log"] if apart else [])
     _, found = triage(tmp_path, tmp_path / "out.json")
     assert found["outcome"] == "failed"
 

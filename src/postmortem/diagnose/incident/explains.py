@@ -14,6 +14,7 @@ from postmortem.records import record
 from postmortem.report.model import Confidence
 
 _QUOTES = "'\""
+_PEER_GONE = frozenset(("ECONNRESET", "EPIPE"))
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV"))
 
 
@@ -103,6 +104,7 @@ def lost_child(cause: Event, effect: Event) -> Confidence | None:
         pool = cause.role != AGENT and effect.match("pool-process-died") is not None
         return Confidence.LIKELY if pool else None
     told = cause.signal is not None and cause.signal in effect.what
+    told = told or not _PEER_GONE.isdisjoint(effect.errnos)  # its end of a pipe, or of a socket
     return Confidence.LIKELY if told else Confidence.POSSIBLE
 
 
