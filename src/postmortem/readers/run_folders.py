@@ -12,6 +12,9 @@ from postmortem.readers.ranklogs.world import Head, in_head
 
 _DAY = Pattern(r"(?<!\d)20\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:[0-2]\d|3[01])(?!\d)(?=[^/]*/)")
 
+_TIME = Pattern(r"(?:\d{2,4}[-/]\d\d[-/]\d{2,4}[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?")
+_COUNTER = Pattern(r"(?<![\d.])\d+(?![\d.])")
+
 
 def by_days(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return folders in the order of their days, with what lies there; none if not all are runs.
@@ -41,9 +44,15 @@ def by_days(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
 def _begin_anew(first: Mapping[str, str], then: Mapping[str, str]) -> bool:
     common = first.keys() & then.keys()
     heads = [(text_ends(first[name])[0], text_ends(then[name])[0]) for name in common]
-    told = [(begin_of(a), begin_of(b)) for a, b in heads if a and b]
-    begun = [b.lstrip().partition("\n")[0] for _, b in heads]
-    return bool(told) and all(a == b for a, b in told) and not any(map(works, read_like(begun)))
+    told = [(a.lstrip().partition("\n")[0], b.lstrip().partition("\n")[0]) for a, b in heads]
+    told = [(a, b) for a, b in told if a and b]
+    return bool(told) and all(begin_of(a) == begin_of(b) and _is_begin(a, b) for a, b in told)
+
+
+def _is_begin(first: str, then: str) -> bool:
+    """Return whether a line is no work, or work that has been counted from where it began."""
+    counted = [_COUNTER.findall(_TIME.sub("", line)) for line in (first, then)]
+    return counted[0] == counted[1] or not any(map(works, read_like([then])))
 
 
 def whole_jobs(paths: Sequence[str]) -> dict[str, list[str]]:

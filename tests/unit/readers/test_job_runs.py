@@ -458,10 +458,14 @@ def test_nodes_that_began_on_two_days_are_one_job(tmp_path: Path, first: str, th
     assert names(tmp_path) == []
 
 
-def test_a_log_that_goes_on_over_midnight_is_one_run(tmp_path: Path) -> None:
-    write(tmp_path / "2026-11-20" / "rank0.log", "step 1 loss 2.0\nstep 2 loss 1.9\n")
-    write(tmp_path / "2026-11-21" / "rank0.log", "step 3 loss 1.8\n" + ERROR, NOW + 60)
-    assert names(tmp_path) == []
+@pytest.mark.parametrize(("step", "runs"), [(3, []), (1, ["2026-11-20", "2026-11-21"])])
+def test_a_log_that_goes_on_over_midnight_is_one_run(
+    tmp_path: Path, step: int, runs: list[str]
+) -> None:
+    clock = "2025-11-23 12:0{}:00 [rank0] step {}/9 loss {}\n".format
+    write(tmp_path / "2026-11-20" / "rank0.log", clock(1, 1, 2.0) + clock(2, 2, 1.9))
+    write(tmp_path / "2026-11-21" / "rank0.log", clock(3, step, 1.8) + ERROR, NOW + 60)
+    assert names(tmp_path) == runs
 
 
 def test_a_folder_of_old_ones_that_holds_all_sets_nothing_aside(tmp_path: Path) -> None:
