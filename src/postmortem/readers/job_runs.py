@@ -63,7 +63,9 @@ _COPIED = 5.0
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
     every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
-    above = set.intersection(*(set(Path(path).parents) for path in every)) if every else set()
+    above = _above(every)
+    twice = copies(every)
+    every = [path for path in every if path not in twice]
     old = {path: folder for path in every if (folder := _set_aside(path, above))}
     logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
@@ -91,7 +93,7 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     runs = [run for part in both for run in _of_copies(sorted(part, key=_order))]
     # What is no log, and lies in no run's folder, is the last run's, as far as anybody knows.
     beside: dict[str, list[str]] = {}
-    held = {path for run in runs for path in run.paths}
+    held = twice.union(path for run in runs for path in run.paths)
     for item in found.of(*OF_RANKS):
         if item.path not in held and (
             run := run_of(item.path, runs)
@@ -99,6 +101,22 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
         ):
             beside.setdefault(run.name, []).append(item.path)
     return tuple(replace(run, paths=(*run.paths, *beside.get(run.name, ()))) for run in runs)
+
+
+def copies(paths: Sequence[str]) -> frozenset[str]:
+    """Return the logs in folders of old ones that lie elsewhere too, under the same name."""
+    above = _above(paths)
+    old = {path for path in paths if _set_aside(path, above)}
+    held = {_looks(path) for path in paths if path not in old} if old else set()
+    return frozenset(path for path in old if _looks(path) in held)
+
+
+def _looks(path: str) -> tuple[str, ...]:
+    return Path(path).name, *text_ends(path)[:2]
+
+
+def _above(paths: Sequence[str]) -> set[Path]:
+    return set.intersection(*(set(Path(path).parents) for path in paths)) if paths else set()
 
 
 def run_of(path: str, runs: Sequence[Run]) -> Run | None:

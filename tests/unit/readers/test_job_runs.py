@@ -526,3 +526,15 @@ def test_who_waits_without_a_word_for_one_that_failed_at_once_is_of_its_job(tmp_
     write(tmp_path / "pod-1.txt", ERROR, NOW - 7)
     write(tmp_path / "pod-0.txt", f"2025-11-23 12:13:12 start: rank 0/2 pid 7\n{ERROR}", NOW)
     assert names(tmp_path) == []
+
+
+def test_copies_that_were_set_aside_are_read_once(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        for folder in (tmp_path, tmp_path / "backup"):
+            write(folder / f"rank{rank}.log", f"rank {rank} starts\n{ERROR * rank}")
+    assert names(tmp_path) == []
+    assert main(["logs", str(tmp_path), "--json", "-o", str(tmp_path.parent / "logs.json")]) == 1
+    read = json.loads((tmp_path.parent / "logs.json").read_text())["inputs"]
+    assert {Path(row["path"]).parent for row in read} == {tmp_path}
+    write(tmp_path / "backup" / "rank1.log", "rank 1 starts\nstep 1\n")
+    assert names(tmp_path) == ["backup", "the other logs"]

@@ -12,7 +12,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.job_runs import MOST_LOOKED_AT, runs_apart
+from postmortem.readers.job_runs import MOST_LOOKED_AT, copies, runs_apart
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
@@ -184,7 +184,8 @@ def _started_again(
         newest = Path(runs[-1].name).name
         what = f"holds several runs: {newest} is the newest and was read, not {others}"
         problems.append(Problem(str(Path(runs[-1].name).parent), what, _ONE_RUN))
-    return {path: BEFORE for run in old for path in run.paths}
+    twice = copies([item.path for item in items if item.kind is Kind.LOG]) if few else ()
+    return {path: BEFORE for run in old for path in run.paths} | dict.fromkeys(twice, REPEATS)
 
 
 def _closed(logs: Iterable[str], left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
