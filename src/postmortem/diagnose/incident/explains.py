@@ -48,7 +48,9 @@ def same_process(cause: Event, effect: Event) -> Confidence | None:
     What a process wrote names it where the log of its words has no number of a process.
     """
     if cause.pid is not None and effect.pid is not None:
-        return Confidence.CERTAIN if cause.pid == effect.pid and _one_host(cause, effect) else None
+        # One rank is one process, whatever two programs call its host.
+        one = _one_host(cause, effect) or (cause.ranks == effect.ranks != () and not cause.role)
+        return Confidence.CERTAIN if cause.pid == effect.pid and one else None
     if cause.role or effect.role or not _one_host(cause, effect):
         return None
     if not (cause.ranks and effect.ranks):

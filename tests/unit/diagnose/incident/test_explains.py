@@ -103,6 +103,13 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         event(T.RAISED, pid=7, ranks=(2,), what="'java' died with <Signals.SIGABRT: 6>."),
         Confidence.LIKELY,
     ),
+    # one rank's process, whose host two programs call otherwise
+    (
+        "held-up",
+        event(T.STUCK, "hang", pid=7, ranks=(2,), host="a"),
+        event(T.STUCK, pid=7, ranks=(2,), host="b"),
+        Confidence.CERTAIN,
+    ),
     # the rank lost the other end of what it read from
     (
         "child-lost",
