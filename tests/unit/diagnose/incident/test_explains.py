@@ -107,7 +107,7 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
     (
         "held-up",
         event(T.STUCK, "hang", pid=7, ranks=(2,), host="a"),
-        event(T.STUCK, pid=7, ranks=(2,), host="b"),
+        event(T.NOT_IN_COLLECTIVE, pid=7, ranks=(2,), host="b"),
         Confidence.CERTAIN,
     ),
     # the rank lost the other end of what it read from
