@@ -1,5 +1,6 @@
 """Incidents laid into several folders and forms: earlier starts, tables, a shell's UTF-16."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from corpus.incidents.make import ENV, case
+from corpus.incidents.make import ENV, JOB, case
 from corpus.incidents.silent import free_port, until
 from corpus.incidents.strangers import PRETRAIN, run
 
@@ -20,6 +21,49 @@ _DAY = 86_400.0
 def _set_back(path: Path, seconds: float) -> None:
     changed = path.stat().st_mtime - seconds
     os.utime(path, (changed, changed))
+
+
+def _ranks(folder: Path, program: Path, *words: str) -> list[subprocess.Popen[bytes]]:
+    """Start two ranks, each with a log of its own in a folder."""
+    folder.mkdir(exist_ok=True)
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    jobs = []
+    for rank in range(2):
+        with (folder / f"rank{rank}.log").open("wb") as out:
+            env = {**ENV, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            command = [sys.executable, str(program), *words]
+            jobs.append(
+                subprocess.Popen(
+                    command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env=env
+                )
+            )
+    return jobs
+
+
+@case
+def days_apart(folder: Path) -> None:
+    """Two starts within a minute, in folders called after days; the second one did well."""
+    for day, words in (("2026-11-20", ["1=value"]), ("2026-11-21", [])):
+        for job in _ranks(folder / day, PRETRAIN, *words):
+            job.wait(timeout=180)
+
+
+@case
+def lock_recorded(folder: Path) -> None:
+    """Rank 1 waits for a file's lock that no rank holds; each was looked at by strace for a while.
+
+    The logs only stop.
+    """
+    with (folder / "shards.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        jobs = _ranks(folder, JOB, "1=outsider")
+        until(lambda: "waiting for the shard" in (folder / "rank1.log").read_text())
+        time.sleep(2)
+        for rank, job in enumerate(jobs):
+            words = ["timeout", "2", "strace", "-f", "-p", str(job.pid)]
+            subprocess.run([*words, "-o", str(folder / f"rank{rank}.strace")], check=False)
+        for job in jobs:
+            job.kill()
 
 
 @case

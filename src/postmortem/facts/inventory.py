@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -84,6 +84,14 @@ class Run:
     ended: float
 
 
+def came_again(run: Run, runs: Sequence[Run]) -> bool:
+    """Return whether a later run of its series began after its end: it was started again."""
+    return not run.sweep and any(
+        other.series == run.series and other.began is not None and other.began > run.ended
+        for other in runs
+    )
+
+
 @record
 class Reading:
     """One run of a command on some files."""
@@ -92,7 +100,7 @@ class Reading:
     words: tuple[str, ...]
     paths: tuple[str, ...]
     run: Run | None = None
-    """Where the logs of several runs are read apart."""
+    """Of which of several runs it is."""
 
 
 @record

@@ -21,7 +21,7 @@ from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.log_names import has_name_of_log
-from postmortem.readers.ranklogs.sources import may_be_log
+from postmortem.readers.ranklogs.sources import HUNG, may_be_log
 from postmortem.readers.regular import open_regular, unread
 from postmortem.readers.stracefind import TABLE_ALONE, has_table, is_table, looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring
@@ -29,14 +29,6 @@ from postmortem.readers.watch_ring import is_watch_ring
 _MOST_UNREADABLE = 50
 _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".npy", ".npz", ".gguf", ".distcp", ".ckpt", ".pt2")
 _OWN = b'"schema": "postmortem/1"'
-
-
-_HUNG = {
-    "stacks": Kind.STACKS,
-    "recorder": Kind.RECORDER,
-    "flight": Kind.FLIGHT,
-    "kernel": Kind.KERNEL,
-}
 
 
 def take_inventory(names: Sequence[str]) -> Inventory:
@@ -115,7 +107,7 @@ def _kind(path: str, head: bytes) -> Kind:
         return Kind.STRACE
     hung = kind_of_file(path)
     if hung is not None:
-        return _HUNG[hung]
+        return HUNG[hung]
     if name == "error.json":
         return Kind.ERROR_FILE
     return Kind.LOG if may_be_log(path) else Kind.OTHER

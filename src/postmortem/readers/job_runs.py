@@ -5,8 +5,9 @@ it: the manifests of our own runs, a folder of Hydra's, or for an attempt, a job
 time in the name, two summaries of torchrun that give one rank different processes, a file begun
 after a like one had ended, in name or by its first line behind such a summary. So it is, after
 hours, with logs of different folders that begin alike, or have one name, and with a folder of old
-ones. A log without times is another run's where its last line came hours after a launcher had told
-how all ranks ended that it names.
+ones. Folders called after days are runs where the logs of each begin anew, and others where each
+has all ranks of its job, one behind the other. A log without times is another run's where its last
+line came hours after a launcher had told how all ranks ended that it names.
 """
 
 import re
@@ -31,6 +32,7 @@ from postmortem.readers.log_ends import (
     outlives,
 )
 from postmortem.readers.ranklogs.log_names import names_a_rank
+from postmortem.readers.run_folders import by_days, whole_jobs
 from postmortem.records import replace
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
@@ -51,7 +53,7 @@ _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
 _OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _TABLE = Pattern(r"(?i)\W*Job ?ID\b")
-_MOST_LOOKED_AT = 256
+MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
 _COPIED = 5.0
@@ -61,12 +63,21 @@ _COPIED = 5.0
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
     every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
-    old = {path: folder for path in every if (folder := _set_aside(path))}
+    above = _above(every)
+    twice = copies(every)
+    every = [path for path in every if path not in twice]
+    old = {path: folder for path in every if (folder := _set_aside(path, above))}
     logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
     since: dict[str, float] = {}
     if len(groups) < 2:
+        groups, rest = _by_days(logs, since)
+    if len(groups) < 2:
         groups, rest = _by_content(logs, since)
+    if len(groups) < 2:
+        whole = whole_jobs(logs[:MOST_LOOKED_AT])
+        groups = {(name, str(Path(name).parent), True): own for name, own in whole.items()}
+        rest = [path for path in logs if all(path not in own for own in whole.values())]
     if len(groups) < 2:
         groups, rest = {}, logs
     if not logs or not (groups or old):
@@ -80,17 +91,48 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
         before.setdefault((folder, SET_ASIDE, False), []).append(path)
     both = ([_run(*one, since) for one in part.items()] for part in (before, groups))
     runs = [run for part in both for run in _of_copies(sorted(part, key=_order))]
-    # What is no log is the last run's, as far as anybody knows.
-    beside = [item.path for item in found.of(*OF_RANKS) if item.kind is not Kind.LOG]
-    held = {path for run in runs for path in run.paths}
-    last = runs[-1]
-    paths = (*last.paths, *(p for p in beside if p not in held and _set_aside(p) is None))
-    return (*runs[:-1], Run(last.name, paths, last.series, last.sweep, last.began, last.ended))
+    # What is no log, and lies in no run's folder, is the last run's, as far as anybody knows.
+    beside: dict[str, list[str]] = {}
+    held = twice.union(path for run in runs for path in run.paths)
+    for item in found.of(*OF_RANKS):
+        if item.path not in held and (
+            run := run_of(item.path, runs)
+            or (runs[-1] if _set_aside(item.path, above) is None else None)
+        ):
+            beside.setdefault(run.name, []).append(item.path)
+    return tuple(replace(run, paths=(*run.paths, *beside.get(run.name, ()))) for run in runs)
 
 
-def _set_aside(path: str) -> str | None:
-    """Return the folder above a file that somebody named as one for what is over."""
-    return next((str(one) for one in Path(path).parents if _OLD.match(one.name)), None)
+def copies(paths: Sequence[str]) -> frozenset[str]:
+    """Return the logs in folders of old ones that lie elsewhere too, under the same name."""
+    above = _above(paths)
+    old = {path for path in paths if _set_aside(path, above)}
+    held = {_looks(path) for path in paths if path not in old} if old else set()
+    return frozenset(path for path in old if _looks(path) in held)
+
+
+def _looks(path: str) -> tuple[str, ...]:
+    return Path(path).name, *text_ends(path)[:2]
+
+
+def _above(paths: Sequence[str]) -> set[Path]:
+    return set.intersection(*(set(Path(path).parents) for path in paths)) if paths else set()
+
+
+def run_of(path: str, runs: Sequence[Run]) -> Run | None:
+    """Return the run in whose folder a file lies; what lies above other runs is no run's."""
+    shared = {str(above) for run in runs for above in Path(run.name).parents}
+    own = set(map(str, Path(path).parents)) - shared
+    return next((run for run in runs if run.name in own), None)
+
+
+def _set_aside(path: str, above: Collection[Path]) -> str | None:
+    """Return the folder of a file that somebody named as one for what is over.
+
+    One `above` all logs sets nothing aside.
+    """
+    own = (one for one in Path(path).parents if one not in above)
+    return next((str(one) for one in own if _OLD.match(one.name)), None)
 
 
 _Key = tuple[str, str, bool]
@@ -163,7 +205,7 @@ def _join_copies(groups: dict[_Key, list[str]]) -> None:
     held: dict[str, _Key] = {}
     last: dict[_Key, list[str]] = {}
     for key, paths in groups.items():
-        for path in () if key[2] else paths[:_MOST_LOOKED_AT]:
+        for path in () if key[2] else paths[:MOST_LOOKED_AT]:
             lines = _EXACT.findall(text_ends(path)[1])
             last.setdefault(key, []).extend(lines[-1:])
             held |= dict.fromkeys((line for line in lines if line not in held), key)
@@ -238,7 +280,7 @@ def _by_content(
     parted: set[tuple[str, str]] = set()
     ends = cache(ends_of)
     for paths in beside.values():
-        if len(paths) < 2 or len(paths) > _MOST_LOOKED_AT:
+        if len(paths) < 2 or len(paths) > MOST_LOOKED_AT:
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
@@ -250,12 +292,26 @@ def _by_content(
                 apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
     apart |= _numbered(apart, parted)
     held = [path for paths in beside.values() for path in paths]
-    if not apart and len(beside) > 1 and len(held) <= _MOST_LOOKED_AT:
+    if not apart and len(beside) > 1 and len(held) <= MOST_LOOKED_AT:
         apart = _long_after({path: ends(path) for path in held}, since)
     groups: dict[_Key, list[str]] = {}
     for path in logs:
         groups.setdefault(apart.get(path, _REST), []).append(path)
     return groups, groups.pop(_REST, [])
+
+
+def _by_days(
+    logs: Sequence[str], since: dict[str, float]
+) -> tuple[dict[_Key, list[str]], list[str]]:
+    """Return the logs in folders called after days, and the others."""
+    groups: dict[_Key, list[str]] = {}
+    until = 0.0
+    for folder, paths in by_days(logs[:MOST_LOOKED_AT]):
+        since |= dict.fromkeys(paths if until else (), until + CERTAIN)
+        groups[folder, str(Path(folder).parent), False] = paths
+        until = max(until, *(ends_of(path).ended for path in paths))
+    held = {path for paths in groups.values() for path in paths}
+    return groups, [path for path in logs if path not in held]
 
 
 def _numbered(apart: Iterable[str], parted: Collection[tuple[str, str]]) -> dict[str, _Key]:
@@ -327,17 +383,12 @@ def _stamps(path: str) -> list[float]:
 
 def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
     name, series, sweep = key
-    ends = {path: ends_of(path) for path in paths[:_MOST_LOOKED_AT]}
-    told = ((since.get(path) if one.began is None else one.began) for path, one in ends.items())
-    begins = [began for began in told if began is not None]
-    return Run(
-        name,
-        tuple(paths),
-        series,
-        sweep,
-        min(begins) if len(begins) == len(ends) else None,
-        max(one.ended for one in ends.values()),
-    )
+    ends = {path: ends_of(path) for path in paths[:MOST_LOOKED_AT]}
+    told = ((since.get(path), one.began) for path, one in ends.items())
+    begins = [max(filter(None, one)) for one in told if any(one)]
+    began = min(begins) if len(begins) == len(ends) else None
+    ended = max(began or 0.0, *(one.ended for one in ends.values()))
+    return Run(name, tuple(paths), series, sweep, began, ended)
 
 
 def _of_copies(runs: Sequence[Run]) -> Sequence[Run]:

@@ -51,9 +51,11 @@ def one_by_one(one: Ends, other: Ends, *, alike: bool) -> bool:
     alike = alike or bool(first.ranks and first.first == then.first)
     side_by_side = first.times and then.times and then.times[0] <= first.times[-1]
     began = then.began
-    if began is not None and first.times:
-        # Behind the last time a log may go on for long; by one clock the other one tells when.
-        late = (then.ended - then.times[-1]) - (first.ended - first.times[-1])
+    if began is not None:
+        # Behind the last time a log may go on for long; by one clock the other one tells when, and
+        # without it what is left of whole quarters of an hour.
+        late = then.ended - then.times[-1]
+        late -= first.ended - first.times[-1] if first.times else late // _ZONE * _ZONE
         began -= late if 0 < late < _ZONE else 0
     behind = began is not None and began > first.ended + CERTAIN
     return alike and (behind or outlives(first, then)) and not side_by_side
@@ -74,9 +76,13 @@ def ends_of(path: str) -> Ends:
     untimed = [*takewhile(lambda line: not any(times_in(line)), head.splitlines())]
     told = times and times[-1] >= times[0] and not any(map(works, read_like(untimed)))
     began = ended - (times[-1] - times[0]) if told else None
-    first = NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
     ranks = {one[1]: one[2] for one in _SUMMARY.finditer(tail)}
     tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
     named = frozenset(OF_RANK.findall(head + tail))
     gone = frozenset((*ranks, *tasks))
-    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, first)
+    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, begin_of(head))
+
+
+def begin_of(head: str) -> str:
+    """Return how the first line of a log begins, its numbers taken out."""
+    return NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]

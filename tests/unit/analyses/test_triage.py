@@ -14,6 +14,7 @@ import pytest
 from builders.commands import run_here
 from builders.memory_snapshots import MIB, Device, stack, write
 from builders.prose import Prose
+from postmortem.cli.main import main
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.graph import Incident
 from postmortem.present.headline.incident import headline
@@ -202,3 +203,18 @@ def test_that_all_went_well_is_not_said_where_a_reader_failed() -> None:
     nothing = Incident[Event]((), (), ())
     for documents in (calm, calm[:1]):
         assert headline(nothing, documents) != headline(nothing, documents, read=False)
+
+
+@pytest.mark.parametrize("pid", [81, 82])
+def test_a_recorded_wait_for_a_lock_is_of_the_rank_whose_process_it_is(
+    tmp_path: Path, pid: int
+) -> None:
+    for rank in (0, 1):
+        text = f"start: rank {rank}/2 pid {80 + rank}\nstep 1 loss 2\nstep 2 loss 2\n"
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    opens = f'{pid} openat(AT_FDCWD, "/data/ds.lock", O_RDWR) = 13\n'
+    (tmp_path / "calls.strace").write_text(f"{opens * 3}{pid} flock(13, LOCK_EX")
+    code = main(["triage", str(tmp_path), "--json", "-o", str(tmp_path / "out.json")])
+    roots = json.loads((tmp_path / "out.json").read_text())["roots"]
+    assert [(one["type"], one["ranks"]) for one in roots] == [("stuck", [1])] * (pid == 81)
+    assert code == (pid == 81)

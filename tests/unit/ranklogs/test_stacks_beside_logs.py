@@ -111,6 +111,17 @@ def test_stacks_in_the_lines_of_ranks_tell_where_they_stood_last(
     assert (body["first_failure"]["ranks"] if body["decided_by"] == "stack" else []) == ranks
 
 
+def test_stacks_below_the_only_line_of_a_log_are_of_its_rank(tmp_path: Path) -> None:
+    """Whatever the log is called: little else than stacks is no dump where a line has a time."""
+    for rank in range(3):
+        stack = _STACK.format("all_reduce" if rank else "tokens")
+        stack = stack if rank else stack.replace("torch/distributed/distributed_c10d", "words")
+        lines = f"2026-01-02 03:04:05,678 INFO start: rank {rank}/3 pid 71{rank}\n"
+        (tmp_path / f"worker{rank}.out").write_text(lines + stack * 3)
+    body = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (body["decided_by"], body["first_failure"]["ranks"]) == ("stack", [0])
+
+
 _PYSPY = """Process {pid}: /usr/bin/python -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
 

@@ -170,7 +170,7 @@ def test_a_log_whose_work_has_no_times_began_nobody_knows_when(
     tmp_path: Path, above: str, runs: list[str]
 ) -> None:
     write(tmp_path / "n1.log", "epoch 3 ok\n" + ERROR, NOW - 90)
-    write(tmp_path / "n0.log", f"{above}\nSIGTERM caught at 2025-11-23 08:00:00\n", NOW)
+    write(tmp_path / "n0.log", f"{above}\nSIGTERM caught at 2025-11-23 08:13:20\n", NOW)
     assert sorted(names(tmp_path)) == runs
 
 
@@ -420,3 +420,121 @@ def test_tries_that_were_packed_one_by_one_are_runs(tmp_path: Path) -> None:
         shutil.rmtree(folder)
     _, found = triage(tmp_path, tmp_path / "out.json")
     assert [len(row["files"]) for row in found["runs"]] == [2, 2]
+
+
+@pytest.mark.parametrize("apart", [86_400.0, 2.0, 0.0])
+def test_folders_called_after_days_are_runs_where_logs_begin_anew(
+    tmp_path: Path, apart: float
+) -> None:
+    """Whatever their times say: they may have been copied, or written anew."""
+    for rank in (0, 1):
+        begin = f"rank {rank} of 2 starts, pid 1{rank}\n"
+        write(tmp_path / "old" / "2026-11-20" / f"rank{rank}.log", begin + ERROR, NOW)
+        log = tmp_path / "old" / "2026-11-21" / f"rank{rank}.log"
+        write(log, begin + "step 1 loss 2\nstep 2 loss 1\ntraining finished\n", NOW + apart)
+    assert names(tmp_path) == ["2026-11-20", "2026-11-21"]
+    code, found = triage(tmp_path, tmp_path / "out.json")
+    assert [(row["again"], row["judged"]) for row in found["runs"]] == [
+        (True, False),
+        (False, True),
+    ]
+    assert (code, found["roots"]) == (0, [])
+    assert main(["logs", str(tmp_path / "old"), "--json", "-o", str(tmp_path / "logs.json")]) == 0
+    told = json.loads((tmp_path / "logs.json").read_text())["problems"]
+    assert [Path(row["where"]).name for row in told] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("2026-11-20/rank0.log", "2026-11-21/rank1.log"),
+        ("2026-11-20/n0/out.log", "2026-11-20/n1/out.log"),
+        ("a/2026-11-20/out.log", "b/2026-11-21/out.log"),
+    ],
+)
+def test_nodes_that_began_on_two_days_are_one_job(tmp_path: Path, first: str, then: str) -> None:
+    write(tmp_path / first, "rank 0 of 2 starts\n" + ERROR)
+    write(tmp_path / then, "rank 1 of 2 starts\nstep 1 loss 2\n")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("step", "runs"), [(3, []), (1, ["2026-11-20", "2026-11-21"])])
+def test_a_log_that_goes_on_over_midnight_is_one_run(
+    tmp_path: Path, step: int, runs: list[str]
+) -> None:
+    clock = "2025-11-23 12:0{}:00 [rank0] step {}/9 loss {}\n".format
+    write(tmp_path / "2026-11-20" / "rank0.log", clock(1, 1, 2.0) + clock(2, 2, 1.9))
+    write(tmp_path / "2026-11-21" / "rank0.log", clock(3, step, 1.8) + ERROR, NOW + 60)
+    assert names(tmp_path) == runs
+
+
+def test_a_folder_of_old_ones_that_holds_all_sets_nothing_aside(tmp_path: Path) -> None:
+    write(tmp_path / "previous" / "run1.log", steps("08") + ERROR, NOW)
+    write(tmp_path / "previous" / "run2.log", steps("09"), NOW + 3600)
+    assert names(tmp_path) == ["run1.log", "run2.log"]
+
+
+def test_what_lies_in_the_folder_of_a_run_is_of_that(tmp_path: Path) -> None:
+    for day in ("2026-11-20", "2026-11-21"):
+        write(tmp_path / day / "rank0.log", "rank 0 of 1 starts\n" + ERROR)
+    call = '81 openat(AT_FDCWD, "/data/s.bin", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+    write(tmp_path / "2026-11-20" / "strace.81", call * 9 + "81 +++ exited with 1 +++\n")
+    write(tmp_path / "strace.82", call * 9 + "81 +++ exited with 1 +++\n")
+    _, found = triage(tmp_path, tmp_path / "out.json")
+    belongs = {Path(row["path"]).name: row["belongs"] for row in found["evidence"]}
+    assert (belongs["strace.81"], belongs["strace.82"]) == (False, None)
+
+
+@pytest.mark.parametrize(("end", "advice"), [("training complete\n", "stop"), ("", "restart")])
+def test_a_run_that_did_well_leaves_nothing_to_start_again(
+    tmp_path: Path, end: str, advice: str
+) -> None:
+    """Of copies nobody knows which came again, and the failed one counts."""
+    rule = "=" * 60
+    failed = f"{rule}\nt.py FAILED\nFailures:\n{summary(r1=10)}{rule}\n"
+    write(tmp_path / "job" / "slurm-90210.out", steps("08") + failed)
+    write(tmp_path / "job" / "slurm-90211.out", steps("09") + end)
+    _, found = triage(tmp_path / "job", tmp_path / "out.json")
+    assert [row["judged"] for row in found["runs"]] == [True, False]
+    assert found["restart"]["advice"] == advice
+
+
+@pytest.mark.parametrize(
+    ("size", "later", "between", "apart"),
+    [(2, 20, "/", True), (2, 20, "_", True), (2, 0, "/", False), (4, 20, "/", False)],
+    ids=["whole jobs", "in one folder", "at one time", "two nodes"],
+)
+def test_series_of_logs_that_have_all_ranks_each_are_jobs(
+    tmp_path: Path, size: int, later: float, between: str, apart: bool
+) -> None:
+    """Nodes may count their ranks from 0 each, and then they run at one time."""
+    for number, folder in enumerate(("lr1e-3", "lr1e-4")):
+        for rank in (0, 1):
+            rank += 2 * number if size == 4 else 0
+            end = ERROR if not number and not rank else "step 1 loss 2\n"
+            log = tmp_path / f"{folder}{between}rank{rank}.log"
+            write(log, f"start: rank {rank}/{size}\n{end}", NOW + rank + later * number)
+    write(tmp_path / "notes.log", "start both\n", NOW)
+    runs = ["lr1e-3", "lr1e-4"] if between == "/" else ["lr1e-3_rank", "lr1e-4_rank"]
+    assert sorted(names(tmp_path)) == ([*runs, "notes.log"] if apart else [])
+    _, found = triage(tmp_path, tmp_path / "out.json")
+    assert found["outcome"] == "failed"
+
+
+def test_who_waits_without_a_word_for_one_that_failed_at_once_is_of_its_job(tmp_path: Path) -> None:
+    """The last time in its log is that of its begin."""
+    write(tmp_path / "pod-1.txt", ERROR, NOW - 7)
+    write(tmp_path / "pod-0.txt", f"2025-11-23 12:13:12 start: rank 0/2 pid 7\n{ERROR}", NOW)
+    assert names(tmp_path) == []
+
+
+def test_copies_that_were_set_aside_are_read_once(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        for folder in (tmp_path, tmp_path / "backup"):
+            write(folder / f"rank{rank}.log", f"rank {rank} starts\n{ERROR * rank}")
+    assert names(tmp_path) == []
+    assert main(["logs", str(tmp_path), "--json", "-o", str(tmp_path.parent / "logs.json")]) == 1
+    read = json.loads((tmp_path.parent / "logs.json").read_text())["inputs"]
+    assert {Path(row["path"]).parent for row in read} == {tmp_path}
+    write(tmp_path / "backup" / "rank1.log", "rank 1 starts\nstep 1\n")
+    assert names(tmp_path) == ["backup", "the other logs"]

@@ -14,6 +14,7 @@ from postmortem.records import record
 from postmortem.report.model import Confidence
 
 _QUOTES = "'\""
+_PEER_GONE = frozenset(("ECONNRESET", "EPIPE"))
 _DISK_BROKE = frozenset(("EIO", "EROFS", "ENXIO", "ENODEV", "ESTALE", "ENOTCONN"))
 
 
@@ -47,7 +48,9 @@ def same_process(cause: Event, effect: Event) -> Confidence | None:
     What a process wrote names it where the log of its words has no number of a process.
     """
     if cause.pid is not None and effect.pid is not None:
-        return Confidence.CERTAIN if cause.pid == effect.pid and _one_host(cause, effect) else None
+        # One rank is one process, whatever two programs call its host.
+        one = _one_host(cause, effect) or (cause.ranks == effect.ranks != () and not cause.role)
+        return Confidence.CERTAIN if cause.pid == effect.pid and one else None
     if cause.role or effect.role or not _one_host(cause, effect):
         return None
     if not (cause.ranks and effect.ranks):
@@ -103,6 +106,7 @@ def lost_child(cause: Event, effect: Event) -> Confidence | None:
         pool = cause.role != AGENT and effect.match("pool-process-died") is not None
         return Confidence.LIKELY if pool else None
     told = cause.signal is not None and cause.signal in effect.what
+    told = told or not _PEER_GONE.isdisjoint(effect.errnos)  # its end of a pipe, or of a socket
     return Confidence.LIKELY if told else Confidence.POSSIBLE
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.common import Document, root_of
-from postmortem.facts.inventory import LISTED, SET_ASIDE, Result, Run
+from postmortem.facts.inventory import LISTED, SET_ASIDE, Result, Run, came_again
 from postmortem.records import record
 
 
@@ -19,6 +19,8 @@ class RunEnd:
     again: bool
     """A later run of its series began after its end: it was started again."""
     judged: bool
+    done: bool
+    """It says that it came to its end."""
 
 
 @record
@@ -43,6 +45,12 @@ class Runs:
         found = {one.run.series: one.verdict for one in self.ends if one.judged}
         return sum(found.get(one.run.series) == one.verdict for one in self.failed)
 
+    @property
+    def done(self) -> RunEnd | None:
+        """The last run of the series of the one that is judged which did well, of no sweep."""
+        series = {one.run.series for one in self.ends if one.judged and not one.run.sweep} - {""}
+        return next((o for o in self.ends[::-1] if o.done and o.run.series in series), None)
+
 
 def runs_of(results: Sequence[Result]) -> Runs:
     """Return how each run ended; the last that failed is judged, else one that may have.
@@ -51,7 +59,8 @@ def runs_of(results: Sequence[Result]) -> Runs:
     old ones, where the others tell how they ended. What lies beside runs, and only has words that
     something failed, is none: who watched them wrote it. Nor is a list of them, where one failed.
     """
-    told = [(r.reading.run, r.document) for r in results if r.reading.run and r.document]
+    logs = (r for r in results if r.reading.kind == "logs")
+    told = [(r.reading.run, r.document) for r in logs if r.reading.run and r.document]
     beside = ("", SET_ASIDE, LISTED)
     if any(one["outcome"] == "failed" for run, one in told if run.series not in beside):
         told = [(run, one) for run, one in told if run.series or one["decided_by"] != "last words"]
@@ -62,12 +71,12 @@ def runs_of(results: Sequence[Result]) -> Runs:
         if run.series != SET_ASIDE
     )
     ends = [
-        (run, one, over if run.series == SET_ASIDE else _came_again(run, [r for r, _ in told]))
+        (run, one, over if run.series == SET_ASIDE else came_again(run, [r for r, _ in told]))
         for run, one in told
     ]
     failed = [run for run, one, again in ends if one["outcome"] == "failed" and not again]
     suspect = [run for run, one, again in ends if _is_suspect(one) and not again]
-    last = [run for run, _, again in ends if not again]
+    last = [run for run, _, again in ends if not again] or [run for run, *_ in ends]
     judged = next(iter([*failed[::-1], *suspect[::-1], *last[::-1]]), None)
     return Runs(
         tuple(
@@ -78,6 +87,7 @@ def runs_of(results: Sequence[Result]) -> Runs:
                 str(one["verdict"]),
                 again,
                 run is judged,
+                one["outcome"] != "failed" and bool(one.get("done")),
             )
             for run, one, again in ends
         )
@@ -90,16 +100,9 @@ def _is_suspect(document: Document) -> bool:
 
 def without_others(results: Sequence[Result], runs: Runs) -> tuple[Result, ...]:
     """Return the results without those of runs that are not judged."""
-    judged = {one.run.name for one in runs.ends if one.judged}
+    others = {one.run.name for one in runs.ends if not one.judged}
     return tuple(
         result
         for result in results
-        if result.reading.run is None or result.reading.run.name in judged
-    )
-
-
-def _came_again(run: Run, runs: Sequence[Run]) -> bool:
-    return not run.sweep and any(
-        other.series == run.series and other.began is not None and other.began > run.ended
-        for other in runs
+        if result.reading.run is None or result.reading.run.name not in others
     )

@@ -36,6 +36,11 @@ def used(
                 why=result.why,
                 verdict=verdict if len(result.reading.paths) == 1 else None,
             )
+    of_others = {one.reading.run for one in results} - {one.reading.run for one in told}
+    for result in results:
+        if result.reading.run in of_others and result.reading.kind != "logs":
+            for path in result.reading.paths:
+                rows[path] = replace(rows[path], belongs=False, used=False, why="of another run")
     read = [result for result in told if result.document is not None]
     for index, why in judged.foreign.items():
         for path in read[index].reading.paths:

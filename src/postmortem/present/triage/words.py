@@ -1,6 +1,7 @@
 """What an incident is called: the verdict, the chain from cause to end, what to do next."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
@@ -135,6 +136,8 @@ def restart(
         default=1,
     )
     alike = max(alike, runs.alike) if isinstance(alike, int) else runs.alike
+    if runs.done is not None:
+        return "stop", f"{Path(runs.done.run.name).name}, another run of it, ended well"
     if alike > 1:
         return "stop", f"{alike} attempts ended the same way: another one will too"
     lost = (one for one in roots if one.type in _BROKEN)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from postmortem.facts.inventory import Inventory, Item, Kind, came_again
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
+from postmortem.readers.job_runs import MOST_LOOKED_AT, copies, runs_apart
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
@@ -39,9 +41,14 @@ from postmortem.readers.ranklogs.wrapped import is_shipped
 from postmortem.readers.regular import unread
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record, replace
+from postmortem.text import some
 from postmortem.underway import Refused
 
+HUNG = {STACKS: Kind.STACKS, RECORDER: Kind.RECORDER, FLIGHT: Kind.FLIGHT, KERNEL: Kind.KERNEL}
 REFUSED = "is not a regular file"  # which is told of already
+BEFORE = "is of a run that was started again"
+_ONE_RUN = "name its files to read another one; postmortem triage tells of all"
+_MOST_NAMED = 5
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
 """By the name of another kind of file: what docker inspect, and sacct, print into it."""
@@ -123,6 +130,12 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 why = _sort_in(file, str(path), logs, errors, chosen=False)
                 if why is not None:
                     left_out.append((file, why))
+            kinds = {file: HUNG[kind] for file, kind in hung.items()}
+            kinds |= dict.fromkeys(errors, Kind.ERROR_FILE) | dict.fromkeys(logs, Kind.LOG)
+            for file, why in _started_again(below, kinds, problems).items():
+                left_out.append((file, why))
+                for table in (logs, errors, hung):
+                    table.pop(file, None)
             new = logs.keys() - known
             if len(errors) + len(hung) == before and all(map(_lists_packages, new)):
                 for file in new:
@@ -160,6 +173,23 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     )
 
 
+def _started_again(
+    below: Iterable[str], kinds: Mapping[str, Kind], problems: list[Problem]
+) -> dict[str, str]:
+    """Return the files of runs that were started again, and why they are not read."""
+    items = tuple(Item(path, kinds.get(path, Kind.OTHER), 0) for path in below)
+    few = sum(item.kind is Kind.LOG for item in items) <= MOST_LOOKED_AT
+    runs = runs_apart(Inventory(items)) if few else ()
+    old = [run for run in runs if came_again(run, runs)]
+    if old:
+        others = some([Path(run.name).name for run in old], _MOST_NAMED)
+        newest = Path(runs[-1].name).name
+        what = f"holds several runs: {newest} is the newest and was read, not {others}"
+        problems.append(Problem(str(Path(runs[-1].name).parent), what, _ONE_RUN))
+    twice = copies([item.path for item in items if item.kind is Kind.LOG]) if few else ()
+    return {path: BEFORE for run in old for path in run.paths} | dict.fromkeys(twice, REPEATS)
+
+
 def _closed(logs: Iterable[str], left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
     forms = {_NUMBER.sub("#", path) for path in logs}
     like = (path for path, _ in left_out if _NUMBER.sub("#", path) in forms)
@@ -192,7 +222,7 @@ def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:
     """Yield what may have been a log: one of each reason, with how many there are."""
     reasons: dict[str, list[str]] = {}
     for path, why in left_out:
-        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED, REPEATS):
+        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED, REPEATS, BEFORE):
             reasons.setdefault(why, []).append(path)
     for why, paths in reasons.items():
         more = f"; so it is with {len(paths) - 1:,} more files" if len(paths) > 1 else ""

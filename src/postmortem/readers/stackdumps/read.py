@@ -1,5 +1,7 @@
 """Finds out which tool wrote a text with stacks, and reads it."""
 
+from itertools import takewhile
+
 from postmortem.facts.stackdumps import StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.signatures import Signatures
@@ -12,6 +14,7 @@ _LOOKED_AT = 64 << 10
 _RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S* ===$")
 _HOST = Pattern(r"^(?P<host>[A-Za-z][\w.-]{0,62}): ?")
 """What pdsh and clush write before each line; no tool writes such ones alone."""
+_CLOCK = Pattern(r"\b[0-2]\d:[0-5]\d:[0-5]\d\b")
 _ENOUGH = 3
 _CRASHED = "py-fatal"
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Extension mod")
@@ -123,7 +126,7 @@ def _is_faulthandler(head: str) -> bool:
     """Return whether a text is little else than what faulthandler wrote of a live process.
 
     What it writes at a crash is the end of that process, and so may be what it writes when a time
-    is up below what that process wrote itself: a log.
+    is up, or at a signal, below what that process wrote itself: a log.
     """
     lines = [line for line in head.splitlines() if line.strip()]
     first = lines[:_ENOUGH]
@@ -131,6 +134,9 @@ def _is_faulthandler(head: str) -> bool:
         return False
     told = Signatures.load("line").matches(first)
     if any(match.id == _CRASHED for row in told for match in row):
+        return False
+    above = takewhile(lambda line: not fault_handler.THREAD.match(line), first)
+    if any(map(_CLOCK.search, above)):
         return False
     written = [line.startswith(_WRITTEN) for line in lines]
     late = next((at for at, line in enumerate(lines) if line.startswith("Timeout (")), 0)

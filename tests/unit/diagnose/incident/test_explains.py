@@ -109,6 +109,20 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         event(T.RAISED, pid=7, ranks=(2,), what="'java' died with <Signals.SIGABRT: 6>."),
         Confidence.LIKELY,
     ),
+    # one rank's process, whose host two programs call otherwise
+    (
+        "held-up",
+        event(T.STUCK, "hang", pid=7, ranks=(2,), host="a"),
+        event(T.NOT_IN_COLLECTIVE, pid=7, ranks=(2,), host="b"),
+        Confidence.CERTAIN,
+    ),
+    # the rank lost the other end of what it read from
+    (
+        "child-lost",
+        event(T.CRASHED, "core", pid=71, role="DataLoader worker", ranks=(2,), signal="SIGSEGV"),
+        event(T.RAISED, pid=7, ranks=(2,), errnos=("ECONNRESET",)),
+        Confidence.LIKELY,
+    ),
     (
         "memory-kill",
         event(T.KILLED_FOR_MEMORY, pid=71, role="child", ranks=(2,), belongs=True),
@@ -383,6 +397,12 @@ APART: list[tuple[str, Event, Event]] = [
         "lost-peer-exits",
         event(T.LOST_PEER, ranks=(1,), order=1),
         event(T.EXITED, "strace", pid=8, ranks=(1,), role="child"),
+    ),
+    # a connection of another rank's
+    (
+        "child-lost",
+        event(T.CRASHED, "core", pid=71, role="DataLoader worker", ranks=(1,), signal="SIGSEGV"),
+        event(T.RAISED, pid=7, ranks=(2,), errnos=("ECONNRESET",)),
     ),
     # a thread of another rank than the one that hangs
     (

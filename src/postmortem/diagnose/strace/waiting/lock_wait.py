@@ -11,7 +11,7 @@ What to do
     local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.arguments import argument, flags
 from postmortem.diagnose.strace.calls import quoted, shortened, who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
@@ -45,6 +45,7 @@ def lock_wait(logs: Logs) -> Findings:
             "on NFS or Lustre: the holder may be on another host; is the mount's lock service up?",
         ),
         evidence=cite_waits(waits),
+        about=Subject(pid=first.pid or None),
     )
 
 
