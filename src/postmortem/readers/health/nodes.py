@@ -19,6 +19,8 @@ _HEAD = Pattern(
     r"|vnode +state +njobs\b)"
 )
 _OF_JOBS = Pattern(r"\bJOB_?ID\b|JobID")
+_WORDS = ("NODELIST", "HOSTNAMES", " ROLES ", "HOST_NAME", "vnode ", "NodeName=", " state = ")
+"""Of each form one: all files of a folder are looked at."""
 _NAMES = ("NODELIST", "HOSTNAMES", "NAME", "HOST_NAME", "vnode")
 _STATES = ("STATE", "STATUS", "state")
 _NAME = Pattern(r"[\w.,\[\]-]+")
@@ -47,7 +49,7 @@ class _Node:
 
 def lists_nodes(text: str) -> bool:
     """Return whether a text is such a list and nothing else, but for the commands above it."""
-    return bool(_nodes(text))
+    return any(word in text for word in _WORDS) and bool(_nodes(text))
 
 
 def readings_of_nodes(text: str) -> Iterator[Reading]:
