@@ -141,7 +141,7 @@ def _without_host(file: LogFile, series: set[str]) -> LogFile:
 
 
 def _without_lone_letters(files: list[LogFile]) -> list[LogFile]:
-    """Return the files; a letter is no rank where it counts nothing: r12_again.log, r0.log alone."""
+    """Return the files; a letter is no rank where it counts nothing: r12_again.log alone."""
     lettered = [
         at for at, file in enumerate(files) if _LETTER.search(_unpacked(Path(file.path).name))
     ]
