@@ -136,6 +136,7 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   if (lookups_[call] && !look_up(line, pid, what, arguments, stop, tail.nanoseconds, false)) {
     return false;
   }
+  out_.aborted.called(pid);
   const Tally::Key key{pid, call};
   Tally& tally = out_.tallies.calls.at(key.hash(), key);
   ++tally.calls;
@@ -178,6 +179,7 @@ void Extractor::time(Event& event) const {
 
 void Extractor::count(Event& event) {
   const bool failed = event.result.failed();
+  out_.aborted.called(event.pid);
   if (event.call == kUnknownCall) {
     const std::string_view name = read_line(event.line, event.end).name;
     auto& others = out_.other_calls;
@@ -200,8 +202,8 @@ void Extractor::count(Event& event) {
   tally.nanoseconds += event.nanoseconds;
   tally.again += failed && event.result.error == "EAGAIN";
   if (event.result.worked() || failed) {
-    tally.returned(failed ? -1 : event.result.value, finds(event.call),
-                   view(event.line, event.end), event.number);
+    tally.returned(failed ? -1 : event.result.value, finds(event.call), view(event.line, event.end),
+                   event.number);
   }
   event.slow = out_.tallies.longest.takes(paces_[event.call], event.nanoseconds);
   const bool resumed = event.shape == Shape::resumed;

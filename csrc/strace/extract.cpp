@@ -98,6 +98,7 @@ void Extract::reset() {
   begun.reset();
   counts = {};
   tallies.clear();
+  aborted = {};
   other_calls.clear();
   first_unparsed.clear();
   first_unparsed_number = 0;

@@ -140,12 +140,21 @@ struct Counts {
   std::uint64_t understood() const noexcept { return calls + signals + exits; }
 };
 
+// The last task that was told of SIGABRT and made no call after it, in this block.
+struct Aborted {
+  bool is = false;
+  std::uint32_t pid = 0;
+  std::uint32_t number = 0;
+  void called(std::uint32_t by) noexcept { is &= by != pid; }
+};
+
 struct Extract {
   std::vector<Event> events;
   std::deque<std::string> side;  // lines that were put together or freed of colours
   BegunTable begun;
   Counts counts;
   Tallies tallies;
+  Aborted aborted;
   std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
   std::vector<std::uint32_t> newlines;                         // scratch

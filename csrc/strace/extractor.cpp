@@ -103,6 +103,7 @@ void Extractor::remember(const char* line, const char* end, const char* argument
                          std::uint32_t pid, bool has_pid) {
   ++out_.counts.calls;
   out_.counts.halves = true;
+  out_.aborted.called(pid);
   out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
   begun_pid_ = pid;
 }

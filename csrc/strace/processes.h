@@ -92,8 +92,8 @@ class Processes {
   void ended(Task& task, Ending ending);
   // The same for a child without lines of its own, as its parent was told: by SIGCHLD, or by what
   // it waited with.
-  void child_ended(Task& parent, std::uint32_t pid, std::string_view told,
-                   const Event& event, Place place);
+  void child_ended(Task& parent, std::uint32_t pid, std::string_view told, const Event& event,
+                   Place place);
   void reaped(Task& parent, const Event& event, Place place);
   void release(Task& task);
 

@@ -161,6 +161,7 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
         take_half(event, slot);
         slot.half = Half::none;
       }
+      if (event.text.starts_with("--- SIGABRT ")) out_.aborted = {true, event.pid, number_};
       event.call = kUnknownCall;
       event.op = Op::none;
       out_.events.push_back(event);

@@ -118,8 +118,8 @@ void Summary::absorb(const Extract& block, const BlockOrigin& origin) {
     if (!asks) return;
     const char* const end = tally.last.data() + tally.last.size();
     const Line read = read_line(tally.last.data(), end);  // blocks are padded
-    call->text = view(read.arguments ? read.name.data() : tally.last.data(), end)
-                     .substr(0, kLongestWords);
+    call->text =
+        view(read.arguments ? read.name.data() : tally.last.data(), end).substr(0, kLongestWords);
   });
   tallies.folders.each([&](const FolderTally& tally) {
     std::string path;

@@ -31,6 +31,7 @@ void Tracker::replay(const Extract& block, const BlockOrigin& origin) {
 
 void Tracker::end_block(const Extract& block, const BlockOrigin& origin) {
   keep_begun(block, origin);
+  keep_aborted(block, origin);
   summary_.absorb(block, origin);
   if (options_.statistics) waits_.absorb(block.tallies, origin);
 }
@@ -81,6 +82,22 @@ void Tracker::apply_call(Task& task, const Event& event, const BlockOrigin& orig
   ended(task, event, place);
 }
 
+// Who calls abort() makes no call after it, though its end may not be in the log.
+void Tracker::keep_aborted(const Extract& block, const BlockOrigin& origin) {
+  if (abort_) {
+    block.tallies.calls.each([&](const Tally& tally) {
+      const Task* const task = processes_.find(tally.pid, origin.file_pid);
+      if (task && task->process == aborted_) abort_.reset();
+    });
+  }
+  if (!block.aborted.is) return;
+  Task* const task = processes_.find(block.aborted.pid, origin.file_pid);
+  if (!task || !task->live) return;
+  aborted_ = task->process;
+  abort_ = Ending{{}, "SIGABRT", false, origin.place(block.aborted.number), task->signals().sender,
+                  "", -1,        false};
+}
+
 void Tracker::keep_begun(const Extract& block, const BlockOrigin& origin) {
   for (const Begun& begun : block.begun.slots()) {
     if (!begun.used || begun.half == Half::elsewhere) continue;
@@ -123,7 +140,10 @@ void Tracker::finish() {
       files_.ring_entered(*task, begun.a, begun.b, {});
     Process& process = processes_.record_of(*task);
     const auto left = exits.find(task->leader);
-    if (left != exits.end()) {
+    if (abort_ && task->process == aborted_) {
+      process.ending = std::move(abort_);
+      abort_.reset();
+    } else if (left != exits.end()) {
       process.ending = Ending{left->second.code, "", false, left->second.place, 0, "", -1, false};
     } else if (task->begun && task->process < Processes::kMostTold) {
       process.blocked =

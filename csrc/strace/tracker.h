@@ -2,6 +2,8 @@
 // own; the tracker says which of them a line concerns.
 #pragma once
 
+#include <optional>
+
 #include "strace/hits.h"
 #include "strace/observer.h"
 
@@ -40,6 +42,7 @@ class Tracker {
   void effect_of_any(Task& task, const Event& event, const Opened& by);
   void signalled(Task& task, const Event& event, Place place);
   void exited(Task& task, const Event& event, const BlockOrigin& origin);
+  void keep_aborted(const Extract& block, const BlockOrigin& origin);
   void keep_begun(const Extract& block, const BlockOrigin& origin);
 
   TrackerOptions options_;
@@ -53,6 +56,8 @@ class Tracker {
   std::uint64_t lone_halves_ = 0;
   std::uint32_t open_pid_ = 0;  // in a call whose line the last block broke off
   bool open_ = false;
+  std::uint32_t aborted_ = 0;    // the record of a task that SIGABRT was the last that it was told
+  std::optional<Ending> abort_;  // its end, if no line tells another one
 };
 
 }  // namespace pm::strace

@@ -165,7 +165,7 @@ def has_table(head: bytes) -> bool:
 
 
 def speaks(head: bytes) -> bool:
-    """Return whether strace says at the beginning that it was attached, or a prompt has its command.
+    """Return whether strace says that it was attached, or a prompt has its command.
 
     Then what stands around does not matter.
     """

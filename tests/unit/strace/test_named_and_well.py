@@ -44,11 +44,16 @@ def test_a_failed_call_that_nobody_named_is_none(tmp_path: Path, words: str, pro
     prose(verdict(tmp_path, START + FAILED + words + END))
 
 
-def test_the_table_of_counts_is_no_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "above"),
+    [("counts.txt", ""), ("counts.md", "All day long:\n\n```\n$ strace -c -p 7\n")],
+)
+def test_the_table_of_counts_is_no_log(name: str, above: str, tmp_path: Path) -> None:
     from postmortem.readers.inventory import take_inventory
 
-    table = tmp_path / "counts.txt"
-    table.write_text("% time     seconds  usecs/call     calls    errors syscall\n------ ----\n")
+    table = tmp_path / name
+    head = "% time     seconds  usecs/call     calls    errors syscall\n------ ----\n"
+    table.write_text(above + head)
     [item] = take_inventory([str(table)]).items
     assert item.why is not None
     assert "strace -c" in item.why

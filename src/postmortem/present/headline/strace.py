@@ -73,7 +73,9 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         parts += [f"the log ends while {waits[0]}"] if waits else []
     if not parts:
         asked = ((task, interruption_words(task)) for log in view.logs for task in log.tasks)
-        parts += [f"{who(task.pid)} had not ended after {words}" for task, words in asked if words][:1]
+        parts += [f"{who(task.pid)} had not ended after {words}" for task, words in asked if words][
+            :1
+        ]
     if parts:
         return "; ".join(parts)
     return _calm(tuple(task for log in view.logs for task in log.tasks))

@@ -62,7 +62,9 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
     special = _SPECIAL.get(match.syscall)
     if match.errno == "EACCES" and match.syscall == "bind":
         special = _PORT
-    if match.syscall == "socket" and {"SOCK_RAW", "AF_PACKET"} & (flags(match, 0) | flags(match, 1)):
+    if match.syscall == "socket" and {"SOCK_RAW", "AF_PACKET"} & (
+        flags(match, 0) | flags(match, 1)
+    ):
         special = _RAW
     what = _asked_for(group)
     nameless = special is not None and group.target.path is None  # chown has a file, kill has none
@@ -79,7 +81,9 @@ def permission_denied(failures: Failures, logs: Logs) -> Findings:
             "id : run it as the user, and in the container, that the job has",
         )
         if special is None
-        else ("grep -iE 'cap|seccomp' /proc/self/status ; capsh --print : what may the process do?",),
+        else (
+            "grep -iE 'cap|seccomp' /proc/self/status ; capsh --print : what may the process do?",
+        ),
     )
 
 

@@ -23,7 +23,6 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.text import shell_word
 
-
 _ASKING = frozenset({"SIGINT", "SIGTERM", "SIGQUIT"})
 
 

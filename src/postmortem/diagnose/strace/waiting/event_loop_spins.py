@@ -57,6 +57,7 @@ def event_loop_spins(logs: Logs) -> Findings:
 
 
 def _told(task: Task, call: TaskCall, others: bool, many: bool) -> Finding:
+    steps: tuple[str, ...]
     unseen = "" if others else "; the log has no other calls: was it recorded with -e trace=?"
     if call.name in _READY:
         found = "with something ready, and nobody took it"
@@ -81,8 +82,8 @@ def _told(task: Task, call: TaskCall, others: bool, many: bool) -> Finding:
     else:
         found = "with EAGAIN"
         cause = (
-            f"the futex did not hold what {who(task.pid)} expected, and it tried again at once: its "
-            "memory is damaged, or a lock was left as its owner died"
+            f"the futex did not hold what {who(task.pid)} expected, and it tried again at once: "
+            "its memory is damaged, or a lock was left as its owner died"
         )
         steps = ("while it spins: postmortem hang PID, or gcore PID and postmortem core",)
     return Finding(
