@@ -33,9 +33,7 @@ def _ranks(folder: Path, program: Path, *words: str) -> list[subprocess.Popen[by
             env = {**ENV, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
             command = [sys.executable, str(program), *words]
             jobs.append(
-                subprocess.Popen(
-                    command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env=env
-                )
+                subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env=env)
             )
     return jobs
 

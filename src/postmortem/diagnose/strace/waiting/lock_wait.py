@@ -41,7 +41,7 @@ def lock_wait(logs: Logs) -> Findings:
         "log's end",
         confidence=Confidence.LIKELY,
         next_steps=(
-            f"lslocks ; fuser -v {'FILE' if target is None else quoted(target)} : who holds it?",
+            f"lslocks{'' if target is None else f' ; fuser -v {quoted(target)}'} : who holds it?",
             "on NFS or Lustre: the holder may be on another host; is the mount's lock service up?",
         ),
         evidence=cite_waits(waits),
