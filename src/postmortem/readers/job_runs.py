@@ -63,9 +63,8 @@ _COPIED = 5.0
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
     every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
-    above = _above(every)
-    twice = copies(every)
-    every = [path for path in every if path not in twice]
+    above, twice = _above(every), copies(every)
+    every = [path for path in every if path not in twice] if twice else every
     old = {path: folder for path in every if (folder := _set_aside(path, above))}
     logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
@@ -105,8 +104,9 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
 
 def copies(paths: Sequence[str]) -> frozenset[str]:
     """Return the logs in folders of old ones that lie elsewhere too, under the same name."""
-    above = _above(paths)
-    old = {path for path in paths if _set_aside(path, above)}
+    may_be = [path for path in paths if _old_above(path.rpartition("/")[0])]
+    above = _above(paths) if may_be else set()
+    old = {path for path in may_be if _set_aside(path, above)}
     held = {_looks(path) for path in paths if path not in old} if old else set()
     return frozenset(path for path in old if _looks(path) in held)
 
@@ -116,7 +116,9 @@ def _looks(path: str) -> tuple[str, ...]:
 
 
 def _above(paths: Sequence[str]) -> set[Path]:
-    return set.intersection(*(set(Path(path).parents) for path in paths)) if paths else set()
+    folders = {path.rpartition("/")[0] for path in paths}
+    every = [{Path(one), *Path(one).parents} for one in folders]
+    return set.intersection(*every) if every else set()
 
 
 def run_of(path: str, runs: Sequence[Run]) -> Run | None:
@@ -131,8 +133,12 @@ def _set_aside(path: str, above: Collection[Path]) -> str | None:
 
     One `above` all logs sets nothing aside.
     """
-    own = (one for one in Path(path).parents if one not in above)
-    return next((str(one) for one in own if _OLD.match(one.name)), None)
+    return next((str(one) for one in _old_above(path.rpartition("/")[0]) if one not in above), None)
+
+
+@cache
+def _old_above(folder: str) -> tuple[Path, ...]:
+    return tuple(one for one in (Path(folder), *Path(folder).parents) if _OLD.match(one.name))
 
 
 _Key = tuple[str, str, bool]
