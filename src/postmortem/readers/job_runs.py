@@ -33,6 +33,7 @@ from postmortem.readers.log_ends import (
 )
 from postmortem.readers.ranklogs.log_names import names_a_rank
 from postmortem.readers.run_folders import by_days, whole_jobs
+from postmortem.readers.set_aside import above_all, copies, set_aside
 from postmortem.records import replace
 
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
@@ -51,7 +52,6 @@ _UNPACKED = Pattern(r"/postmortem-\w{8}/\d+(?=/)")
 """Where one of several archives was unpacked to."""
 _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
 _ROTATED = Pattern(r"(?<=\.log)\.\d{1,3}$")
-_OLD = Pattern(r"(?i)^(?:old|prev(?:ious)?|bak|backup|archived?|outdated|earlier)(?![^\W\d_])")
 _TABLE = Pattern(r"(?i)\W*Job ?ID\b")
 MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
@@ -63,10 +63,9 @@ _COPIED = 5.0
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
     """Return the runs in the order of their ends; none where nothing tells two of them apart."""
     every = [item.path for item in found.of(Kind.LOG, Kind.ERROR_FILE)]
-    above = _above(every)
-    twice = copies(every)
-    every = [path for path in every if path not in twice]
-    old = {path: folder for path in every if (folder := _set_aside(path, above))}
+    above, twice = above_all(every), copies(every)
+    every = [path for path in every if path not in twice] if twice else every
+    old = {path: folder for path in every if (folder := set_aside(path, above))}
     logs = [path for path in every if path not in old]
     groups, rest = _by_names(logs, [item.path for item in found.items])
     since: dict[str, float] = {}
@@ -97,26 +96,10 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     for item in found.of(*OF_RANKS):
         if item.path not in held and (
             run := run_of(item.path, runs)
-            or (runs[-1] if _set_aside(item.path, above) is None else None)
+            or (runs[-1] if set_aside(item.path, above) is None else None)
         ):
             beside.setdefault(run.name, []).append(item.path)
     return tuple(replace(run, paths=(*run.paths, *beside.get(run.name, ()))) for run in runs)
-
-
-def copies(paths: Sequence[str]) -> frozenset[str]:
-    """Return the logs in folders of old ones that lie elsewhere too, under the same name."""
-    above = _above(paths)
-    old = {path for path in paths if _set_aside(path, above)}
-    held = {_looks(path) for path in paths if path not in old} if old else set()
-    return frozenset(path for path in old if _looks(path) in held)
-
-
-def _looks(path: str) -> tuple[str, ...]:
-    return Path(path).name, *text_ends(path)[:2]
-
-
-def _above(paths: Sequence[str]) -> set[Path]:
-    return set.intersection(*(set(Path(path).parents) for path in paths)) if paths else set()
 
 
 def run_of(path: str, runs: Sequence[Run]) -> Run | None:
@@ -124,15 +107,6 @@ def run_of(path: str, runs: Sequence[Run]) -> Run | None:
     shared = {str(above) for run in runs for above in Path(run.name).parents}
     own = set(map(str, Path(path).parents)) - shared
     return next((run for run in runs if run.name in own), None)
-
-
-def _set_aside(path: str, above: Collection[Path]) -> str | None:
-    """Return the folder of a file that somebody named as one for what is over.
-
-    One `above` all logs sets nothing aside.
-    """
-    own = (one for one in Path(path).parents if one not in above)
-    return next((str(one) for one in own if _OLD.match(one.name)), None)
 
 
 _Key = tuple[str, str, bool]

@@ -12,7 +12,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.job_runs import MOST_LOOKED_AT, copies, runs_apart
+from postmortem.readers.job_runs import MOST_LOOKED_AT, runs_apart
 from postmortem.readers.log_clock import text_ends
 from postmortem.readers.log_files import STANDARD_INPUT, keep_standard_input
 from postmortem.readers.log_heads import known_head, looks_like_binary, text_head
@@ -39,6 +39,7 @@ from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.ranklogs.wrapped import is_shipped
 from postmortem.readers.regular import unread
+from postmortem.readers.set_aside import copies
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record, replace
 from postmortem.text import some
