@@ -22,11 +22,13 @@ from postmortem.readers.bundles import Bundle, bundles
 from postmortem.readers.log_clock import seconds_of, text_ends, times_in
 from postmortem.readers.log_ends import (
     CERTAIN,
+    COPIED,
     LONG,
     NUMBER,
     OF_RANK,
     Ends,
     are_apart,
+    behind_copied,
     ends_of,
     one_by_one,
     outlives,
@@ -39,7 +41,7 @@ from postmortem.records import replace
 _HYDRA, _SWEEP = "/.hydra/", "/multirun.yaml"
 _JOB = Pattern(
     r"^(?P<of>slurm|[A-Za-z][A-Za-z_]*(?=.*\.(?:out|err)$))[-_.]"
-    r"(?P<job>\d{4,12})(?:_(?P<task>\d{1,6}))?\.(?:out|err|log)$|"
+    r"(?P<job>(?<=slurm.)\d{3,12}|\d{4,12})(?:_(?P<task>\d{1,6}))?\.(?:out|err|log)$|"
     r"^(?P<pbs>.+)\.[oe](?P<number>\d{2,12})$"
 )
 _DATED = Pattern(
@@ -48,6 +50,8 @@ _DATED = Pattern(
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
+_COUNTED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}\.")
+"""The name of a file that counts the runs."""
 _UNPACKED = Pattern(r"/postmortem-\w{8}/\d+(?=/)")
 """Where one of several archives was unpacked to."""
 _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
@@ -56,8 +60,6 @@ _TABLE = Pattern(r"(?i)\W*Job ?ID\b")
 MOST_LOOKED_AT = 256
 _TOGETHER = 30.0
 """Seconds between the times in names of what one run opened as it began."""
-_COPIED = 5.0
-"""Seconds between the times of files that were copied together."""
 
 
 def runs_apart(found: Inventory) -> tuple[Run, ...]:
@@ -258,9 +260,14 @@ def _by_content(
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
-            if one_behind := one_by_one(ends(a), ends(b), alike=alike):
-                first, then = sorted((a, b), key=lambda path: ends(path).ended)
-                since[then] = max(since.get(then, 0.0), ends(first).ended + CERTAIN)
+            counted = bool(_COUNTED.match(Path(a).name))
+            pause = behind_copied(ends(a), ends(b), counted=counted) if alike else None
+            one_behind = pause is not None or one_by_one(ends(a), ends(b), alike=alike)
+            if one_behind:
+                by = "ended" if pause is None else "times"
+                first, then = sorted((a, b), key=lambda path: getattr(ends(path), by))
+                least = ends(first).ended + (pause or CERTAIN)
+                since[then] = max(since.get(then, 0.0), least)
             if one_behind or are_apart(ends(a), ends(b)):
                 parted |= {(a, b), (b, a)}
                 apart |= {path: (path, _form(_ROTATED.sub("", path)), False) for path in (a, b)}
@@ -367,7 +374,7 @@ def _run(key: _Key, paths: list[str], since: Mapping[str, float]) -> Run:
 
 def _of_copies(runs: Sequence[Run]) -> Sequence[Run]:
     """Return runs of one time, as copies have it, in the order in which tries are numbered."""
-    copied = runs and max(r.ended for r in runs) - min(r.ended for r in runs) < _COPIED
+    copied = runs and max(r.ended for r in runs) - min(r.ended for r in runs) < COPIED
     if copied and len({r.series for r in runs}) == 1 and _TRIES.search(runs[0].series):
         return [replace(run, began=float(at), ended=float(at)) for at, run in enumerate(runs)]
     return runs

@@ -17,8 +17,12 @@ CERTAIN = 5.0
 """Seconds that a file must have begun after another one's end."""
 LONG = 3600.0
 """The same in another folder, which may be a node's: nodes begin late, and their clocks differ."""
+COPIED = 5.0
+"""Seconds between the times of files that were copied together."""
 _ZONE = 900.0
 """Seconds by which clocks of two zones differ at least."""
+_ALIKE = 60.0
+"""The same between what the nodes of one job write first, or last."""
 
 
 @record
@@ -37,12 +41,32 @@ class Ends:
     """Ranks that its lines name."""
     first: str
     """How the first line begins, its numbers taken out."""
+    timed: bool
+    """That line has a time."""
 
 
 def are_apart(one: Ends, other: Ends) -> bool:
     """Return whether summaries of torchrun give one rank different processes."""
     common = one.ranks.keys() & other.ranks.keys()
     return bool(common) and all(one.ranks[rank] != other.ranks[rank] for rank in common)
+
+
+def behind_copied(one: Ends, other: Ends, *, counted: bool) -> float | None:
+    """Return how long one had ended when the other began, by their own clock.
+
+    None but where both begin alike and were copied at once: else the times of the files tell more.
+    Nor where their times are a zone apart, unless names count the runs: then they may have been
+    written side by side.
+    """
+    if not (one.timed and other.timed) or abs(one.ended - other.ended) > COPIED:
+        return None
+    apart = [there - here for here, there in zip(one.times, other.times, strict=True)]
+    if not counted and all(
+        abs(seconds - round(apart[0] / _ZONE) * _ZONE) < _ALIKE for seconds in apart
+    ):
+        return None
+    pause = max(other.times[0] - one.times[-1], one.times[0] - other.times[-1])
+    return pause if one.first == other.first and pause > CERTAIN else None
 
 
 def one_by_one(one: Ends, other: Ends, *, alike: bool) -> bool:
@@ -80,7 +104,10 @@ def ends_of(path: str) -> Ends:
     tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
     named = frozenset(OF_RANK.findall(head + tail))
     gone = frozenset((*ranks, *tasks))
-    return Ends(began, ended, (*times[:1], *times[-1:]), ranks, gone, named, begin_of(head))
+    first = head.lstrip().partition("\n")[0]
+    timed = any(times_in(first))
+    span = (*times[:1], *times[-1:])
+    return Ends(began, ended, span, ranks, gone, named, begin_of(head), timed)
 
 
 def begin_of(head: str) -> str:

@@ -90,6 +90,30 @@ def test_of_copies_nobody_knows_which_came_again_and_the_failed_one_counts(tmp_p
 
 
 @pytest.mark.parametrize(
+    ("first", "then", "runs"),
+    [
+        (steps("08") + ERROR, steps("09", 5), ["run7.log", "run8.log"]),
+        (steps("09", 5), steps("08") + ERROR, ["run8.log", "run7.log"]),
+        (steps("08"), steps("08"), []),
+        ("loading\n" + steps("08"), "loading\n" + steps("09", 5), []),  # one of two may have waited
+        (steps("08"), "at once " + steps("09", 5), []),
+    ],
+)
+def test_copies_are_runs_by_their_own_clock_where_both_begin_alike(
+    tmp_path: Path, first: str, then: str, runs: list[str]
+) -> None:
+    write(tmp_path / "run7.log", first)
+    write(tmp_path / "run8.log", then)
+    assert names(tmp_path) == runs
+
+
+def test_a_job_s_number_may_be_short(tmp_path: Path) -> None:
+    write(tmp_path / "slurm-101.out", "step 1\n")
+    write(tmp_path / "slurm-102.out", "step 1\n")
+    assert names(tmp_path) == ["slurm-101", "slurm-102"]
+
+
+@pytest.mark.parametrize(
     ("beside", "judged"),
     [("step 1\njob ended with status 1, giving up\n", "b.log"), (ERROR, "loop.txt")],
 )
@@ -113,6 +137,10 @@ def test_a_copy_of_a_log_that_a_tool_kept_is_of_its_run(
 
 def test_nodes_whose_clocks_differ_are_one_job(tmp_path: Path) -> None:
     """They were written to until the same time, whatever their own clocks say."""
+    write(tmp_path / "runs" / "run1.log", steps("04"))
+    write(tmp_path / "runs" / "run2.log", steps("09"), NOW + 2)
+    assert names(tmp_path) == ["run1.log", "run2.log"]
+    shutil.rmtree(tmp_path / "runs")
     write(tmp_path / "train1.log", steps("04"))
     write(tmp_path / "train2.log", steps("09"), NOW + 2)
     assert names(tmp_path) == []
