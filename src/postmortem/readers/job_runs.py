@@ -130,14 +130,21 @@ def _by_names(logs: Sequence[str], paths: Sequence[str]) -> tuple[dict[_Key, lis
     dated: dict[str, list[tuple[float, str]]] = {}
     tried: dict[_Key, list[str]] = {}
     rest = []
+
+    @cache
+    def of_folder(folder: Path) -> tuple[_Key | None, str | None, str | None, str | None]:
+        above = [str(folder), *map(str, folder.parents)]
+        return (
+            next((bundled[a] for a in above if a in bundled), None),
+            next((a for a in above if str(Path(a).parent) in sweeps), None),
+            next((a for a in above if a in folders), None),
+            next((a for a in above if _TRIED.match(Path(a).name)), None),
+        )
+
     for path in logs:
-        above = list(map(str, Path(path).parents))
-        swept = next((a for a in above if str(Path(a).parent) in sweeps), None)
-        own = next((a for a in above if a in folders), None)
+        bundle, swept, own, attempt = of_folder(Path(path).parent)
         job = None if names_a_rank(path) else _JOB.match(Path(path).name)
         date = next(reversed([*_DATED.finditer(path)]), None)
-        bundle = next((bundled[a] for a in above if a in bundled), None)
-        attempt = next((a for a in above if _TRIED.match(Path(a).name)), None)
         if bundle is not None:
             groups.setdefault(bundle, []).append(path)
         elif swept is not None:
