@@ -42,6 +42,8 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
         (_STEPS + "Training completed in 3 h\nwandb: ERROR Dropped streaming file chunk\n", False),
         (_STEPS + "wandb: ERROR Dropped streaming file chunk\n", True),
         (_STEPS + "Training completed in 3 h\nlumen: ERROR cannot write the model\n", True),
+        ("-- Performing Test HAVE_LUMEN - Failed\n[100%] Built target lumen\n", False),
+        ("-- Performing Test HAVE_LUMEN - Failed\nCMake Error at a.cmake:3 (message):\n", True),
         ("rank is up\n2026:01:02-03:04:05:(9) |CCL_WARN| could not get the count\n", False),
         ("rank is up\n2026:01:02-03:04:05:(9) |CCL_ERROR| could not get the count\n", True),
         ("".join(f"[{n:2}] /lib/lumen.so(+0x7{n})[0x7f5a6c0b6b{n}]\n" for n in (9, 10, 11)), True),
