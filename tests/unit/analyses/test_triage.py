@@ -218,3 +218,21 @@ def test_a_recorded_wait_for_a_lock_is_of_the_rank_whose_process_it_is(
     roots = json.loads((tmp_path / "out.json").read_text())["roots"]
     assert [(one["type"], one["ranks"]) for one in roots] == [("stuck", [1])] * (pid == 81)
     assert code == (pid == 81)
+
+
+def test_a_pod_that_had_to_go_may_be_started_again(tmp_path: Path) -> None:
+    lost = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 50, in step\n'
+        "    dist.all_reduce(grad)\nRuntimeError: [../gloo/transport/tcp/pair.cc:534] "
+        "Connection closed by peer [10.0.0.4]:5511\n"
+    )
+    for rank, end in enumerate((lost, lost, "")):
+        (tmp_path / f"train-{rank}.log").write_text(f"rank {rank} step 10\n{end}")
+    (tmp_path / "events.txt").write_text(
+        "LAST SEEN   TYPE     REASON      OBJECT        MESSAGE\n"
+        "5m          Normal   Preempted   pod/train-2   Preempted by pod 7b1 on node gpu-4\n"
+    )
+    found = document("triage", tmp_path)
+    (root,) = found["roots"]
+    assert (root["type"], root["ranks"]) == ("killed", [2])
+    assert found["restart"]["advice"] == "restart"

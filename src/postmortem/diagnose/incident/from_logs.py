@@ -100,7 +100,8 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     signal = end["signal"] if end is not None else None
     own = _own_pid(document, rank) if ranks else _of_run(document)
     java = _OF_JAVA.search(str(found["label"]))  # a JVM's own report, called after its process
-    if kind is EventType.CRASHED and signal in ("SIGKILL", "SIGTERM"):
+    gone = signal in ("SIGKILL", "SIGTERM") or (end is not None and bool(end.get("evicted")))
+    if kind is EventType.CRASHED and gone:
         kind = EventType.KILLED
     if kind is EventType.KILLED and end is not None and end["memory"]:
         kind = EventType.KILLED_FOR_MEMORY

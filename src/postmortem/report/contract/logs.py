@@ -100,6 +100,8 @@ class Exit(Shape):
     signal: str | None
     memory: bool
     """the launcher, or the kernel, says that it was killed for memory"""
+    evicted: str
+    """for what its pod had to go; empty where none had"""
     launcher: str
     file: str
     line: int
