@@ -16,6 +16,7 @@ from postmortem.readers.ranklogs.above import (
     without_captured,
     without_habit,
 )
+from postmortem.readers.ranklogs.actor_ends import actor_ends
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -126,6 +127,9 @@ class FactBuilder:
         last = tuple(self._last_lines(failures))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
+        pids = {end.pid for end in exits}
+        actors = actor_ends(failures, self._known, self._labels, last, self._writers)
+        exits += tuple(end for end in actors if end.pid not in pids)
         heads = (one.head.size for one in self._read)
         size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
