@@ -42,6 +42,7 @@ from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRows
+from postmortem.readers.ranklogs.services import with_services
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
@@ -124,7 +125,7 @@ class FactBuilder:
         processes = set(map(self._writers.index, named))
         few = self._labels if len(self._labels) <= FEW_WRITERS else []
         failures = with_known_words(without_captured(failures, few))
-        last = tuple(self._last_lines(failures))
+        last = tuple(with_services(tuple(self._last_lines(failures)), writers))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         pids = {end.pid for end in exits}
