@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from postmortem.facts.last_lines import LastLines
+from postmortem.facts.rank_logs import Writer
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends, times_in
-from postmortem.readers.ranklogs.writers import Writer
 from postmortem.records import replace
 
 _SERVICE = Pattern(
