@@ -216,3 +216,13 @@ def test_who_saves_what_it_has_once_it_is_told_to_end_was_stopped(
     report = _report(tmp_path, f"{told}{more}checkpoint saved to /ckpt/30\nexiting")
     ids = {one.id for one in report.diagnoses}
     assert ("stopped_from_outside" in ids) is stopped, report.verdict
+
+
+@pytest.mark.parametrize(("behind", "failed"), [("", True), ("step {} loss 1.{}\n", False)])
+def test_a_quoted_command_below_an_error_is_no_going_on(
+    behind: str, failed: bool, tmp_path: Path
+) -> None:
+    text = 'ErrorMessage "ValueError: no such shape"\nCommand "/opt/bin/python fit.py -n 7"\n'
+    text += "".join(behind.format(n, n) for n in range(1, 5))
+    (tmp_path / "fit.log").write_text(text)
+    assert analyse([str(tmp_path / "fit.log")], RankLogOptions()).failed is failed
