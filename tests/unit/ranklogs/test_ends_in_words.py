@@ -226,3 +226,13 @@ def test_a_quoted_command_below_an_error_is_no_going_on(
     text += "".join(behind.format(n, n) for n in range(1, 5))
     (tmp_path / "fit.log").write_text(text)
     assert analyse([str(tmp_path / "fit.log")], RankLogOptions()).failed is failed
+
+
+@pytest.mark.parametrize(("state", "failed"), [("EXIT", True), ("DONE", False), ("RUN", False)])
+def test_a_table_of_the_jobs_of_lsf(state: str, failed: bool, tmp_path: Path) -> None:
+    text = (
+        "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
+        f"812     ana     {state:5} gpu        login1      8*node3     fit        Nov 20 10:00\n"
+    )
+    (tmp_path / "bjobs.txt").write_text(text)
+    assert analyse([str(tmp_path / "bjobs.txt")], RankLogOptions()).failed is failed
