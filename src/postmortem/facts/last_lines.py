@@ -124,6 +124,8 @@ class LastLines:
     """It may have been so before: no line before that one was looked at."""
     printed: tuple[Printed, ...] = ()
     """Its numbers, those of one form together."""
+    beside: bool = False
+    """They are of a service beside the job, which came to its good end later by the clock."""
     stopped_in: LastLine | None = None
     """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None

@@ -216,3 +216,23 @@ def test_who_saves_what_it_has_once_it_is_told_to_end_was_stopped(
     report = _report(tmp_path, f"{told}{more}checkpoint saved to /ckpt/30\nexiting")
     ids = {one.id for one in report.diagnoses}
     assert ("stopped_from_outside" in ids) is stopped, report.verdict
+
+
+@pytest.mark.parametrize(("behind", "failed"), [("", True), ("step {} loss 1.{}\n", False)])
+def test_a_quoted_command_below_an_error_is_no_going_on(
+    behind: str, failed: bool, tmp_path: Path
+) -> None:
+    text = 'ErrorMessage "ValueError: no such shape"\nCommand "/opt/bin/python fit.py -n 7"\n'
+    text += "".join(behind.format(n, n) for n in range(1, 5))
+    (tmp_path / "fit.log").write_text(text)
+    assert analyse([str(tmp_path / "fit.log")], RankLogOptions()).failed is failed
+
+
+@pytest.mark.parametrize(("state", "failed"), [("EXIT", True), ("DONE", False), ("RUN", False)])
+def test_a_table_of_the_jobs_of_lsf(state: str, failed: bool, tmp_path: Path) -> None:
+    text = (
+        "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
+        f"812     ana     {state:5} gpu        login1      8*node3     fit        Nov 20 10:00\n"
+    )
+    (tmp_path / "bjobs.txt").write_text(text)
+    assert analyse([str(tmp_path / "bjobs.txt")], RankLogOptions()).failed is failed

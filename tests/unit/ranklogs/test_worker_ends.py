@@ -60,6 +60,45 @@ def test_an_actor_whose_last_line_reads_like_an_error_is_not_silent(tmp_path: Pa
     assert raised_first(silent) is None
 
 
+_GONE = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    "\tclass_name: Shard\n\tpid: 412\n\tip: 10.3.0.8\n"
+    "The actor is dead because its worker process has died. Worker exit type: {} Worker exit "
+    "detail: Worker unexpectedly exits with a connection error code 2. End of file.\n"
+)
+_DRIVER = (
+    "(Shard pid=412, ip=10.3.0.8) step 0 loss 2.75\n"
+    "(Shard pid=412, ip=10.3.0.8) step 1 loss 2.5\n"
+    "2026-11-20 12:10:00,000 WARNING drive.py:40 -- lost a shard\n"
+    'Traceback (most recent call last):\n  File "/job/drive.py", line 31, in gather\n'
+    "    ray.get(shard.step.remote(k))\n"
+)
+_ANOTHER = "".join(f"(Shard pid=977, ip=10.3.0.8) step {n} loss 1.{n}\n" for n in range(2, 6))
+_DONE = "2026-11-20 12:30:00,000 INFO drive.py:60 -- training finished\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind", "rule"),
+    [
+        ("SYSTEM_ERROR", "", "rank_exited_silently"),
+        ("NODE_OUT_OF_MEMORY", "", "rank_crashed"),
+        ("INTENDED_USER_EXIT", "", "only_victims"),
+        ("SYSTEM_ERROR", _ANOTHER, "only_victims"),
+    ],
+)
+def test_an_actor_that_died_by_the_word_of_the_exception(
+    kind: str, behind: str, rule: str, tmp_path: Path
+) -> None:
+    report = report_of(tmp_path, _DRIVER + _GONE.format(kind) + behind)
+    assert report.diagnoses[0].id == rule
+
+
+def test_an_actor_that_died_and_was_replaced_ended_no_job(tmp_path: Path) -> None:
+    text = _DRIVER + _GONE.format("SYSTEM_ERROR") + _ANOTHER + _DONE
+    (tmp_path / "run.log").write_text(text)
+    assert not analyse([str(tmp_path / "run.log")], RankLogOptions()).failed
+
+
 @pytest.mark.parametrize(
     ("said", "ranks"),
     [

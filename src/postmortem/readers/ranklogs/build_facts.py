@@ -16,6 +16,7 @@ from postmortem.readers.ranklogs.above import (
     without_captured,
     without_habit,
 )
+from postmortem.readers.ranklogs.actor_ends import actor_ends
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.bad_numbers import may_be_bad, nan_above, nan_since, with_step
 from postmortem.readers.ranklogs.demux import Demuxer
@@ -41,6 +42,7 @@ from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRows
+from postmortem.readers.ranklogs.services import with_services
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
@@ -123,9 +125,12 @@ class FactBuilder:
         processes = set(map(self._writers.index, named))
         few = self._labels if len(self._labels) <= FEW_WRITERS else []
         failures = with_known_words(without_captured(failures, few))
-        last = tuple(self._last_lines(failures))
+        last = tuple(with_services(tuple(self._last_lines(failures)), writers))
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
+        pids = {end.pid for end in exits}
+        actors = actor_ends(failures, self._known, self._labels, last, self._writers)
+        exits += tuple(end for end in actors if end.pid not in pids)
         heads = (one.head.size for one in self._read)
         size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)

@@ -27,6 +27,8 @@ from postmortem.readers.ranklogs.traceback import Building, Traceback
 _MOST_OPEN = 4096
 _PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
+_CREATED = "error raised in its creation task, ray::"
+"""What Ray says of an actor whose constructor raised."""
 _SUMMARY = "Error Message Summary:"
 """Heads, between two rules, what an exception of Paddle says: its C++ stack stands before that."""
 _OUTERMOST = ", in <module>"
@@ -253,7 +255,9 @@ class Demuxer:
         else:
             self._group = building if building.group else None
             self._done.append(building)
-        if line.exception is not None and line.exception.startswith(_RAY):
+        if line.exception is not None and (
+            line.exception.startswith(_RAY) or _CREATED in line.message
+        ):
             # ray/exceptions.py: the remote process's frames and error follow, without a head; they
             # may be those of another such error.
             carrier.remote = line.message

@@ -63,6 +63,13 @@ LIMITS = {
         " Slurm accounts it as out of memory: it used up what the job was given on that host.",
         _MORE_OF_SLURM,
     ),
+    "ray": (
+        " Ray's memory monitor ended it: the memory of its node was used up to Ray's own limit.",
+        (
+            "ray logs raylet.out -ip IP  names the workers and what they used",
+            "fewer of them at a time (num_cpus, memory= of an actor), or a larger node",
+        ),
+    ),
     "postmortem run": (
         " The kernel chose it: the memory limit of its control group was used up.",
         (

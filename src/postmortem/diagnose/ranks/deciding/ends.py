@@ -36,6 +36,7 @@ from postmortem.facts.exits import RUN, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark, Writer
+from postmortem.knowledge.messages import briefs
 from postmortem.records import replace
 
 _MOST = 4
@@ -161,7 +162,18 @@ def silent_exits(case: Case) -> Attribution | None:
         return Attribution(cause, parties, evidence=evidence)
     tells = len(found) == 1 and (_said_little(found[0]) or _left_its_work(case, found[0]))
     few = found[0].writer.last_words[-1:] if tells else ()
-    return Attribution(ExitedSilently(heard, "".join(few)), parties, evidence=cited(parties))
+    known = next((hint for s in found if s.exit for hint in _hints(case, s.exit)), "")
+    cause = ExitedSilently(heard, "".join(few), known=known)
+    return Attribution(cause, parties, evidence=cited(parties))
+
+
+def _hints(case: Case, end: LogExit) -> Iterator[str]:
+    """Yield what the error that tells of an end says of why, by its ids."""
+    told = (failure for failure in case.logs.failures if failure.where == end.where)
+    for failure in told:
+        for match in failure.said.matches:
+            if briefs()[match.id].role == "contributing":
+                yield match.id
 
 
 def _last_errors(case: Case, writers: Sequence[Writer]) -> Iterator[tuple[LastLine, str]]:

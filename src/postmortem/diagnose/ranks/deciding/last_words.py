@@ -401,6 +401,8 @@ def _others_went_on(logs: RankLogs) -> Callable[[LastLines], bool]:
             _raise(shared, one.ended or one.done)
 
     def went_on(one: LastLines) -> bool:
+        if one.beside:
+            return True
         who, file = logs.who(one.writer), one.last.file
         lines = [line.line for line in one.errors if line.where not in left]
         last = max(lines, default=0 if one.errors else one.last.line)
