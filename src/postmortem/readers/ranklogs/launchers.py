@@ -49,6 +49,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "tgi-process-ended": ("TGI", ended),
     "supervisord-exited": ("supervisord", ended),
     "systemd-exited": ("systemd", ended),
+    "wandb-exited": ("wandb", ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),

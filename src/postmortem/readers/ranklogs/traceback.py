@@ -7,7 +7,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Line, Shape
 from postmortem.records import record
 
-_OF_THREAD, _TAKEN_DOWN = "_bootstrap_inner", "__del__"
+_OF_THREAD, _TAKEN_DOWN, _AT_EXIT = "_bootstrap_inner", "__del__", "atexit"
 _WRAPPED = Pattern(r"^ ?[a-z].{40}")
 """How the rest of a line goes on that a console has broken."""
 _MOST_FRAMES = 1000
@@ -36,12 +36,14 @@ class Traceback:
         """Return what it says of its writer, as far as it tells by itself.
 
         What a handler of logging could not write is printed by it, and nothing raises; nor does
-        what Python calls as it takes an object down.
+        what Python calls as it takes an object down, or once the program is over.
         """
         first = self.frames[0] if self.frames else None
+        name = (first.function or "").strip("'`") if first is not None else ""
         printed = first is not None and (
-            (first.function == "emit" and "/logging/" in first.file)
-            or (first.function or "").strip("'`") == _TAKEN_DOWN
+            (name == "emit" and "/logging/" in first.file)
+            or name == _TAKEN_DOWN
+            or _AT_EXIT in name
         )
         return LogFailure(
             kind="ignored" if printed else self.kind,

@@ -42,7 +42,7 @@ from postmortem.records import replace
 _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
-_OF_ONE = ("shell", RUN, "supervisord", "systemd", "SageMaker", "Airflow")
+_OF_ONE = ("shell", RUN, "supervisord", "systemd", "wandb", "SageMaker", "Airflow")
 """Who watches programs, and not the ranks of a job."""
 
 

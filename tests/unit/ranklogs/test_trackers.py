@@ -1,0 +1,47 @@
+"""What a tracker's own log of a run tells of the program that it ran in."""
+
+from pathlib import Path
+
+import pytest
+
+from builders.ranklogs import report_of
+
+LINE = "2026-01-02 03:04:05,678 {:<7} MainThread:4711 [wandb_run.py:{}():{}] {}\n"
+CODE = LINE.format("INFO", "_atexit_cleanup", 2400, "got exitcode: {}")
+FAILED = (
+    LINE.format("ERROR", "_atexit_cleanup", 2420, "Problem finishing run")
+    + "Traceback (most recent call last):\n"
+    '  File "/opt/wandb/sdk/wandb_run.py", line 2411, in {}\n    self._on_finish()\n'
+    '  File "/opt/wandb/sdk/mailbox.py", line 76, in require_response\n    raise Gone()\n'
+    "wandb.sdk.mailbox.Gone\n"
+)
+
+
+@pytest.mark.parametrize("below", ["", LINE.format("INFO", "_restore", 2405, "restore done")])
+@pytest.mark.parametrize(("code", "rules"), [(0, []), (1, ["process_ended"])])
+def test_wandb_notes_how_its_program_ended(
+    tmp_path: Path, code: int, rules: list[str], below: str
+) -> None:
+    report = report_of(tmp_path, CODE.format(code) + below)
+    assert [one.id for one in report.diagnoses] == rules
+
+
+@pytest.mark.parametrize(("code", "rule"), [(0, "last_words"), (1, "process_ended")])
+def test_what_is_raised_once_a_program_is_over_did_not_end_it(
+    tmp_path: Path, code: int, rule: str
+) -> None:
+    report = report_of(tmp_path, CODE.format(code) + FAILED.format("_atexit_cleanup"))
+    assert [one.id for one in report.diagnoses] == [rule]
+
+
+def test_what_another_function_raises_may_have(tmp_path: Path) -> None:
+    report = report_of(tmp_path, CODE.format(0) + FAILED.format("_on_start"))
+    assert [one.id for one in report.diagnoses] == ["rank_raised"]
+
+
+def test_a_program_that_fails_to_register_for_its_end_fails(tmp_path: Path) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    on_exit()\n'
+        '  File "a.py", line 2, in set_atexit\n    atexit.register(none)\nNameError: none\n'
+    )
+    assert [one.id for one in report_of(tmp_path, text).diagnoses] == ["rank_raised"]
