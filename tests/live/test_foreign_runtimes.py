@@ -109,18 +109,20 @@ def test_rusts_panic_has_its_words(tmp_path: Path) -> None:
     (tmp_path / "main.rs").write_text(RUST)
     build(tmp_path, "rustc", "-g", "-C", "panic=abort", "-o", "main", "main.rs")
     report = crash(tmp_path / "index", str(tmp_path / "main"))
-    expected = "index out of bounds: the len is 3 but the index is 6"
+    expected = "index out of bounds: the len is 3 but the index is 6 (at main.rs:2:56)"
     assert report.body["panic"] == {"language": "Rust", "text": expected}
     assert any("len is 3" in d.title for d in report.diagnoses if d.id == "fatal_log_message")
     # The same in a thread that has no name of its own.
     thread = crash(tmp_path / "thread", str(tmp_path / "main"), "a")
-    assert thread.body["panic"]["text"].endswith("len is 1 but the index is 4")
+    assert "len is 1 but the index is 4 (at main.rs:" in thread.body["panic"]["text"]
     other = crash(tmp_path / "constant", str(tmp_path / "main"), "a", "b")
-    assert other.body["panic"]["text"] == "a text without arguments"
-    # A constant stands nowhere but in the program: without that nothing is said.
+    assert other.body["panic"]["text"].startswith("a text without arguments (at main.rs:")
+    # A constant stands nowhere but in the program: without that its line is told, and no words.
     (tmp_path / "main").unlink()
     (core,) = (tmp_path / "constant").glob("core*")
-    assert analyse(core, CoreOptions(engine="native")).body["panic"] is None
+    bare = analyse(core, CoreOptions(engine="native")).body["panic"]["text"]
+    assert "6:16" in bare
+    assert "without arguments" not in bare
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
