@@ -12,7 +12,7 @@ from postmortem.facts.inventory import OF_RANKS, Inventory, Item, Kind, Reading,
 from postmortem.facts.source import Problem
 from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
-from postmortem.readers.job_runs import run_of, runs_apart
+from postmortem.readers.job_runs import folders_of, run_of, runs_apart
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -108,14 +108,15 @@ def plan(
         ]
         paths = tuple(item.path for item in ranks)
         readings.append(Reading("logs", ("logs", *kept, *named, *size, *shared), paths))
+    of_runs = folders_of(runs)
     recorded: dict[Run | None, list[str]] = {}
     for item in found.of(Kind.STRACE):
-        recorded.setdefault(run_of(item.path, runs), []).append(item.path)
+        recorded.setdefault(run_of(item.path, of_runs), []).append(item.path)
     for of, strace in recorded.items():
         readings.append(Reading("strace", ("strace", *strace, *shared), tuple(strace), of))
     cores = sorted(found.of(Kind.CORE), key=lambda item: item.path)
     readings += [
-        Reading("core", ("core", item.path, *shared), (item.path,), run_of(item.path, runs))
+        Reading("core", ("core", item.path, *shared), (item.path,), run_of(item.path, of_runs))
         for item in cores[:_MOST_CORES]
     ]
     for item in cores[_MOST_CORES:]:

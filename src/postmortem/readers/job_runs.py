@@ -50,8 +50,6 @@ _DATED = Pattern(
 _EXACT = Pattern(r"(?m)^.*\d\d:\d\d:\d\d[.,]\d{3}.*$")
 _ATTEMPT = Pattern(r"/attempt_\d+/\d+/")
 _TRIED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}$")
-_COUNTED = Pattern(r"(?i)^(?:attempt|(?:re)?(?:try|start|run)|trial)[-_. ]?\d{1,4}\.")
-"""The name of a file that counts the runs."""
 _UNPACKED = Pattern(r"/postmortem-\w{8}/\d+(?=/)")
 """Where one of several archives was unpacked to."""
 _TRIES = Pattern(r"(?i)(?:^|/)(?:attempt|(?:re)?try|restart)[-_. ]?#[^/]*$")
@@ -95,20 +93,27 @@ def runs_apart(found: Inventory) -> tuple[Run, ...]:
     # What is no log, and lies in no run's folder, is the last run's, as far as anybody knows.
     beside: dict[str, list[str]] = {}
     held = twice.union(path for run in runs for path in run.paths)
+    folders = folders_of(runs)
     for item in found.of(*OF_RANKS):
         if item.path not in held and (
-            run := run_of(item.path, runs)
+            run := run_of(item.path, folders)
             or (runs[-1] if set_aside(item.path, above) is None else None)
         ):
             beside.setdefault(run.name, []).append(item.path)
     return tuple(replace(run, paths=(*run.paths, *beside.get(run.name, ()))) for run in runs)
 
 
-def run_of(path: str, runs: Sequence[Run]) -> Run | None:
-    """Return the run in whose folder a file lies; what lies above other runs is no run's."""
+def folders_of(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return the runs by their folders; what lies above other runs is no run's."""
     shared = {str(above) for run in runs for above in Path(run.name).parents}
-    own = set(map(str, Path(path).parents)) - shared
-    return next((run for run in runs if run.name in own), None)
+    return {run.name: run for run in reversed(runs) if run.name not in shared}
+
+
+def run_of(path: str, folders: Mapping[str, Run]) -> Run | None:
+    """Return the run in whose folder a file lies."""
+    return next(
+        (folders[above] for above in map(str, Path(path).parents) if above in folders), None
+    )
 
 
 _Key = tuple[str, str, bool]
@@ -267,7 +272,8 @@ def _by_content(
             continue
         for a, b in combinations(paths, 2):
             alike = _form(a) == _form(b)
-            counted = bool(_COUNTED.match(Path(a).name))
+            name, dot, _ = Path(a).name.partition(".")
+            counted = bool(dot and _TRIED.match(name))
             pause = behind_copied(ends(a), ends(b), counted=counted) if alike else None
             one_behind = pause is not None or one_by_one(ends(a), ends(b), alike=alike)
             if one_behind:

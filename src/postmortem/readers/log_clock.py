@@ -155,6 +155,11 @@ def times_in(text: str) -> Iterator[float]:
     return (at for one in _STAMP.finditer(text) if (at := seconds_of(one[0])))
 
 
+def last_time(path: str) -> float | None:
+    """Return the latest time at the end of a log, as its clock shows it; None without any."""
+    return max(times_in(text_ends(path)[1]), default=None)
+
+
 def seconds_of(stamp: str) -> float:
     """Return seconds since the epoch, by this machine's zone as all stamps of texts."""
     try:

@@ -104,12 +104,16 @@ def ends_of(path: str) -> Ends:
     tasks = (str(task) for told in _TASKS.finditer(tail) for task in tasks_of(told[1]))
     named = frozenset(OF_RANK.findall(head + tail))
     gone = frozenset((*ranks, *tasks))
-    first = head.lstrip().partition("\n")[0]
-    timed = any(times_in(first))
+    timed = any(times_in(first_line(head)))
     span = (*times[:1], *times[-1:])
     return Ends(began, ended, span, ranks, gone, named, begin_of(head), timed)
 
 
 def begin_of(head: str) -> str:
     """Return how the first line of a log begins, its numbers taken out."""
-    return NUMBER.sub("#", head.lstrip().partition("\n")[0])[:_BEGIN]
+    return NUMBER.sub("#", first_line(head))[:_BEGIN]
+
+
+def first_line(head: str) -> str:
+    """Return the first line of a log that is not empty."""
+    return head.lstrip().partition("\n")[0]

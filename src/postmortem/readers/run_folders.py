@@ -6,7 +6,7 @@ from pathlib import Path
 
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import text_ends, times_in
-from postmortem.readers.log_ends import begin_of
+from postmortem.readers.log_ends import begin_of, first_line
 from postmortem.readers.ranklogs.last_words import read_like, works
 from postmortem.readers.ranklogs.world import Head, in_head
 
@@ -43,9 +43,8 @@ def by_days(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def _begin_anew(first: Mapping[str, str], then: Mapping[str, str]) -> bool:
     common = first.keys() & then.keys()
-    heads = [(text_ends(first[name])[0], text_ends(then[name])[0]) for name in common]
-    told = [(a.lstrip().partition("\n")[0], b.lstrip().partition("\n")[0]) for a, b in heads]
-    told = [(a, b) for a, b in told if a and b]
+    pairs = [[first_line(text_ends(logs[name])[0]) for logs in (first, then)] for name in common]
+    told = [(a, b) for a, b in pairs if a and b]
     return bool(told) and all(begin_of(a) == begin_of(b) and _is_begin(a, b) for a, b in told)
 
 

@@ -7,7 +7,7 @@ from time import localtime
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
-from postmortem.readers.log_clock import text_ends, times_in
+from postmortem.readers.log_clock import last_time
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.records import replace
 
@@ -39,5 +39,5 @@ def with_kernel(
 
 def _timed(found: LastLines) -> LastLines:
     """Return it with the last time in its file, of no zone as the times of kernel logs."""
-    time = max(times_in(text_ends(found.last.file)[1]), default=None)
+    time = last_time(found.last.file)
     return found if time is None else replace(found, time=float(timegm(localtime(time))))

@@ -94,10 +94,11 @@ def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     An error below that says otherwise.
     """
     rows = [row for row in tail if row[0] > failure.line]
-    ids = read_like(row[1] for row in rows)
-    at = next((i for i, names in enumerate(ids[:_NEAR]) if AGAIN in names), None)
-    if at is None or rows[at][0] - failure.line > _NEAR:
+    near = [row for row in rows[:_NEAR] if row[0] - failure.line <= _NEAR]
+    at = next((i for i, ids in enumerate(read_like(row[1] for row in near)) if AGAIN in ids), None)
+    if at is None:
         return None
+    ids = read_like(row[1] for row in rows)
     if any(strong(names) for names in ids[at + 1 :]):
         return None
     work = [row for row, names in zip(rows[at + 1 :], ids[at + 1 :], strict=True) if works(names)]

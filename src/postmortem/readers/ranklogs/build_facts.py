@@ -93,6 +93,7 @@ class FactBuilder:
         self._attempts = [FileAttempts(one.raw, one.file.attempt, self._known) for one in read]
         self._count = self._count_attempts()
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
+        self._heard = [*filter(self._wrote_last, range(len(self._labels)))]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):
             for region in one.raw["regions"]:
@@ -134,7 +135,7 @@ class FactBuilder:
         heads = (one.head.size for one in self._read)
         size, source = world_size(world, remarks, self._read_world(), heads)
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
-        heard = {self._writers.index(at) for at in filter(self._heard, range(len(self._labels)))}
+        heard = set(map(self._writers.index, self._heard))
         logs = RankLogs(
             writers=tuple(
                 writer if at in heard else replace(writer, last_words=())
@@ -177,14 +178,13 @@ class FactBuilder:
             aftermath = failure.kind == "terminate" and failure.said.match(_AFTERMATH) is not None
             if not goes_on and not aftermath:
                 told[failure.file].append((failure.begin_line, failure.line))
-        heard = [*filter(self._heard, range(len(self._labels)))]
-        files = [self._labels[position].file.path for position in heard]
+        files = [self._labels[position].file.path for position in self._heard]
         earlier = {x.file.path: x.earlier for x in self._read if x.earlier.before}
         runs = set(earlier)
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (self._labels[at].raw["tail"], self._writers.index(at), self._labels[at].file.path)
-            for at in heard
+            for at in self._heard
         )
         writers = Counter(files)
         bad = any(may_be_bad(row[1]) for label in self._labels for row in label.raw["tail"])
@@ -211,7 +211,7 @@ class FactBuilder:
             for base, one in zip(self._first, self._read, strict=True)
         }
 
-    def _heard(self, position: int) -> bool:
+    def _wrote_last(self, position: int) -> bool:
         """Return whether a label wrote in the last attempt: what others said ended earlier ones."""
         at = self._attempt(position, self._labels[position].raw["last_line"])
         return at is None or at == self._count - 1

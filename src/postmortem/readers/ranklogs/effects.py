@@ -47,6 +47,7 @@ _COUNTED = Pattern(
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ALL = ("last-error-", "last-alone-", "last-few")
 _ENDS_OTHERS, _MORE = "last-others-ended", "last-more"
+_RECORDER = "last-recorder"
 _EFFECTS = (
     STOP, _ENDS_OTHERS, "last-error-signal", "last-error-code", "last-error-died", "last-error-cut",
     "last-error-watch-closing", "last-alone-ended", "last-alone-code",
@@ -158,9 +159,6 @@ def _without_cut(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
 
 def _goes_on(names: Ids) -> bool:
     return survived(names) or done(names, last=False)
-
-
-_RECORDER = "last-recorder"
 
 
 def told_to_end(

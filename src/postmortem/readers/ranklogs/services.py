@@ -6,7 +6,7 @@ from pathlib import Path
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import Writer
 from postmortem.patterns import Pattern
-from postmortem.readers.log_clock import text_ends, times_in
+from postmortem.readers.log_clock import last_time
 from postmortem.records import replace
 
 _SERVICE = Pattern(
@@ -21,23 +21,18 @@ def with_services(last: Sequence[LastLines], writers: Sequence[Writer]) -> Itera
 
     Both by the clocks of their files.
     """
+    files = {one.last.file for one in last}
+    services = {file for file in files if _SERVICE.search(Path(file).name)}
     over = [
         one.ended.file
         for one in last
-        if one.ended is not None and (one.worked or one.printed) and not _is_service(one.ended.file)
+        if one.ended is not None and (one.worked or one.printed) and one.ended.file not in services
     ]
-    until = max((at for file in dict.fromkeys(over) if (at := _last_time(file))), default=0.0)
+    ends = (last_time(file) for file in dict.fromkeys(over if services else ()))
+    until = max((at for at in ends if at is not None), default=0.0)
     for one in last:
         file, who = one.last.file, writers[one.writer]
         alone = who.rank is None and who.local_rank is None and not (one.worked or one.printed)
-        known = until and one.errors and alone and _is_service(file)
-        at = _last_time(file) if known else 0.0
-        yield replace(one, beside=True) if 0 < at < until else one
-
-
-def _is_service(file: str) -> bool:
-    return _SERVICE.search(Path(file).name) is not None
-
-
-def _last_time(file: str) -> float:
-    return max(times_in(text_ends(file)[1]), default=0.0)
+        known = until and one.errors and alone and file in services
+        at = last_time(file) if known else None
+        yield replace(one, beside=True) if at is not None and 0 < at < until else one

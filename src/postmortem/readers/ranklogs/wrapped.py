@@ -18,6 +18,7 @@ from postmortem.readers.ranklogs.pasted import Peel, fenced, flat
 
 TEXTS = ("textPayload", "MESSAGE", "line", "log")
 """Fields that hold what a program wrote, as it wrote it."""
+_HOLDS = re.compile(rb'"(?:%s)"' % "|".join(TEXTS).encode())
 _BESIDE = (
     *("stream", "time", "timestamp", "kubernetes", "resource", "date"),
     *("labels", "__REALTIME_TIMESTAMP"),
@@ -89,8 +90,9 @@ def layers(head: bytes) -> tuple[Peel, ...]:
 
 def is_shipped(head: bytes) -> bool:
     """Return whether a file begins with objects that hold the lines of a log, and whose."""
-    fields = _fields(head.partition(b"\n")[0]) or {}
-    return layers(head)[1:2] == (_as_written,) or bool(of_pod(fields, ""))
+    if of_pod(_fields(head.partition(b"\n")[0]) or {}, ""):
+        return True
+    return _HOLDS.search(head) is not None and layers(head)[1:2] == (_as_written,)
 
 
 def unwrapped(pieces: Iterable[bytes], peels: Sequence[Peel]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ What to do
 
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, Undecided
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.nccl import Nccl
 
 
@@ -31,11 +31,10 @@ def interface_of_one_host(nccl: Nccl, blame: Attribution) -> Findings:
     tried = lost.get(first.address)
     usual = next((one.interface for one in nccl.addresses if not one.leads_nowhere), None)
     names = ", ".join(alike[:6])
-    took = f"NCCL of {names} took {first.interface} ({first.address})"
     more = [one for one in nccl.addresses if one.address != first.address and one.host in alike]
-    title = f"{took}, where no other host can reach it"
+    title = f"NCCL of {names} took {first.interface} ({first.address}), where no other host can "
+    title += "reach it"
     yield Finding(
-        role=Role.ROOT,
         title=title,
         verdict=title,
         cause="That address is of the host alone: who tries it from elsewhere finds nobody there, "
@@ -47,7 +46,7 @@ def interface_of_one_host(nccl: Nccl, blame: Attribution) -> Findings:
             "all of them",
         ),
         evidence=(
-            *(Evidence(tried.where, tried.what[:200]) for tried in (tried,) if tried is not None),
+            *([Evidence(tried.where, tried.what[:200])] if tried is not None else []),
             *(
                 Evidence("NCCL INFO", f"{one.host}: Using {one.interface}:{one.address}")
                 for one in [*odd, *more][:6]
