@@ -33,6 +33,8 @@ _WINDOWS = {
 """What Windows gives as the exit code of a process that it ended."""
 RUN = "postmortem run"
 """The launcher whose word is of the ranks, or of the program itself where it has none."""
+RECORD = "the job's record"
+"""What a cloud, a scheduler or a tracker keeps of a job: no line of the job stands beside it."""
 
 
 @record

@@ -6,6 +6,8 @@ gzip stream in lines of base64, each line encoded by itself (apport's problem_re
 
 from typing import BinaryIO
 
+from postmortem.readers.formats import HEAD_BYTES
+
 _START = b"ProblemType:"
 _KEY = b"CoreDump: base64"
 _MOST_BEFORE = 64 << 20
@@ -16,6 +18,11 @@ _LONGEST_LINE = 64 << 20
 def is_report(head: bytes) -> bool:
     """Return whether a file that begins so is a crash report of apport."""
     return head.startswith(_START)
+
+
+def is_whole_without_core(head: bytes) -> bool:
+    """Return whether a report that begins so is all there, and has no core: it is a text."""
+    return len(head) < HEAD_BYTES and b"\nCoreDump:" not in head
 
 
 class CoreOfReport:

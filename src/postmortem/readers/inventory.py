@@ -11,7 +11,7 @@ from postmortem import underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Inventory, Item, Kind
 from postmortem.facts.source import Problem
-from postmortem.readers.apport import is_report
+from postmortem.readers.apport import is_report, is_whole_without_core
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError, beginning
@@ -83,7 +83,7 @@ def _kind(path: str, head: bytes) -> Kind:
     name = Path(path).name
     if elf is not None:
         return Kind.CORE if elf.is_core else Kind.OTHER
-    if is_report(head):
+    if is_report(head) and not is_whole_without_core(head):
         return Kind.CORE
     if is_watch_ring(head):
         return Kind.WATCH

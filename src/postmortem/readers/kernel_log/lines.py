@@ -18,6 +18,8 @@ _NAMED = Pattern(
     r"(?i)(?:^|[._-])(?:dmesg|kern(?:el)?|kmsg|xid|messages|syslog|journal)(?=[._-]|$)"
 )
 _OF_SYSTEM = Pattern(r"(?i)(?:^|[._-])(?:kern|kernel|messages|syslog|journal)(?=[._-]|$)")
+_INIT = "systemd"
+"""Tells in the journal of each unit how it began and ended."""
 _OPENING = Pattern(r"\s*(?:\[\s*)?\{")
 _JSON = Pattern(
     r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)'
@@ -63,8 +65,8 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
     if kernel * 5 >= len(lines) * 4 and any(_is_sure(one) for one in stamps):
         return named or _spoken_by_kernel(stamps)
     known = sum(one.known and one.tag is not None for one in stamps)
-    tags = {one.tag for one in stamps if one.known}
-    system = len(tags) > 1 and bool(_OF_SYSTEM.search(base))  # one program's journal is its log
+    tags = {one.tag for one in stamps if one.known} - {_INIT}
+    system = len(tags) > 1 and bool(_OF_SYSTEM.search(base))  # one unit's journal is its log
     return known * 5 >= len(lines) * 4 and ("kernel" in tags or system)
 
 

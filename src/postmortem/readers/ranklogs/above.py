@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from postmortem import _native, thresholds
-from postmortem.facts.exits import RUN, LogExit
+from postmortem.facts.exits import RECORD, RUN, LogExit
 from postmortem.facts.last_lines import LastLine, LastLines, Watched
 from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark
 from postmortem.patterns import Pattern
@@ -53,7 +53,7 @@ _ABORT, _ABORTED = "MPI_Abort", "py-faulthandler-abort"
 _CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
-_TABLES = ("Slurm", "kubernetes", RUN)
+_TABLES = ("Slurm", "kubernetes", RUN, RECORD)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
 """Lines above a runner's word, where no line says that a step begins."""

@@ -39,16 +39,22 @@ _UCX = Pattern(r"^\[[A-Za-z][\w.-]*:\d+(?= *:\d+:\d+\])")
 """The process before what UCX says of its end."""
 _LAST = {
     "jvm-signal", "jvm-internal", "v8-fatal", "v8-uncaught", "dotnet-uncaught", "ruby-bug",
-    "go-panic", "zig-panic", "coredumpctl-signal",
+    "go-panic", "zig-panic", "apport-signal",
 }  # fmt: skip
+_HANDLED = "code 0x"
+"""Exceptions of Windows without a name: faulthandler tells of C++'s too, which are caught."""
 _EFFECT = "node-stdio"
-_HEAD_OF_JVM = 12
-"""Lines at the top of hs_err_pidPID.log, in which the innermost frame stands."""
+_REPORTS = {
+    "jvm-signal": ("jvm-signal", 12),
+    "coredumpctl-signal": ("coredumpctl-stack", None),
+    "apple-signal": ("apple-stack", None),
+}
+"""Reports of a crash: behind which line the innermost frame stands, and within how many."""
 _HEAD_OF_DUMP = 8
 """Lines from when glog's handler ran to the signal; several processes write in turn."""
 _HEAD_OF_GO = 6
 """Lines that a panic may have before the stack of its goroutine."""
-_HEADS = {"py-c-stack", "jvm-frames"}
+_HEADS = {"py-c-stack", "jvm-frames", "coredumpctl-stack", "apple-stack"}
 """Lines right behind which the stack of an end stands that was told further above."""
 _FEWEST = 2
 """Words of a line that may say why."""
@@ -101,6 +107,8 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
     if not found:
         return None
     if "py-fatal" in found:
+        if found["py-fatal"]["what"].startswith(_HANDLED):
+            return None
         frames, last = _stack(rows, at, known)
         return _End(
             "fatal", ExceptionText("Fatal Python error", found["py-fatal"]["what"]), last, frames
@@ -205,12 +213,9 @@ def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:
 def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
     """Return what a library other than Python says of an end in more than one line."""
     found = known.of(rows[at][2])
-    java = found.get("jvm-signal")
-    if java:
-        below = (row[2].removeprefix("# ") for row in rows[at + 1 : at + _HEAD_OF_JVM])
-        frame = next(filter(None, map(native_frame, below)), None)
-        place = java["what"] if frame is None else f"in {frame.function} ({frame.module})"
-        return _End("fatal", ExceptionText(java["exception"], place), at, is_last=True)
+    for name, (head, reach) in _REPORTS.items():
+        if name in found:
+            return _reported(found[name], rows[at : reach and at + reach], at, head, known)
     said = found.get("go-panic-said")
     if said and any("go-stack" in known.of(row[2]) for row in rows[at + 1 : at + _HEAD_OF_GO]):
         return _End("fatal", ExceptionText("Go", f"panic: {said['what']}"), at, is_last=True)
@@ -238,6 +243,16 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         there = next((i for i in range(at, at + _HEAD_OF_DUMP) if _signal_at(rows, i, known)), at)
         return _dumped(rows, there, known.of(rows[there][2]).get("glog-dumped") or dumped, known)
     return None
+
+
+def _reported(said: Match, rows: Rows, at: int, head: str, known: KnownLines) -> _End:
+    """Return what a system's report of a crash tells, in rows from its signal on."""
+    heads = (i for i, row in enumerate(rows) if head in known.of(row[2]))
+    below = (row[2].removeprefix("# ") for row in rows[next(heads, len(rows)) :])
+    frame = next(filter(None, map(native_frame, below)), None)
+    place = said["what"] if frame is None else f"in {frame.function} ({frame.module})"
+    signal = said["exception"] or signal_name(int(said["number"]))
+    return _End("fatal", ExceptionText(signal, place), at, is_last=True)
 
 
 def _dumped(rows: Rows, at: int, said: Match, known: KnownLines) -> _End:

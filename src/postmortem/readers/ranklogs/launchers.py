@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from postmortem.facts.exits import RUN, LogExit, Stop
+from postmortem.facts.exits import RECORD, RUN, LogExit, Stop
 from postmortem.facts.host_names import NoHosts, expand
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
@@ -52,11 +52,15 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "wandb-exited": ("wandb", ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
+    "time-ended": ("time", ended),
+    "jupyter-kernel-died": ("Jupyter", ended),
+    "seff-state": ("Slurm", ended_in_shell),
     "slurm-account": ("Slurm", ended_in_shell),
     "hydra-code": ("mpiexec", ended_in_shell),
     "mpirun-code": ("mpirun", ended_in_shell),
     "slurm-job-code": ("Slurm", ended_in_shell),
     "lsf-job-code": ("LSF", ended_in_shell),
+    "record-ended": (RECORD, ended_in_shell),
     "shell-ended": ("shell", ended),
     "shell-ended-alone": ("shell", ended),
     "shell-ended-abroad": ("shell", ended),
@@ -74,6 +78,7 @@ _OF_JOB = {
     "lsf-ended": "LSF",
     "pbs-ended": "PBS",
     "pbs-status": "PBS",
+    "record-stopped": RECORD,
     "kueue-evicted": "Kueue",
     "ci-time-limit": "CI",
     "stopped-by-keyboard": "a person",

@@ -21,6 +21,12 @@ _FORMS = (
     Pattern(
         r"^\s+#\d+ (?P<at>0x[0-9a-f]+) (?:in (?P<fun>.+?) )? ?\((?P<mod>[^()+]+)\+0x[0-9a-f]+\)"
     ),
+    # coredumpctl info: "                #0  0x00007f f (libfoo.so + 0x12c4)"
+    Pattern(
+        r"^\s+#\d+ +(?P<at>0x[0-9a-f]+) (?P<fun>\S+) \((?P<mod>[^()]+?)(?: \+ 0x[0-9a-f]+)?\)$"
+    ),
+    # macOS: "0   libomp.dylib                  \t0x00000001a1b2c3d4 f + 32"
+    Pattern(r"^\d+ +(?P<mod>\S.*?) +\t? *(?P<at>0x[0-9a-f]+) (?P<fun>\S.*?)(?: \+ \d+)?$"),
     # gdb: "#1  0x00007f in raise () from /lib/libc.so.6", "#2  main (argc=1) at a.c:12"
     Pattern(
         r"^#\d+ +(?:(?P<at>0x[0-9a-f]+) in )?(?P<fun>\S.*?) \(.*\)"
@@ -48,9 +54,9 @@ _RUST = Pattern(r"^ +\d+: +(?:(?P<at>0x[0-9a-f]+) - )?(?P<fun>\S.*)$")
 _RUST_AT = Pattern(r"^ +at (?P<src>\S+?:\d+)(?::\d+)?$")
 _GFORTRAN = Pattern(r"^#\d+ +(?P<at>0x[0-9a-f]+) in (?P<fun>\S+)$")
 _GFORTRAN_AT = Pattern(r"^\s+at (?P<src>\S+?:\d+)$")
-_FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:")
+_FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:", *"0123456789")
 _OF_JVM = ("V  [", "C  [", "j  ", "J ", "v  ~")
-_UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "???", "")
+_UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "???", "n/a", "")
 
 
 def native_frame(text: str) -> NativeFrame | None:

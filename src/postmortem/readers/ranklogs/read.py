@@ -22,10 +22,12 @@ from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
+from postmortem.readers.ranklogs.apple_reports import is_apple_report, report_told
 from postmortem.readers.ranklogs.around import lines_around
 from postmortem.readers.ranklogs.build_facts import FactBuilder, ReadLog
 from postmortem.readers.ranklogs.ci_steps import FailedStep, failed_step
 from postmortem.readers.ranklogs.collected import entries_of, is_list
+from postmortem.readers.ranklogs.job_records import code_told, may_hold_records, records_told
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.log_names import LogFile
@@ -51,6 +53,13 @@ if TYPE_CHECKING:
 _HOLE = 8
 _PIECE = 1 << 20
 _LONGEST_ERROR = 160
+_DOCUMENTS = (
+    (is_apple_report, report_told),
+    (is_list, entries_of),
+    (is_pods, described),
+    (may_hold_records, records_told),
+)
+"""By its head, what tells a document as the lines of a log."""
 _PID = re.compile(rb"(?i)\bpid\b\W{0,3}(\d{2,10})\b")
 _MOST_PIDS = 10_000
 _MOST_COMPARED = 64
@@ -232,14 +241,17 @@ def _read_one(
 
 
 def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
-    """Return what a notebook, pods, or a list of entries, hold, in place of its text; else None."""
-    listed, pods = is_list(opened.head), is_pods(opened.head)
-    if not (listed or pods or is_notebook(opened.head)) or not isinstance(opened.source, int):
+    """Return what a notebook, or another document, holds, in place of its text; else None."""
+    code = code_told(opened.name, opened.head)
+    if code is not None:
+        return partial(next, iter((code,)), b"")
+    readers = [told for looks, told in _DOCUMENTS if looks(opened.head)]
+    if not (readers or is_notebook(opened.head)) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
-    if listed or pods:
-        entries = entries_of(data) if listed else described(data)
+    if readers:
+        entries = next(filter(None, (told(data) for told in readers)), None)
         return partial(next, iter((entries,)), b"") if entries else None
     printed = outputs_of(data)
     if printed is None:

@@ -25,6 +25,7 @@ from postmortem.readers.ranklogs.hung import (
     crashed_in,
     kind_of_file,
 )
+from postmortem.readers.ranklogs.job_records import holds_records
 from postmortem.readers.ranklogs.log_names import (
     PACKED,
     LogFile,
@@ -51,9 +52,8 @@ BEFORE = "is of a run that was started again"
 _ONE_RUN = "name its files to read another one; postmortem triage tells of all"
 _MOST_NAMED = 5
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
-_TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
-"""By the name of another kind of file: what docker inspect, and sacct, print into it."""
-_PODS = (".json", ".yaml", ".yml")
+_JOBS_OF_SACCT = b"JobID"
+_DOCUMENTS = (".json", ".yaml", ".yml")
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
@@ -69,6 +69,10 @@ _RAYS_OWN = Pattern(
 _RAY_SERVICE = Pattern(
     r"(?:dashboard(?:_\w+)?|gcs_server|log_monitor|monitor|runtime_env_agent)\.(?:log|out|err)"
 )
+_NEXTFLOW = Pattern(r"\.(?:command\.(?:log|out|err)|exitcode|nextflow\.log)$")
+"""Hidden, and what a task of Nextflow wrote."""
+_OF_TASK, _WHOLE = Pattern(r"\.command\.(?:out|err)$"), ".command.log"
+"""What both streams of a task hold stands in one file, too."""
 _NUMBER = Pattern(r"\d+")
 _FIRST_LINES, _OF_QUERY = 5, 100
 _MOST_PACKAGES = 500
@@ -282,13 +286,11 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
 
     Or a table of metrics, in which the loss is none to the end.
     """
-    if suffix == ".csv" and bad_column(path) is not None:
+    if suffix == ".csv":
+        return bad_column(path) is not None or _JOBS_OF_SACCT in known_head(path)
+    if suffix in _DOCUMENTS and (is_pods(known_head(path)) or holds_records(path)):
         return True
-    if suffix in _PODS and is_pods(known_head(path)):
-        return True
-    if suffix == ".json" and (is_list(known_head(path)) or is_shipped(known_head(path))):
-        return True
-    return suffix in _TOLD and _TOLD[suffix] in known_head(path)
+    return suffix == ".json" and (is_list(known_head(path)) or is_shipped(known_head(path)))
 
 
 def _why_no_log(path: str) -> str | None:
@@ -297,9 +299,9 @@ def _why_no_log(path: str) -> str | None:
     plain = name
     for suffix in PACKED:
         plain = plain.removesuffix(suffix)
-    if name.startswith("."):
+    if name.startswith(".") and not _NEXTFLOW.match(name):
         return HIDDEN
-    if repeats(path):
+    if repeats(path) or (_OF_TASK.match(name) and Path(path).with_name(_WHOLE).exists()):
         return REPEATS
     if _tells_how_it_ended(path, Path(plain).suffix):
         return None

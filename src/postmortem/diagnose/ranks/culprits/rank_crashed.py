@@ -25,6 +25,7 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import CRASH_SIGNALS
+from postmortem.facts.exits import RECORD
 from postmortem.knowledge.lookup import ending_signal, lines_of
 from postmortem.knowledge.messages import CODE_ENDS, MPI_ENDS
 
@@ -76,6 +77,13 @@ LIMITS = {
             "the largest processes stand in report.txt of the run's folder",
             "a larger limit (run --memory, the container's, the job's), or less in it: DataLoader "
             "workers and files in /dev/shm count",
+        ),
+    ),
+    RECORD: (
+        " Its record says so: its container, or its host, had no more memory for it.",
+        (
+            "more memory for the container (docker run --memory, its job definition), or the host",
+            "less in it: DataLoader workers, and files in /dev/shm, count",
         ),
     ),
     "kubernetes": (

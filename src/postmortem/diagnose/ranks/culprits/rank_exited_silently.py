@@ -37,6 +37,11 @@ _KILLED = "on its host: dmesg -T | grep -i 'killed process'"
 _OF_ACTORS = {
     "ray": ("Ray", f"{_KILLED}, and what /tmp/ray/session_latest/logs has of its pid"),
     "vLLM": ("vLLM", _KILLED),
+    "Jupyter": (
+        "Jupyter",
+        "dmesg -T | grep -i -E 'killed process|out of memory': a kernel that dies without a word "
+        "has most often used up the memory",
+    ),
 }
 
 

@@ -32,7 +32,7 @@ from postmortem.diagnose.ranks.deciding.rank_state import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.exits import RUN, LogExit
+from postmortem.facts.exits import RECORD, RUN, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark, Writer
@@ -42,7 +42,18 @@ from postmortem.records import replace
 _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
-_OF_ONE = ("shell", RUN, "supervisord", "systemd", "wandb", "SageMaker", "Airflow")
+_OF_ONE = (
+    "shell",
+    RUN,
+    "supervisord",
+    "systemd",
+    "wandb",
+    "SageMaker",
+    "Airflow",
+    "time",
+    "Jupyter",
+    RECORD,
+)
 """Who watches programs, and not the ranks of a job."""
 
 
@@ -279,13 +290,15 @@ def nameless(case: Case) -> list[LogExit]:
     # Who misses a peer may abort; its end is no cause.
     lost = any(s.about_peers for s in case.all)
     effects = [("shell", "SIGABRT"), ("kubernetes", "SIGABRT")] if lost else []
+    told = (e.signal for e in case.logs.exits if e.launcher != RECORD and e.is_bad)
+    effects += [(RECORD, signal or "") for signal in told]
     return [
         e
         for e in case.logs.exits
         if e.rank is None
         and e.is_bad
         and not (e.stopped or e.pid in case.logs.stopped_pids)
-        and (e.launcher, e.signal) not in effects
+        and (e.launcher, e.signal or "") not in effects
     ]
 
 

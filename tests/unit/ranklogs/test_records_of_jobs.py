@@ -1,0 +1,252 @@
+"""What others keep of a job, or of a crash: records of clouds and trackers, reports of systems."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.inventory import take_inventory
+from postmortem.readers.kernel_log.lines import looks_like_kernel_log
+from postmortem.readers.ranklogs.job_records import code_told, holds_records, records_told
+from postmortem.report.model import Outcome, Report
+
+AWS: dict[str, Any] = {
+    "jobs": [
+        {
+            "jobName": "fit",
+            "jobId": "0a1b",
+            "status": "FAILED",
+            "statusReason": "Essential container in task exited",
+            "createdAt": 1_700_000_000_000,
+            "container": {"exitCode": 137, "reason": "OutOfMemoryError: Container killed"},
+        }
+    ]
+}
+ECS: dict[str, Any] = {
+    "tasks": [
+        {
+            "taskArn": "arn:fit/0a1b",
+            "lastStatus": "STOPPED",
+            "desiredStatus": "STOPPED",
+            "stoppedReason": "Essential container in task exited",
+            "createdAt": "2026-01-02T03:04:05Z",
+            "containers": [{"name": "fit", "lastStatus": "STOPPED", "exitCode": 0}],
+        }
+    ]
+}
+SACCT = {
+    "jobs": [
+        {
+            "job_id": 71,
+            "name": "fit",
+            "state": {"current": ["OUT_OF_MEMORY"], "reason": "OutOfMemory"},
+            "exit_code": {"return_code": {"set": True, "number": 0}},
+            "time": {"start": 1, "end": 2},
+        }
+    ]
+}
+VERTEX = {
+    "name": "projects/1/locations/x/customJobs/8",
+    "displayName": "fit",
+    "state": "JOB_STATE_FAILED",
+    "createTime": "2026-01-02T03:04:05Z",
+    "error": {"code": 9, "message": "The replica workerpool0-0 exited with a non-zero status of 1"},
+}
+RUN = {"name": "fit", "status": "completed", "conclusion": "failure", "createdAt": "2026-01-02"}
+MLFLOW = "end_time: 2\nlifecycle_stage: active\nrun_id: 0a1b\nrun_name: fit\nstatus: {}\n"
+
+
+def _report(path: Path, text: str | object) -> Report:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text, indent=2))
+    return analyse([str(path.parent)], RankLogOptions())
+
+
+@pytest.mark.parametrize(
+    ("record", "line", "said"),
+    [
+        (AWS, 6, "job fit: state FAILED (exit code 137): Essential container in task exited; "
+         "OutOfMemoryError: Container killed"),
+        (ECS, 5, "job arn:fit/0a1b completed… state COMPLETED (exit code 0)"),
+        (SACCT, 8, "job fit: state OUT_OF_MEMORY: OutOfMemory"),
+        (VERTEX, 4, "job fit: state FAILED: The replica workerpool0-0 exited with a non-zero "
+         "status of 1"),
+        (RUN, 4, "job fit: state FAILURE"),
+    ],
+)  # fmt: skip
+def test_a_record_is_a_line_where_its_state_stands(record: object, line: int, said: str) -> None:
+    told = records_told(json.dumps(record, indent=2).encode())
+    assert told is not None
+    rows = told.decode().splitlines()
+    assert rows[-1].replace(" completed successfully:", " completed…") == said
+    assert len(rows) == line
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"name": "bert", "status": "ok", "optimizer_state": "adam"},
+        {"loss": 0.1, "step": 7},
+        [
+            {"name": "a", "state": "FAILED", "endTime": 1},
+            {"name": "b", "state": "DONE", "endTime": 2},
+        ],
+        "{" * 100_000,
+        [[[{"name": 1}]]],
+    ],
+)
+def test_what_is_no_record_of_one_job(tmp_path: Path, record: object) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(record if isinstance(record, str) else json.dumps(record))
+    assert not holds_records(str(path))
+
+
+@pytest.mark.parametrize(
+    ("record", "rule"),
+    [
+        (AWS, "process_ended"),
+        (AWS | {"jobs": [AWS["jobs"][0] | {"statusReason": "Host EC2 (instance i-7) terminated."}]},
+         "stopped_from_outside"),
+        (SACCT, "last_words"),
+        (VERTEX, "last_words"),
+        (RUN, "last_words"),
+    ],
+)  # fmt: skip
+def test_a_job_failed_as_its_record_says(tmp_path: Path, record: object, rule: str) -> None:
+    report = _report(tmp_path / "job" / "x.json", record)
+    assert report.outcome is Outcome.FAILED
+    assert [one.id for one in report.diagnoses][:1] == [rule]
+
+
+def test_a_job_ended_well_as_its_record_says(tmp_path: Path) -> None:
+    assert _report(tmp_path / "job" / "x.json", ECS).outcome is Outcome.HEALTHY
+
+
+def test_mlflow_keeps_how_a_run_ended(tmp_path: Path) -> None:
+    assert _report(tmp_path / "4" / "meta.yaml", MLFLOW.format(4)).failed
+    assert not _report(tmp_path / "3" / "meta.yaml", MLFLOW.format(3)).failed
+
+
+def test_the_code_alone(tmp_path: Path) -> None:
+    """Of Nextflow's task: the shell's word in its log, and the code, are one end."""
+    assert code_told("/x/epochs.txt", b"137\n") is None
+    assert code_told("/x/exit_code", b"137\n") == b"job: state ENDED (exit code 137)\n"
+    assert _report(tmp_path / "a" / ".exitcode", "137").diagnoses[0].id == "process_ended"
+    assert not _report(tmp_path / "b" / ".exitcode", "0").failed
+    (tmp_path / "c").mkdir()
+    said = "step 1\n.command.sh: line 2:    41 Killed                  python fit.py\n"
+    (tmp_path / "c" / ".command.err").write_text(said)
+    (tmp_path / "c" / ".command.log").write_text(said)
+    report = _report(tmp_path / "c" / ".exitcode", "137")
+    assert report.diagnoses[0].id == "process_ended"
+    assert "process 41" in report.diagnoses[0].title
+
+
+COREDUMPCTL = """\
+           PID: 71 (python3)
+        Signal: 11 (SEGV)
+     Timestamp: Fri 2026-01-02 03:04:05 UTC
+       Message: Process 71 (python3) of user 1000 dumped core.
+
+{modules}                Stack trace of thread 71:
+                #0  0x00007f1f2a0012c4 gather (rows.so + 0x12c4)
+                #1  0x0000000000548ad5 n/a (python3.11 + 0x148ad5)
+"""
+APPLE = {
+    "procName": "python3",
+    "pid": 71,
+    "exception": {"type": "EXC_BAD_ACCESS", "signal": "SIGSEGV"},
+    "faultingThread": 1,
+    "threads": [
+        {"frames": [{"imageOffset": 1, "symbol": "kevent", "imageIndex": 0}]},
+        {"frames": [{"imageOffset": 2, "symbol": "gather", "imageIndex": 1}]},
+    ],
+    "usedImages": [{"name": "libsystem.dylib", "base": 4096}, {"name": "rows.so", "base": 8192}],
+}
+APPLE_TEXT = """\
+Process:               python3 [71]
+
+Exception Type:        EXC_BAD_ACCESS (SIGSEGV)
+
+Thread 1 Crashed:
+0   rows.so                       \t0x0000000000002002 gather + 32
+"""
+MODULES = "".join(f"                Module libx{i}.so from rpm x-{i}\n" for i in range(90))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.txt", COREDUMPCTL.format(modules="")),
+        ("c.txt", COREDUMPCTL.format(modules=MODULES)),
+        ("python3.ips", '{"bug_type":"309","name":"python3"}\n' + json.dumps(APPLE, indent=1)),
+        ("python3.crash", APPLE_TEXT),
+    ],
+)
+def test_where_a_system_saw_a_crash(tmp_path: Path, name: str, text: str) -> None:
+    report = _report(tmp_path / "job" / name, text)
+    assert report.failed
+    assert report.diagnoses[0].title.endswith("was ended by SIGSEGV: in gather (rows.so)")
+
+
+def test_a_damaged_report_of_macos_is_a_text(tmp_path: Path) -> None:
+    broken = APPLE | {"faultingThread": 7}
+    for body in ("{", json.dumps(broken)):
+        report = _report(tmp_path / "job" / "p.ips", f'{{"bug_type":"309"}}\n{body}')
+        assert report.outcome is not Outcome.HEALTHY
+
+
+def test_a_report_of_apport_without_a_core_is_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "_usr_bin_python3.1000.crash"
+    path.write_text(
+        "ProblemType: Crash\nProcCmdline: python3 fit.py\nSignal: 6\nSignalName: SIGABRT\n"
+    )
+    assert [item.kind.value for item in take_inventory([str(path)]).items] == ["log"]
+    assert "SIGABRT" in analyse([str(path)], RankLogOptions()).diagnoses[0].title
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("step 1\nCommand terminated by signal 9\n\tExit status: 0\n\tPage size (bytes): 4096\n",
+         "process_ended"),
+        ("State: OUT_OF_MEMORY (exit code 0)\nNodes: 2\nCPU Utilized: 10:01:11\n", "process_ended"),
+        ("[I 2026-01-02 03:04:05.678 ServerApp] AsyncIOLoopKernelRestarter: restarting kernel "
+         "(1/5), keep random ports\n[I 2026-01-02 03:05:05.678 ServerApp] Saving file at /a\n",
+         "rank_exited_silently"),
+        ("step 1\nWindows fatal exception: access violation\n\nCurrent thread 0x00000001 (most "
+         'recent call first):\n  File "C:\\a.py", line 6 in run\n', "rank_crashed"),
+    ],
+)  # fmt: skip
+def test_who_watched_says_how_it_ended(tmp_path: Path, text: str, rule: str) -> None:
+    report = _report(tmp_path / "job" / "out.log", text)
+    assert report.failed
+    assert report.diagnoses[0].id == rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 1\nCommand being timed: fit\n\tExit status: 0\n",
+        "State: COMPLETED (exit code 0)\nNodes: 2\n",
+        "[I 2026-01-02 03:04:05.678 ServerApp] Kernel restarted: 0a1b\n",
+        "Windows fatal exception: code 0xe06d7363\n\nThread 0x01 (most recent call first):\n"
+        '  File "C:\\a.py", line 6 in run\n'
+        + "".join(f"step {i} loss 0.{i}\n" for i in range(1, 9)),
+    ],
+)
+def test_who_watched_saw_nothing_bad(tmp_path: Path, text: str) -> None:
+    assert not _report(tmp_path / "job" / "out.log", text).failed
+
+
+def test_the_journal_of_one_unit_is_its_log() -> None:
+    """Systemd tells in it how the unit began and ended."""
+    row = "Jan 02 03:04:0{} n1 {}: {}\n"
+    unit = row.format(1, "systemd[1]", "Started fit.service - Fit.") + "".join(
+        row.format(i, "python[71]", f"step {i}") for i in range(2, 6)
+    )
+    assert not looks_like_kernel_log(unit.encode(), "journal.txt")
+    several = unit + row.format(7, "sshd[9]", "Accepted publickey for ann")
+    assert looks_like_kernel_log(several.encode(), "journal.txt")
