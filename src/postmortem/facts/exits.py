@@ -88,6 +88,10 @@ class LogExit(Placed):
         """Whether it did not end by itself, and well."""
         return bool(self.code or self.signal or self.evicted or self.unplaced or self.died)
 
+    def is_of(self, other: LogExit) -> bool:
+        """Whether it may be the end of the same process, of which another tells, too."""
+        return other.is_bad and self.signal is not None and self.signal == other.signal
+
     @property
     def exited(self) -> str:
         """``exited with 1``, and what the code means where Windows ended the process."""

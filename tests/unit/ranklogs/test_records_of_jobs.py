@@ -207,11 +207,54 @@ def test_a_report_of_apport_without_a_core_is_a_text(tmp_path: Path) -> None:
     assert "SIGABRT" in analyse([str(path)], RankLogOptions()).diagnoses[0].title
 
 
+VALGRIND = """\
+==71== Process terminating with default action of signal 11 (SIGSEGV)
+==71==  Access not within mapped region at address 0x0
+==71==    at 0x1A2B3C: gather (in /w/rows.so)
+==71==    by 0x1A2C00: take (rows.c:101)
+==71== ERROR SUMMARY: 1 errors from 1 contexts (suppressed: 0 from 0)
+"""
+TRITON = "Signal (11) received.\n 0# 0x000055D011223344 in tritonserver\n 1# gather in /w/rows.so\n"
+
+
+@pytest.mark.parametrize("text", [VALGRIND, TRITON])
+def test_where_a_tool_saw_a_crash(tmp_path: Path, text: str) -> None:
+    report = _report(tmp_path / "job" / "out.log", text)
+    assert report.failed
+    assert "SIGSEGV: in gather (/w/rows.so)" in report.diagnoses[0].title
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "make: *** [Makefile:12: fit] Error 137",
+        "make: *** [Makefile:12: fit] Killed",
+        "ERROR: failed to reproduce 'fit': failed to run: python fit.py, exited with 137",
+        "exit_status  137                  (Killed)",
+        'level=ERROR msg="the runner has terminated: signal: killed"',
+    ],
+)
+@pytest.mark.parametrize("shell", ["", "/bin/sh: line 1:    71 Killed      python fit.py\n"])
+def test_who_ran_the_command_says_by_what_it_ended(tmp_path: Path, shell: str, end: str) -> None:
+    """One end, where a shell below has told of it as well."""
+    report = _report(tmp_path / "job" / "out.log", f"step 1\n{shell}{end}\n")
+    assert report.diagnoses[0].id == "process_ended"
+    assert "SIGKILL" in report.diagnoses[0].title
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
         ("step 1\nCommand terminated by signal 9\n\tExit status: 0\n\tPage size (bytes): 4096\n",
          "process_ended"),
+        ("Error: DriverError(CUDA_ERROR_OUT_OF_MEMORY)\n\nCaused by:\n    DriverError(CUDA_ERROR_"
+         "OUT_OF_MEMORY)\n", "last_words"),
+        ("========= Invalid __global__ write of size 4 bytes\n=========     at k(float *)+0x2c0\n"
+         "========= ERROR SUMMARY: 1 error\n", "last_words"),
+        (" *** caught segfault ***\naddress 0x18, cause 'memory not mapped'\n", "rank_crashed"),
+        ("   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Uncorrectable ECC | Asserted\n"
+         "   3 | 01/02/2026 | 03:04:09 | System Event #0x12 | OEM boot event | Asserted\n",
+         "last_words"),
         ("State: OUT_OF_MEMORY (exit code 0)\nNodes: 2\nCPU Utilized: 10:01:11\n", "process_ended"),
         ("[I 2026-01-02 03:04:05.678 ServerApp] AsyncIOLoopKernelRestarter: restarting kernel "
          "(1/5), keep random ports\n[I 2026-01-02 03:05:05.678 ServerApp] Saving file at /a\n",
@@ -231,6 +274,9 @@ def test_who_watched_says_how_it_ended(tmp_path: Path, text: str, rule: str) -> 
     [
         "step 1\nCommand being timed: fit\n\tExit status: 0\n",
         "State: COMPLETED (exit code 0)\nNodes: 2\n",
+        "critical_warning\t\t: 0\nmedia_errors\t\t: 0\n",
+        "   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Correctable ECC | Asserted\n",
+        "exit_status  0\nru_wallclock 4211s\n",
         "[I 2026-01-02 03:04:05.678 ServerApp] Kernel restarted: 0a1b\n",
         "Windows fatal exception: code 0xe06d7363\n\nThread 0x01 (most recent call first):\n"
         '  File "C:\\a.py", line 6 in run\n'

@@ -10,7 +10,7 @@ from typing import Any
 from postmortem.readers.ranklogs.wrapped import TEXTS, TIMES, first_text, of_pod
 
 _BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:events|entries|messages)"\s*:\s*\[)\s*\{\s*"')
-_TEXTS = (*TEXTS, "message")
+_TEXTS = (*TEXTS, "message", "data")
 _WITHIN = "jsonPayload"
 _NAMED = re.compile(rb'"(?:%s)"\s*:' % "|".join(_TEXTS).encode())
 

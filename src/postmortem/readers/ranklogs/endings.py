@@ -46,6 +46,8 @@ _HANDLED = "code 0x"
 _EFFECT = "node-stdio"
 _REPORTS = {
     "jvm-signal": ("jvm-signal", 12),
+    "valgrind-signal": ("valgrind-signal", 12),
+    "triton-signal": ("triton-signal", 40),
     "coredumpctl-signal": ("coredumpctl-stack", None),
     "apple-signal": ("apple-stack", None),
 }
@@ -249,8 +251,10 @@ def _reported(said: Match, rows: Rows, at: int, head: str, known: KnownLines) ->
     """Return what a system's report of a crash tells, in rows from its signal on."""
     heads = (i for i, row in enumerate(rows) if head in known.of(row[2]))
     below = (row[2].removeprefix("# ") for row in rows[next(heads, len(rows)) :])
-    frame = next(filter(None, map(native_frame, below)), None)
-    place = said["what"] if frame is None else f"in {frame.function} ({frame.module})"
+    frames = (frame for frame in map(native_frame, below) if frame and frame.function != "??")
+    frame = next(frames, None)
+    place = said["what"] if frame is None else f"in {frame.function}"
+    place += f" ({frame.module})" if frame is not None and frame.module else ""
     signal = said["exception"] or signal_name(int(said["number"]))
     return _End("fatal", ExceptionText(signal, place), at, is_last=True)
 

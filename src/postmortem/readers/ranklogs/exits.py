@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from postmortem.facts.exits import LogExit
+from postmortem.facts.exits import RECORD, LogExit
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import replace
+
+_OF_COMMANDS = ("make", "DVC", "time", "its parent", "Grid Engine", RECORD)
+"""Who runs one command, and tells of its end what a shell below may have told before."""
 
 
 def exits_of(
@@ -19,7 +22,7 @@ def exits_of(
 
     `attempt` is of a position and a line.
     """
-    ends: dict[object, LogExit] = {}
+    told_of: list[LogExit] = []
     aborting = _aborting(labels, launchers)
     for position, found in launchers.items():
         path = labels[position].file.path
@@ -28,7 +31,10 @@ def exits_of(
             end = replace(end, attempt=attempt(position, end.line))
             if end.launcher == "srun" and end.line > aborting.get(path, end.line):
                 end = replace(end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory)
-            _join(ends, end)
+            told_of.append(end)
+    ends: dict[object, LogExit] = {}
+    for end in sorted(told_of, key=lambda end: end.launcher in _OF_COMMANDS):
+        _join(ends, end)
     return tuple(ends.values())
 
 
@@ -100,6 +106,8 @@ def _rank_of_pod(pod: str, writers: Writers) -> int | None:
 
 def _join(ends: dict[object, LogExit], end: LogExit) -> None:
     """Add an end; one that was told of before, with or without its process, is the same."""
+    if end.launcher in _OF_COMMANDS and any(map(end.is_of, ends.values())):
+        return  # the shell told of it
     told = (end.rank, end.launcher, end.host, end.attempt, end.process)
     if end.pid and told in ends:
         ends[told] = replace(ends[told], pid=end.pid)

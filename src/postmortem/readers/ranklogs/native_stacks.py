@@ -27,6 +27,13 @@ _FORMS = (
     ),
     # macOS: "0   libomp.dylib                  \t0x00000001a1b2c3d4 f + 32"
     Pattern(r"^\d+ +(?P<mod>\S.*?) +\t? *(?P<at>0x[0-9a-f]+) (?P<fun>\S.*?)(?: \+ \d+)?$"),
+    # Valgrind: "==71==    at 0x1A2B3C: fill_rows (rows.c:61)", "(in /usr/lib/libc.so.6)"
+    Pattern(
+        r"^==\d+==    (?:at|by) (?P<at>0x[0-9A-F]+): (?P<fun>\S.*?) "
+        r"\((?:in (?P<mod>[^()]+)|(?P<src>[^()]+:\d+))\)$"
+    ),
+    # boost's stacktrace: " 2# ModelInstanceExecute in /opt/libtriton_onnxruntime.so"
+    Pattern(r"^ *\d+# (?:(?P<at>0x[0-9A-F]{8,})|(?P<fun>\S.*?)) in (?P<mod>\S+)$"),
     # gdb: "#1  0x00007f in raise () from /lib/libc.so.6", "#2  main (argc=1) at a.c:12"
     Pattern(
         r"^#\d+ +(?:(?P<at>0x[0-9a-f]+) in )?(?P<fun>\S.*?) \(.*\)"
@@ -54,7 +61,7 @@ _RUST = Pattern(r"^ +\d+: +(?:(?P<at>0x[0-9a-f]+) - )?(?P<fun>\S.*)$")
 _RUST_AT = Pattern(r"^ +at (?P<src>\S+?:\d+)(?::\d+)?$")
 _GFORTRAN = Pattern(r"^#\d+ +(?P<at>0x[0-9a-f]+) in (?P<fun>\S+)$")
 _GFORTRAN_AT = Pattern(r"^\s+at (?P<src>\S+?:\d+)$")
-_FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:", *"0123456789")
+_FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:", "==", *"0123456789")
 _OF_JVM = ("V  [", "C  [", "j  ", "J ", "v  ~")
 _UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "???", "n/a", "")
 

@@ -56,8 +56,8 @@ _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 _STAMP = re.compile(rb"^@4[0-9a-f]{23} ")
 _TAG, _NO_NAME = re.compile(rb"^([^\t ]{1,64})\t"), re.compile(rb"[^\w.-]")
 _NUMBERED = re.compile(rb" *(\d{1,12})(?:[:|]|\t| {2}) ?")
-_OF_RANKS = (b"[", b"(")
-"""What names a rank begins with these, and is kept."""
+_OF_RANKS = (b"[", b"(", b"==")
+"""What names a rank, or the process that valgrind runs, begins with these, and is kept."""
 _ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
 _RAW = re.compile(rb"[<>\"]")
 _MARKUP = re.compile(rb"</?(?:pre|code|div|p|span|samp|details|summary)\b[^<>]*>")

@@ -43,16 +43,8 @@ _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _OF_ONE = (
-    "shell",
-    RUN,
-    "supervisord",
-    "systemd",
-    "wandb",
-    "SageMaker",
-    "Airflow",
-    "time",
-    "Jupyter",
-    RECORD,
+    *("shell", RUN, RECORD, "supervisord", "systemd", "wandb", "SageMaker", "Airflow"),
+    *("time", "make", "DVC", "Jupyter", "Grid Engine", "its parent"),
 )
 """Who watches programs, and not the ranks of a job."""
 
@@ -290,15 +282,13 @@ def nameless(case: Case) -> list[LogExit]:
     # Who misses a peer may abort; its end is no cause.
     lost = any(s.about_peers for s in case.all)
     effects = [("shell", "SIGABRT"), ("kubernetes", "SIGABRT")] if lost else []
-    told = (e.signal for e in case.logs.exits if e.launcher != RECORD and e.is_bad)
-    effects += [(RECORD, signal or "") for signal in told]
     return [
         e
         for e in case.logs.exits
         if e.rank is None
         and e.is_bad
         and not (e.stopped or e.pid in case.logs.stopped_pids)
-        and (e.launcher, e.signal or "") not in effects
+        and (e.launcher, e.signal) not in effects
     ]
 
 
