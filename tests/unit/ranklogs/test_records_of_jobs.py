@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from postmortem.analyses import triage
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.errors import EvidenceError
 from postmortem.readers.inventory import take_inventory
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.ranklogs.job_records import code_told, holds_records, records_told
@@ -255,6 +257,9 @@ def test_who_ran_the_command_says_by_what_it_ended(tmp_path: Path, shell: str, e
         ("   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Uncorrectable ECC | Asserted\n"
          "   3 | 01/02/2026 | 03:04:09 | System Event #0x12 | OEM boot event | Asserted\n",
          "last_words"),
+        ("Found one Java-level deadlock:\n=======\n\nFound 1 deadlock.\n", "last_words"),
+        ("docker: Error response from daemon: could not select device driver.\nERRO[0000] error "
+         "waiting for container: context canceled\n", "last_words"),
         ("State: OUT_OF_MEMORY (exit code 0)\nNodes: 2\nCPU Utilized: 10:01:11\n", "process_ended"),
         ("[I 2026-01-02 03:04:05.678 ServerApp] AsyncIOLoopKernelRestarter: restarting kernel "
          "(1/5), keep random ports\n[I 2026-01-02 03:05:05.678 ServerApp] Saving file at /a\n",
@@ -296,3 +301,11 @@ def test_the_journal_of_one_unit_is_its_log() -> None:
     assert not looks_like_kernel_log(unit.encode(), "journal.txt")
     several = unit + row.format(7, "sshd[9]", "Accepted publickey for ann")
     assert looks_like_kernel_log(several.encode(), "journal.txt")
+
+
+def test_a_dump_that_others_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.dmp").write_bytes(b"MDMP" + bytes(4000))
+    with pytest.raises(EvidenceError) as error:
+        triage.analyse([str(tmp_path)], triage.TriageOptions())
+    assert error.value.hint is not None
+    assert "minidump" in error.value.hint
