@@ -304,7 +304,7 @@ def test_the_journal_of_one_unit_is_its_log() -> None:
 
 
 def test_a_dump_that_others_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.dmp").write_bytes(b"MDMP" + bytes(4000))
+    (tmp_path / "x.dmp").write_bytes(b"MDMP\x93\xa7" + bytes(range(256)) * 9)
     with pytest.raises(EvidenceError) as error:
         triage.analyse([str(tmp_path)], triage.TriageOptions())
     assert error.value.hint is not None
