@@ -91,6 +91,7 @@ def test_a_record_is_a_line_where_its_state_stands(record: object, line: int, sa
     [
         {"name": "bert", "status": "ok", "optimizer_state": "adam"},
         {"loss": 0.1, "step": 7},
+        {"results": [{"name": "q1", "status": "failed", "time": 1.2}]},
         [
             {"name": "a", "state": "FAILED", "endTime": 1},
             {"name": "b", "state": "DONE", "endTime": 2},

@@ -23,7 +23,8 @@ _OF_STATE = ("conclusion", "status", "state", "phase", "current")
 _OF_CODE = ("exitcode", "exitstatus", "returncode", "number")
 _OF_NAME = ("name", "jobid", "submissionid", "runid", "taskarn", "id")
 _OF_REASON = ("reason", "message", "error", "stopcode")
-_OF_TIME = re.compile("(?:time|(?:ed|start|end|heartbeat)at)$")
+_OF_TIME = re.compile(r"(?:creat|start|stop|end|finish|submi)\w*(?:at|time|date)$|time start$")
+"""Fields with the times of a job; results of tests have how long they took."""
 _NO_JOB = ("health", "agent", "connectivity", "provisioning", "desired")
 _BAD = (
     *("fail", "error", "crash", "kill", "abort", "out_of_memory", "node_fail", "timed_out"),
@@ -94,7 +95,7 @@ def _jobs(value: object, deep: int) -> Iterator[_Told]:
         for one in value[:_MOST_JOBS]:
             yield from _jobs(one, deep - 1) if deep else ()
     elif isinstance(value, dict):
-        told = _job(value)
+        told = _job(value) if _has_state(value) else None
         if told is not None:
             yield told
             return
@@ -106,12 +107,12 @@ def _job(fields: _Fields) -> _Told | None:
     flat = [*_flat(fields, ())]
     words = [one for path, one in flat if isinstance(one, str) and _is_state(path)]
     code = next((one for path, one in flat if _is_code(path, one)), None)
-    high = [(path[-1], str(one)) for path, one in flat if len(path) < 3]
+    high = [(path[-1], str(one)) for path, one in flat if len(path) == 1]
     names = [one for end in _OF_NAME for name, one in high if name.endswith(end)]
     if (
         not words
         or not names
-        or (code is None and not any(_OF_TIME.search(p[-1]) for p, _ in flat))
+        or (code is None and not any(_OF_TIME.search(" ".join(p[-2:])) for p, _ in flat))
     ):
         return None
     memory = any(path[-1] == "oomkilled" and one is True for path, one in flat)
@@ -128,6 +129,17 @@ def _job(fields: _Fields) -> _Told | None:
     good = "" if failed or state not in _GOOD else " completed successfully"
     line = f"job {name}{good}: state {state}{ended}{': ' if why else ''}{why}"
     return bad or over or words[0], " ".join(line.split())[:_MOST_TEXT], failed
+
+
+def _has_state(fields: _Fields) -> bool:
+    """Return whether an object has a state of its own, or below a name, and not in a list."""
+    below = (one for one in fields.values() if isinstance(one, dict))
+    own = (_is_state(path) for one in (fields, *below) for path, _ in _flat(_named(one), ()))
+    return any(own)
+
+
+def _named(fields: _Fields) -> dict[str, Any]:
+    return {key: 0 for key, one in fields.items() if not isinstance(one, dict)}
 
 
 def _flat(
