@@ -35,6 +35,11 @@ RUN = "postmortem run"
 """The launcher whose word is of the ranks, or of the program itself where it has none."""
 RECORD = "the job's record"
 """What a cloud, a scheduler or a tracker keeps of a job: no line of the job stands beside it."""
+OF_COMMANDS = (
+    *("time", "make", "DVC", "docker", "Databricks", "PBS", "Grid Engine", "its parent"),
+    RECORD,
+)
+"""Who runs one command, and tells of its end what a shell below may have told before."""
 
 
 @record

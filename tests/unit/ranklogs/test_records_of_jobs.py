@@ -234,6 +234,10 @@ def test_where_a_tool_saw_a_crash(tmp_path: Path, text: str) -> None:
         "make: *** [Makefile:12: fit] Killed",
         "ERROR: failed to reproduce 'fit': failed to run: python fit.py, exited with 137",
         "exit_status  137                  (Killed)",
+        "fit-1 exited with code 137",
+        "2026-01-02T03:04:05.678Z container die 1a2b3c (execDuration=6, exitCode=137, name=fit)",
+        "The Python process exited with exit code 137 (SIGKILL: Killed).",
+        "    Exit_status = 265",
         'level=ERROR msg="the runner has terminated: signal: killed"',
     ],
 )
@@ -258,6 +262,9 @@ def test_who_ran_the_command_says_by_what_it_ended(tmp_path: Path, shell: str, e
         ("   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Uncorrectable ECC | Asserted\n"
          "   3 | 01/02/2026 | 03:04:09 | System Event #0x12 | OEM boot event | Asserted\n",
          "last_words"),
+        ('Traceback (most recent call last):\n  File "a.py", line 5, in step\n    sys.exit(1)\n'
+         "SystemExit: 1\n", "rank_raised"),
+        ("Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: FAULTY\n", "last_words"),
         ("Found one Java-level deadlock:\n=======\n\nFound 1 deadlock.\n", "last_words"),
         ("docker: Error response from daemon: could not select device driver.\nERRO[0000] error "
          "waiting for container: context canceled\n", "last_words"),
@@ -283,6 +290,7 @@ def test_who_watched_says_how_it_ended(tmp_path: Path, text: str, rule: str) -> 
         "critical_warning\t\t: 0\nmedia_errors\t\t: 0\n",
         "   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Correctable ECC | Asserted\n",
         "exit_status  0\nru_wallclock 4211s\n",
+        "Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
         "[I 2026-01-02 03:04:05.678 ServerApp] Kernel restarted: 0a1b\n",
         "Windows fatal exception: code 0xe06d7363\n\nThread 0x01 (most recent call first):\n"
         '  File "C:\\a.py", line 6 in run\n'

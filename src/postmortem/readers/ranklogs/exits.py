@@ -3,13 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from postmortem.facts.exits import RECORD, LogExit
+from postmortem.facts.exits import OF_COMMANDS, LogExit
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import replace
-
-_OF_COMMANDS = ("make", "DVC", "time", "its parent", "Grid Engine", RECORD)
-"""Who runs one command, and tells of its end what a shell below may have told before."""
 
 
 def exits_of(
@@ -33,7 +30,7 @@ def exits_of(
                 end = replace(end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory)
             told_of.append(end)
     ends: dict[object, LogExit] = {}
-    for end in sorted(told_of, key=lambda end: end.launcher in _OF_COMMANDS):
+    for end in sorted(told_of, key=lambda end: end.launcher in OF_COMMANDS):
         _join(ends, end)
     return tuple(ends.values())
 
@@ -106,7 +103,7 @@ def _rank_of_pod(pod: str, writers: Writers) -> int | None:
 
 def _join(ends: dict[object, LogExit], end: LogExit) -> None:
     """Add an end; one that was told of before, with or without its process, is the same."""
-    if end.launcher in _OF_COMMANDS and any(map(end.is_of, ends.values())):
+    if end.launcher in OF_COMMANDS and any(map(end.is_of, ends.values())):
         return  # the shell told of it
     told = (end.rank, end.launcher, end.host, end.attempt, end.process)
     if end.pid and told in ends:

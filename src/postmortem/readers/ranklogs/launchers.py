@@ -12,7 +12,13 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.last_words import FALLBACK, MEANT
 from postmortem.readers.ranklogs.pod_states import PodStates
-from postmortem.readers.ranklogs.statuses import Status, ended, ended_in_shell, exit_of
+from postmortem.readers.ranklogs.statuses import (
+    Status,
+    ended,
+    ended_in_pbs,
+    ended_in_shell,
+    exit_of,
+)
 from postmortem.readers.siginfo import signal_name
 from postmortem.records import replace
 
@@ -53,6 +59,9 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "time-ended": ("time", ended),
+    "container-died": ("docker", ended_in_shell),
+    "databricks-ended": ("Databricks", ended_in_shell),
+    "pbs-signal": ("PBS", ended_in_pbs),
     "make-ended": ("make", ended_in_shell),
     "dvc-ended": ("DVC", ended_in_shell),
     "go-parent-signal": ("its parent", ended),

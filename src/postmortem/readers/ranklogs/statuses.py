@@ -54,6 +54,11 @@ def ended_in_shell(code: int) -> tuple[int | None, str | None]:
     return ended(128 - code) if 128 < code < 128 + signal.SIGRTMIN - 2 else ended(code)
 
 
+def ended_in_pbs(code: int) -> tuple[int | None, str | None]:
+    """Return exit code and signal of a status as PBS has it: 256 and the signal's number."""
+    return ended(256 - code) if code > 256 else ended(code)
+
+
 def exit_of(file: str, number: int, launcher: str, said: Match, status: Status = ended) -> LogExit:
     """Return the end that a line tells of, by the names of its groups.
 
