@@ -54,6 +54,8 @@ class Item:
     size_bytes: int
     why: str | None = None
     """Why it is no evidence, or is not read."""
+    reader: str | None = None
+    """What reads it, where that is not this program."""
 
 
 @record

@@ -241,18 +241,15 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
 _MACH_O = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce")
 
 
-def foreign_dump(head: bytes) -> str | None:
+def foreign(head: bytes) -> tuple[str, str] | None:
     """Return what a dump or a document of another system is, by how it begins, and who reads it."""
-    found = ((what, hint) for magic, what, hint in _FOREIGN if head.startswith(magic))
-    told = next(found, None)
-    return None if told is None else f"is {told[0]}: {told[1]}"
+    return next(((what, hint) for magic, what, hint in _FOREIGN if head.startswith(magic)), None)
 
 
 def _foreign(head: bytes) -> tuple[str, str]:
     """Return what a file that is neither ELF nor compressed is, and what to do about it."""
-    for magic, what, hint in _FOREIGN:
-        if head.startswith(magic):
-            return what, hint
+    if known := foreign(head):
+        return known
     if head[:4] in _MACH_O:
         order = "<" if head[3] == 0xFE else ">"
         is_core = len(head) >= 16 and struct.unpack_from(order + "I", head, 12)[0] == 4

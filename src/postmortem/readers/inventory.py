@@ -15,7 +15,7 @@ from postmortem.readers.apport import is_report, is_whole_without_core
 from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError, beginning
-from postmortem.readers.formats import elf_head, foreign_dump
+from postmortem.readers.formats import elf_head, foreign
 from postmortem.readers.health.recorded import is_health
 from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.memory_snapshot import looks_like_snapshot
@@ -75,7 +75,8 @@ def _item(path: str, problems: list[Problem]) -> Item:
         return Item(path, kind, status.st_size, None)
     why = "is not a log, core or recording" if status.st_size else "is empty"
     why = REPEATS if repeats(path) else TABLE_ALONE if has_table(head) else why
-    why = foreign_dump(head) or why
+    if known := foreign(head):
+        return Item(path, kind, status.st_size, f"is {known[0]}", known[1])
     return Item(path, kind, status.st_size, why)
 
 

@@ -80,7 +80,6 @@ def nothing(
     elif [item.path for item in found.items] == list(names):
         what = next((item.why for item in found.items if item.why), what)
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
-    others = [item for item in found.items if item.why and ": " in item.why]  # and who reads it
-    if others and what != others[0].why:
-        hint = f"{others[0].path} {others[0].why}"
+    if other := next((item for item in found.items if item.reader), None):
+        hint = f"{other.path} {other.why}: {other.reader}"
     return EvidenceError(where, what, hint=hint)
