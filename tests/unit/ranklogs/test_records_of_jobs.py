@@ -127,6 +127,31 @@ def test_a_job_ended_well_as_its_record_says(tmp_path: Path) -> None:
     assert _report(tmp_path / "job" / "x.json", ECS).outcome is Outcome.HEALTHY
 
 
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: fit
+status:
+  conditions:
+  - lastProbeTime: "2026-01-02T03:04:05Z"
+    message: Job has reached the specified backoff limit
+    reason: BackoffLimitExceeded
+    status: "{}"
+    type: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "failed"),
+    [("True", "Failed", True), ("False", "Failed", False), ("True", "Complete", False)],
+)
+def test_a_job_of_kubernetes_has_conditions(
+    tmp_path: Path, status: str, kind: str, failed: bool
+) -> None:
+    assert _report(tmp_path / "job" / "fit.yaml", JOB.format(status, kind)).failed is failed
+
+
 def test_mlflow_keeps_how_a_run_ended(tmp_path: Path) -> None:
     assert _report(tmp_path / "4" / "meta.yaml", MLFLOW.format(4)).failed
     assert not _report(tmp_path / "3" / "meta.yaml", MLFLOW.format(3)).failed

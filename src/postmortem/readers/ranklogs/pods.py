@@ -1,16 +1,27 @@
-"""Pods and events as kubectl prints them in JSON and YAML, told as it tells of them in text."""
+"""Pods, jobs and events as kubectl prints them in JSON and YAML, told as it does in text."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
 _Row: TypeAlias = tuple[tuple[str, ...], str]
 """The names above a value, its own as the last, and the value."""
 _STATES, _EVENT = b"containerStatuses", b"involvedObject:\n"
+_JOB = re.compile(rb'(?m)^\s*"?kind"?: "?\w*(?:Job|JobSet|Workload|Workflow)"?,?$')
+_CONDITIONS = re.compile(
+    rb'(?m)^\s*(?:- )?"?type"?: "?(?:Failed|Complete|Completed|Succeeded)"?,?$'
+)
+_ENDS = {
+    "Failed": "",
+    **dict.fromkeys(("Complete", "Completed", "Succeeded"), " completed successfully"),
+}
 
 
 def is_pods(head: bytes) -> bool:
-    """Return whether a file tells how containers of pods are, or what happened to pods."""
+    """Return whether a file tells how pods' containers or jobs are, or what happened to pods."""
+    if _JOB.search(head) and _CONDITIONS.search(head):
+        return True
     if head[:1] == b"{":
         return b'"kind": "Pod"' in head
     return b"kind: Pod\n" in head and (_STATES in head or _EVENT in head)
@@ -21,6 +32,7 @@ def described(data: bytes) -> bytes | None:
     lines: list[tuple[int, int, str]] = []  # of which pod, its place among that one's, the line
     code, pod = "", 0
     of = message = ""  # of an event
+    named, condition = "", dict[str, str]()
     try:
         for path, value in _of_json(json.loads(data)) if data[:1] == b"{" else _of_yaml(data):
             above, place = path[-2:], 4 if "lastState" in path else 3
@@ -33,12 +45,17 @@ def described(data: bytes) -> bytes | None:
             elif of and path[-1] == "reason":
                 lines.append((pod, 0, f"{value} {of} {message}"))
             elif not of and above == ("metadata", "name"):
-                pod += 1
+                pod, named = pod + 1, value
                 lines.append((pod, 0, f"Name:             {value}"))
             elif above == ("status", "reason"):
                 lines.append((pod, 1, f"Reason:           {value}"))
             elif above == ("status", "message"):
                 lines.append((pod, 2, f"Message:          {value}"))
+            elif path[-2:-1] == ("conditions",):  # by their names: the type comes last
+                condition[path[-1]] = value
+                if path[-1] == "type":
+                    lines += ((pod, 0, line) for line in _ended(named, condition))
+                    condition = {}
             elif above == ("terminated", "exitCode"):
                 code = value
             elif above == ("terminated", "reason"):
@@ -48,6 +65,15 @@ def described(data: bytes) -> bytes | None:
         return None
     lines.sort(key=lambda line: line[:2])
     return "".join(f"{line}\n" for _, _, line in lines).encode("utf-8", "replace") or None
+
+
+def _ended(name: str, condition: dict[str, str]) -> Iterator[str]:
+    """Yield how a job ended, where a condition that is true says so, as a record of one is told."""
+    kind = condition["type"]
+    if kind in _ENDS and condition.get("status") == "True":
+        why = ": ".join(filter(None, map(condition.get, ("reason", "message"))))
+        state = "FAILED" if kind == "Failed" else "COMPLETED"
+        yield f"job {name}{_ENDS[kind]}: state {state}{': ' if why else ''}{why}"
 
 
 def _of_json(value: object, path: tuple[str, ...] = ()) -> Iterator[_Row]:
