@@ -152,6 +152,15 @@ def test_a_job_of_kubernetes_has_conditions(
     assert _report(tmp_path / "job" / "fit.yaml", JOB.format(status, kind)).failed is failed
 
 
+def test_a_notebook_with_states_is_a_notebook(tmp_path: Path) -> None:
+    output = {"output_type": "stream", "name": "stderr", "text": ["ValueError: no rows\n"]}
+    cell = {"cell_type": "code", "execution_count": 1, "metadata": {"status": "FAILED"},
+            "outputs": [output], "source": ["fit()"]}  # fmt: skip
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    report = _report(tmp_path / "job" / "fit.ipynb", notebook)
+    assert "ValueError" in report.diagnoses[0].title
+
+
 def test_mlflow_keeps_how_a_run_ended(tmp_path: Path) -> None:
     assert _report(tmp_path / "4" / "meta.yaml", MLFLOW.format(4)).failed
     assert not _report(tmp_path / "3" / "meta.yaml", MLFLOW.format(3)).failed

@@ -245,8 +245,9 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] 
     code = code_told(opened.name, opened.head)
     if code is not None:
         return partial(next, iter((code,)), b"")
-    readers = [told for looks, told in _DOCUMENTS if looks(opened.head)]
-    if not (readers or is_notebook(opened.head)) or not isinstance(opened.source, int):
+    notebook = is_notebook(opened.head)
+    readers = [told for looks, told in _DOCUMENTS if not notebook and looks(opened.head)]
+    if not (readers or notebook) or not isinstance(opened.source, int):
         return None
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
