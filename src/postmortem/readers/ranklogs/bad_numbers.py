@@ -36,6 +36,7 @@ _STEP = re.compile(
 _EPOCH = "epoch"
 _OF_LOSS = re.compile(f"(?i)loss|{MEASURES}".encode())
 _LIKE_ONE = re.compile(r"[ :=('\"-](?:[Nn]a[Nn]|NAN|[Ii]nf)")
+_WORDS = (b"nan", b"NaN", b"naN", b"Nan", b"NAN", b"inf", b"Inf")
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:
@@ -66,9 +67,12 @@ def nan_above(found: LastLines, path: str) -> LastLines:
             return found
         with stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - _NEAR_END))
-            lines = [line for line in stream.read(_NEAR_END).splitlines() if _OF_LOSS.search(line)]
+            data = stream.read(_NEAR_END)
     except OSError:
         return found
+    if not any(word in data for word in _WORDS):
+        return found  # nothing else is done for the logs of most ranks
+    lines = [line for line in data.splitlines() if _OF_LOSS.search(line)]
     rows = [LastLine(line.decode("utf-8", "replace").strip(), path, 0) for line in lines]
     if not any(may_be_bad(row.text) for row in rows):
         return found
