@@ -63,7 +63,10 @@ def code_told(name: str, head: bytes) -> bytes | None:
 
 def may_hold_records(head: bytes) -> bool:
     """Return whether a file begins as a record of a job may."""
-    return bool((_BEGINS.match(head) and _STATED.search(head)) or _MLFLOW.search(head))
+    return bool(
+        (_BEGINS.match(head) and _STATED.search(head))
+        or (b"run_id: " in head and _MLFLOW.search(head))
+    )
 
 
 def records_told(data: bytes) -> bytes | None:

@@ -106,7 +106,7 @@ _TYPED = re.compile(
     re.MULTILINE,
 )
 """A prompt of a shell, and a command."""
-_STOPS = re.compile(rb"\^C|KeyboardInterrupt")
+_STOPS = (b"^C", b"KeyboardInterrupt")
 _SRUN, _STEP = b"\nsrun: error: ", re.compile(rb"\bStepId=(\d+)")
 _OUTPUT = b"\nThe output (if any) follows:"
 """Of LSF, behind its word on how a job ended: what that job wrote, before it did."""
@@ -338,7 +338,8 @@ def _announced(data: bytes, begins: Mapping[str, Sequence[int]]) -> int:
 
 def _behind_interrupted(data: bytes) -> int:
     """Return where a person typed a command that failed, right behind one that he interrupted."""
-    typed = _TYPED.finditer(data, max(0, len(data) - CLOCK)) if _STOPS.search(data) else ()
+    stops = any(word in data for word in _STOPS)
+    typed = _TYPED.finditer(data, max(0, len(data) - CLOCK)) if stops else ()
     for found in reversed([*typed]):
         place: int = found.start("typed")
         interrupted = any(map(stopped, read_like(lines_above(data, found.start()))))

@@ -20,7 +20,7 @@ _ENDS = {
 
 def is_pods(head: bytes) -> bool:
     """Return whether a file tells how pods' containers or jobs are, or what happened to pods."""
-    if _JOB.search(head) and _CONDITIONS.search(head):
+    if b"kind" in head and _JOB.search(head) and _CONDITIONS.search(head):
         return True
     if head[:1] == b"{":
         return b'"kind": "Pod"' in head

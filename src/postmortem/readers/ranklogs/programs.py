@@ -104,10 +104,10 @@ def uncompiled(data: bytes, signs: Signs) -> int:
 
     They never began: what stands above is of another program.
     """
-    if WRITERS in signs():
-        return 0
     since = max(0, len(data) - CLOCK)
     begins = [since + found.start() for found in _UNCOMPILED.finditer(data[since:])]
+    if not begins or WRITERS in signs():
+        return 0
     return next((at for at in reversed(begins) if ended_right_above(data, at)), 0)
 
 

@@ -298,8 +298,8 @@ def _names(lines: Sequence[bytes]) -> Peel | None:
     first = _SERVICE.match(lines[0])
     name = first[0].rstrip() if first else b""
     if not name and len(lines) >= _FEWEST_NAMED and not lines[0].startswith(_OF_RANKS):
-        name = min(lines)
-        while not all(line.startswith(name) for line in (min(lines), max(lines))):
+        name, last = min(lines), max(lines)
+        while not last.startswith(name):
             name = name[:-1]
         name = name[: name.rfind(b" ") + 1].rstrip()
         behind = [line[len(name) + 1 :] for line in lines]
@@ -351,6 +351,8 @@ def _span(lines: Sequence[bytes]) -> Peel | None:
 
 def _entities(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes a text out of a page of HTML."""
+    if not any(b"&" in line for line in lines):
+        return None
     bare = [_MARKUP.sub(b"", line) for line in lines]
     if not any(map(_ENTITY.search, bare)) or any(map(_RAW.search, bare)):
         return None
