@@ -60,7 +60,11 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
         return True
     if _PASTED.search(text) and all(_KERNEL_TEXT.match(line) for line in lines):
         return True  # pasted without its stamps
-    stamps = [stamped(line) for line in lines]
+    stamps: list[Stamped] = []
+    for line in lines:
+        stamps.append(stamped(line))
+        if 5 * sum(not one.known for one in stamps) > len(lines):
+            return False  # four lines of five begin as a kernel's or a system's do
     kernel = sum(one.known and one.tag in (None, "kernel") for one in stamps)
     if kernel * 5 >= len(lines) * 4 and any(_is_sure(one) for one in stamps):
         return named or _spoken_by_kernel(stamps)
