@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.facts.inventory import Inventory, Item, Kind, Reading, Result
-from postmortem.readers.log_clock import ByClock, began_behind, by_clock, span_of, worked_behind
+from postmortem.readers.log_clock import ByClock, at_work, began_behind, by_clock, span_of, worked_behind
 
 _END = 1_800_000_000
 """Seconds since the epoch at which the log is changed last."""
@@ -109,3 +109,22 @@ def test_a_core_written_as_the_log_stopped_in_the_folder_where_it_ran_is_of_the_
     assert _clock(tmp_path, "core", _END + 1, ran=ran).of_the_end == {1}
     assert not _clock(tmp_path, "core", _END + 1, ran="/home/anna").of_the_end
     assert not _clock(tmp_path, "core", _END + 90, ran=ran).of_the_end
+
+
+@pytest.mark.parametrize(
+    ("every", "behind", "busy"),
+    [(20, 15, True), (20, 40, False), (2, 15, False), (0, 15, False), (0, -15, True)],
+    ids=["not yet late", "late", "very late", "one line of work", "work behind it"],
+)
+def test_nobody_sees_that_a_job_hangs_before_its_next_line_is_late(
+    tmp_path: Path, every: int, behind: int, busy: bool
+) -> None:
+    log, look = tmp_path / "train.log", tmp_path / "stack.txt"
+    steps = [(_END - n * every, 9 - n) for n in range(3, -1, -1)] if every else [(_END, 9)]
+    lines = [f"{_stamp(_END - 900)} INFO begins"]
+    lines += [f"{_stamp(at)} INFO step {n} loss 0.5" for at, n in steps]
+    log.write_text("\n".join(lines) + "\n")
+    look.write_text("a stack\n")
+    os.utime(log, (_END, _END))
+    os.utime(look, (_END + behind, _END + behind))
+    assert at_work(span_of([str(log)]), str(look)) is busy
