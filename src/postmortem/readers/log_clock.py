@@ -115,13 +115,16 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
     at_end = set()
     here = {Path(path).resolve().parent.name for path in paths}
     calm = [one for one, document in documents if one.kind == "logs" and document.get("done")]
+    all_done = bool(calm) and len(calm) == sum(one.kind == "logs" for one in read)
     done = {Path(p).name: logs[p] for one in calm for p in one.paths if p in logs}
     for index, (one, document) in enumerate(documents):
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
+        outlived = one.kind == "core" and all_done and worked_behind(span, one.paths[0])
         looked = document["kind"] == "hang"
-        if looked and (worked_behind(span, one.paths[0]) or _grew(document, done)):
-            told[index] = "the job went on after it"
+        grew = looked and (worked_behind(span, one.paths[0]) or _grew(document, done))
+        if outlived or grew:
+            told[index] = "the job went on after it" + ", to its good end" * outlived
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None
         if one.kind in ("core", "strace") and where and ended is not None:

@@ -58,6 +58,7 @@ def test_each_host_has_a_part_of_the_ranks_or_counts_its_own(
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [(("node_a", "nodeB"), [(None, 0, "nodeB"), (None, 0, "node_a")]),
+     (("gpu-a", "gpu-b"), [(None, 0, "gpu-a"), (None, 0, "gpu-b")]),
      (("node1", "node1.err"), [(0, None, "node1"), (0, None, "node1")])],
 )  # fmt: skip
 def test_ranks_that_several_hosts_have_are_counted_on_each(

@@ -7,14 +7,27 @@ from pathlib import Path
 import pytest
 
 from postmortem.facts.inventory import Inventory, Item, Kind, Reading, Result
-from postmortem.readers.log_clock import ByClock, at_work, began_behind, by_clock, span_of, worked_behind
+from postmortem.readers.log_clock import (
+    ByClock,
+    at_work,
+    began_behind,
+    by_clock,
+    span_of,
+    worked_behind,
+)
 
 _END = 1_800_000_000
 """Seconds since the epoch at which the log is changed last."""
 
 
 def _clock(
-    folder: Path, kind: str, changed: float, *, log_changed: float = _END, ran: str = ""
+    folder: Path,
+    kind: str,
+    changed: float,
+    *,
+    log_changed: float = _END,
+    ran: str = "",
+    done: bool = False,
 ) -> ByClock:
     """Return what is told of a file beside a log of 100 s of work, by the time of its change."""
     log, other = folder / "train.log", folder / "other"
@@ -26,7 +39,7 @@ def _clock(
     os.utime(log, (log_changed, log_changed))
     os.utime(other, (changed, changed))
     results = [
-        Result(Reading("logs", (), (str(log),)), {"kind": "logs"}, None),
+        Result(Reading("logs", (), (str(log),)), {"kind": "logs", "done": done}, None),
         Result(
             Reading(kind, (), (str(other),)), {"kind": kind, "process": {"env": {"PWD": ran}}}, None
         ),
@@ -54,6 +67,17 @@ def test_a_core_from_before_the_log_began_is_old_in_whatever_zone(
 )
 def test_another_core_is_not_old(tmp_path: Path, changed: float, log_changed: float) -> None:
     assert not _clock(tmp_path, "core", changed, log_changed=log_changed).outdated
+
+
+@pytest.mark.parametrize(
+    ("changed", "done", "outdated"),
+    [(_END - 50, True, {1}), (_END + 1, True, set()), (_END - 50, False, set())],
+    ids=["before its good end", "at its end", "no good end"],
+)
+def test_a_job_outlived_a_core_that_is_older_than_its_work_to_a_good_end(
+    tmp_path: Path, changed: float, done: bool, outdated: set[int]
+) -> None:
+    assert set(_clock(tmp_path, "core", changed, done=done).outdated) == outdated
 
 
 def test_a_look_behind_which_work_goes_on_is_outdated(tmp_path: Path) -> None:
