@@ -34,7 +34,7 @@ from postmortem.readers.ranklogs.log_names import (
     told_together,
     with_true_hosts,
 )
-from postmortem.readers.ranklogs.number_columns import bad_column
+from postmortem.readers.ranklogs.number_columns import STATE, bad_column
 from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.ranklogs.wrapped import is_shipped
@@ -282,7 +282,7 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
 
     Or a table of metrics, in which the loss is none to the end.
     """
-    if suffix == ".csv" and bad_column(path) is not None:
+    if (suffix == ".csv" or path.endswith(STATE)) and bad_column(path) is not None:
         return True
     if suffix in _PODS and is_pods(known_head(path)):
         return True
