@@ -121,3 +121,20 @@ def test_the_rank_whose_log_may_not_be_read_is_not_called_silent(
     found = body["first_failure"]
     assert (found and found["ranks"]) == first
     assert found or [row["rank"] for row in body["candidates"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("names", "attempts"),
+    [
+        (("w-0-previous.log", "w-0.log", "w-1.log"), [0, 1, 1]),
+        (("w-0_prev.log", "w-1.log"), [None, None]),
+        (("w-0.log", "w-0-preview.log"), [None, None]),
+    ],
+)
+def test_what_a_container_wrote_before_it_was_started_again_is_of_the_attempt_before(
+    tmp_path: Path, names: tuple[str, ...], attempts: list[int | None]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text("step 1 loss 0.5\n")
+    found = {Path(one.path).name: one.attempt for one in find_rank_logs([str(tmp_path)]).logs}
+    assert [found[name] for name in names] == attempts

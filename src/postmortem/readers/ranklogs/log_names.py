@@ -48,6 +48,7 @@ _ONE_AFTER_ANOTHER = frozenset(
     "retry round run seed stage step sweep test trial try v ver version".split()
 )
 _STARTED_AGAIN = frozenset("attempt restart retry".split())
+_PREVIOUS = Pattern(r"(?<=\w)[-_.]prev(?:ious)?(?=[._-]|$)")
 _ONE_EMPTY_OF = 16
 _STREAM = Pattern(r"(?:std)?(?:out|err)\b")
 _OF_SEVERAL = Pattern(
@@ -182,7 +183,15 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
 
 
 def _with_attempts(files: list[LogFile]) -> list[LogFile]:
-    """Return the files, those whose names count the attempts of one job with that number."""
+    """Return the files, those whose names count the attempts of one job with that number.
+
+    What `kubectl logs --previous` wrote is of the attempt before that of the file beside it.
+    """
+    paths = {file.path for file in files}
+    before = [_without_previous(file.path) in paths - {file.path} for file in files]
+    if any(before) and all(file.attempt is None for file in files):
+        pairs = zip(files, before, strict=True)
+        return [replace(file, attempt=0 if is_before else 1) for file, is_before in pairs]
     found = [
         next((one for one in _COUNTED.finditer(file.path) if _starts_again(one)), None)
         for file in files
@@ -195,6 +204,11 @@ def _with_attempts(files: list[LogFile]) -> list[LogFile]:
         replace(file, attempt=int(one["number"]) - least) if file.attempt is None and one else file
         for file, one in zip(files, found, strict=True)
     ]
+
+
+def _without_previous(path: str) -> str:
+    pure = Path(path)
+    return str(pure.with_name(_PREVIOUS.sub("", pure.name)))
 
 
 def _starts_again(counted: Match[str]) -> bool:
