@@ -138,3 +138,11 @@ def test_what_a_container_wrote_before_it_was_started_again_is_of_the_attempt_be
         (tmp_path / name).write_text("step 1 loss 0.5\n")
     found = {Path(one.path).name: one.attempt for one in find_rank_logs([str(tmp_path)]).logs}
     assert [found[name] for name in names] == attempts
+
+
+@pytest.mark.parametrize(("name", "rank"), [("proc-25905-status.txt", None), ("proc_3.log", 3)])
+def test_what_is_called_after_a_process_of_five_digits_is_of_a_pid(
+    tmp_path: Path, name: str, rank: int | None
+) -> None:
+    (tmp_path / name).write_text("State:\tS (sleeping)\n")
+    assert [one.rank for one in find_rank_logs([str(tmp_path)]).logs] == [rank]

@@ -18,7 +18,8 @@ PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 # torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
 _ELASTIC = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/(?:stdout|stderr)\.log$")
 _RANK = Pattern(
-    r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc(?:ess)?|worker|task)[._=-]?"
+    r"(?i)(?:^|[._-])(?:global_?)?"
+    r"(?:rank|r|proc(?:ess)?(?=[._=-]?\d{1,4}(?!\d))|worker|task)[._=-]?"  # proc-25905: a pid
     r"(?P<rank>\d{1,6})(?=[._-]|$)"
 )
 _LETTER = Pattern(r"(?i)(?:^|[._-])r[._=-]?\d{1,6}(?=[._-]|$)")
