@@ -49,6 +49,8 @@ HUNG = {STACKS: Kind.STACKS, RECORDER: Kind.RECORDER, FLIGHT: Kind.FLIGHT, KERNE
 REFUSED = "is not a regular file"  # which is told of already
 BEFORE = "is of a run that was started again"
 _ONE_RUN = "name its files to read another one; postmortem triage tells of all"
+_NAME_FILES = "name the files, or the folder that torchrun --log-dir wrote"
+_ARCHIVE = Pattern(r"(?i)\.(?:zip|tar|tgz|tar\.\w{1,4})$")
 _MOST_NAMED = 5
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _TOLD = {".json": b'"OOMKilled": ', ".csv": b"JobID"}
@@ -142,7 +144,8 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 for file in new:
                     del logs[file]
                 if not problems:
-                    hint = "name the files, or the folder that torchrun --log-dir wrote"
+                    packed = any(map(_ARCHIVE.search, below))
+                    hint = _NAME_FILES if not packed else "postmortem DIR reads archives too"
                     problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
