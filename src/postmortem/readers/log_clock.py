@@ -61,7 +61,9 @@ def span_of(paths: Iterable[str]) -> LogSpan | None:
     began = [one.began for one in spans if one.began is not None]
     worked = [one.worked for one in spans if one.worked is not None]
     pause = max(one.pause for one in spans)
-    return LogSpan(min(began) if len(began) == len(held) else None, max(worked, default=None), pause)
+    return LogSpan(
+        min(began) if len(began) == len(held) else None, max(worked, default=None), pause
+    )
 
 
 def worked_behind(span: LogSpan | None, path: str) -> bool:

@@ -364,7 +364,10 @@ def _steps(first: int, last: int) -> str:
     ("behind", "failed"),
     [
         (_steps(1, 12) + f"{AT} [INFO] worker 0: finished 11 iterations\n", False),
-        (_steps(1, 3) + f"{AT} [INFO] worker 0: finished 2 iterations\n", True),  # heads of two runs
+        (
+            _steps(1, 3) + f"{AT} [INFO] worker 0: finished 2 iterations\n",
+            True,
+        ),  # heads of two runs
         (_steps(1, 12), True),
         (_steps(1, 4) + f"{AT} ERROR cannot save\n{TRACEBACK}" + _steps(4, 8), False),
         (f"{AT} ERROR cannot save\n{TRACEBACK}", True),

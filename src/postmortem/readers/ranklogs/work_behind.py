@@ -66,7 +66,7 @@ class WorkBehind:
         """A line of work of a writer alone, by its attempt: an end above it was none."""
 
     def work(self, position: int, failure: LogFailure) -> tuple[LastLine | None, bool]:
-        """Return the last line that tells of work behind an error, and if its own writer did any."""
+        """Return the last line that tells of work behind an error, and whether it is its own."""
         shown, own = self._found(position, failure)
         place = position, self._attempt(position, failure.line)
         if shown is None:

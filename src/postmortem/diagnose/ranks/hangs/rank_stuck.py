@@ -17,7 +17,6 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.model import Subject
 
-
 _MOST_TOLD = 2
 
 
