@@ -2,7 +2,7 @@
 
 import pytest
 
-from postmortem.present.triage.card import place
+from postmortem.present.triage.card import seen_at
 
 
 @pytest.mark.parametrize(
@@ -11,4 +11,4 @@ from postmortem.present.triage.card import place
 )
 def test_of_files_of_one_name_the_folder_is_told(others: tuple[str, ...], told: str) -> None:
     documents = [{"inputs": [{"path": path}]} for path in ("/c/n1/core", *others)]
-    assert place("/c/n1/core:3", documents) == told
+    assert seen_at("/c/n1/core:3", documents) == told

@@ -55,7 +55,7 @@ def _excerpt(incident: Incident[Event], documents: Sequence[Document]) -> LogExc
     return None
 
 
-def place(where: str, documents: Sequence[Document]) -> str:
+def seen_at(where: str, documents: Sequence[Document]) -> str:
     """Return a place without folders, but for the last where two files have the same name."""
     name = last_part(where)
     file = name.partition(":")[0]
@@ -76,7 +76,7 @@ def _chain(
             known = one.what in step or told.startswith(step.rstrip("…"))
             if not known and not says_nothing_new(told, f"{step} {verdict}"):
                 more = f": {short_data(one.what)}"
-            yield "seen", f"{place(one.where, documents)}{more}"
+            yield "seen", f"{seen_at(one.where, documents)}{more}"
         later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
         for place, index in enumerate(later[:_MOST_STEPS]):
             yield ("then" if not place else ""), _later(incident.events[index])
