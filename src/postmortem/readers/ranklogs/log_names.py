@@ -26,7 +26,7 @@ _LETTER = Pattern(r"(?i)(?:^|[._-])r[._=-]?\d{1,6}(?=[._-]|$)")
 _RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
-    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*|(?:node|host)[_-]?[a-z]|(?:gpu|box|server|machine|vm)[_-][a-z])(?=[._]|$)"
+    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*|(?:node|host)[_-]?[a-z]|(?:gpu|server|machine|vm)[_-][a-z])(?=[._]|$)"
 )
 _RUN_FOLDER = Pattern(r"^postmortem-\d{8}-\d{6}-(?:(?P<host>.+)-)?\d+$")
 # What administrators call machines; gpt2.log and llama7b.log are named after models.
