@@ -170,7 +170,9 @@ def test_attempts_of_who_has_no_rank_are_alike_whatever_their_files_are_called(
     tmp_path: Path, before: str, alike: int
 ) -> None:
     for name, words in (("w-previous.log", before), ("w.log", "KeyError: 'b'")):
-        text = f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{words}\n'
+        text = (
+            f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{words}\n'
+        )
         (tmp_path / name).write_text(f"step 1 loss 0.5\n{text}")
     read = read_rank_logs(find_rank_logs([str(tmp_path)])).logs
     assert decide_attempts(read).alike == alike

@@ -24,7 +24,11 @@ def triage_highlights(
     """Return the steps of the chain, and whether to start the job again."""
     whole = len(documents) == 1 and not explained_by_kernel(incident, documents[0])
     alone = str(documents[0]["verdict"]) if whole else ""
-    rows = [*_chain(incident, documents, alone), *_candidates(incident, documents, alone), *card_rows(runs)]
+    rows = [
+        *_chain(incident, documents, alone),
+        *_candidates(incident, documents, alone),
+        *card_rows(runs),
+    ]
     advice = restart(incident, documents, runs)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
