@@ -124,6 +124,9 @@ def _state(norms: list[float]) -> str:
     return json.dumps({"best_metric": None, "log_history": rows, "max_steps": 30}, indent=2)
 
 
+_EXPORTED = "Wall time,Step,Value\n" + "".join(
+    f"{1_700_000_000 + n}.5,{n}0,0.{9 - n}\n" for n in range(9)
+)
 _HEAD = "step,train_loss,val_loss\n"
 _FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20))
 
@@ -145,6 +148,8 @@ _FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20)
         ("a.csv", "step,val_loss\n" + "".join(f"{n},0.5\n" for n in range(9)) + "9,nan\n", None),
         ("trainer_state.json", _state([1.0] * 20 + [math.nan] * 10), 126),
         ("trainer_state.json", _state([math.nan] * 2 + [1.0] * 28), None),
+        ("run-a-tag-train_loss.csv", f"{_EXPORTED}1700000009.5,90,NaN\n", 11),
+        ("run-a-tag-lr.csv", f"{_EXPORTED}1700000009.5,90,NaN\n", None),
         ("state.json", _state([1.0] * 20 + [math.nan] * 10), None),
     ],
 )

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NamedTuple
 
 from postmortem.patterns import Pattern
@@ -31,6 +32,7 @@ _KNOWN_ROWS = 5
 STATE = "trainer_state.json"
 _LATEST = Pattern(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval|test|dev)(?![a-z])")
 """Of a loss that may not be taken yet where a training stopped."""
+_OF_TENSORBOARD = ["Wall time", "Step", "Value"]
 _OF_NORM = "grad_norm"
 """What is none where the loss is told as 0: `logging_nan_inf_filter` of the Trainer."""
 _DIGIT = Pattern(r"\d")
@@ -82,7 +84,7 @@ def _column(path: str, size: int) -> BadColumn | None:
         if (b"null" if json_lines else b"nan") not in stream.read().lower():
             return None
         stream.seek(0)
-        return _first_bad(_of_json(text) if json_lines else _of_csv(text))
+        return _first_bad(_of_json(text) if json_lines else _of_csv(text, Path(path).stem))
 
 
 def _of_json(lines: Iterable[str]) -> Iterator[_Taken]:
@@ -129,9 +131,12 @@ def _of_state(lines: Iterable[str]) -> Iterator[_Taken]:
             entry.append(line)
 
 
-def _of_csv(lines: Iterable[str]) -> Iterator[_Taken]:
+def _of_csv(lines: Iterable[str], called: str) -> Iterator[_Taken]:
+    """Yield the numbers of rows; what TensorBoard exports of one is named by its file alone."""
     rows = csv.reader(lines)
-    names = [*enumerate(next(rows, ())[:_MOST_COLUMNS])]
+    head = next(rows, [])[:_MOST_COLUMNS]
+    tag = called.rpartition("tag-")[2]
+    names = [*enumerate([*head[:2], tag] if head == _OF_TENSORBOARD else head)]
     losses = [(place, name) for place, name in names if _OF_LOSS.search(name)]
     for row in rows if losses else ():
         taken = []
