@@ -101,7 +101,7 @@ class Recorder:
     outlived: bool = False
     """Logs of the job were written to later."""
     goes_on: bool = False
-    """They tell of work later than it, by their clock."""
+    """They tell of work later than it, or of a next line that was not yet due."""
 
     @property
     def calls(self) -> int:

@@ -7,7 +7,7 @@ change but for whole quarters of an hour, the zone is known, and that the file w
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ _EXACT = 5.0
 _MOST_LINES = 400
 _MOST_LOGS = 64
 _AT_ONCE = 2.0
+_STAMPED = 1.0
+"""Seconds that a time stamp may be short of."""
+_LAST_PAUSES = 8
 LATER = 3.0
 """Seconds that work must have gone on behind a look at it."""
 
@@ -43,6 +46,8 @@ class LogSpan:
     """None where the clock of one log is not known."""
     worked: float | None
     """None where no line with a time tells of work."""
+    pause: float = 0.0
+    """The longest between two of the last lines of work of one log."""
 
 
 def span_of(paths: Iterable[str]) -> LogSpan | None:
@@ -55,7 +60,10 @@ def span_of(paths: Iterable[str]) -> LogSpan | None:
         return None
     began = [one.began for one in spans if one.began is not None]
     worked = [one.worked for one in spans if one.worked is not None]
-    return LogSpan(min(began) if len(began) == len(held) else None, max(worked, default=None))
+    pause = max(one.pause for one in spans)
+    return LogSpan(
+        min(began) if len(began) == len(held) else None, max(worked, default=None), pause
+    )
 
 
 def worked_behind(span: LogSpan | None, path: str) -> bool:
@@ -63,6 +71,19 @@ def worked_behind(span: LogSpan | None, path: str) -> bool:
     changed = written(path)
     later = span.worked if span is not None else None
     return later is not None and changed is not None and later > changed + LATER
+
+
+def at_work(span: LogSpan | None, path: str) -> bool:
+    """Return whether a job was at work at the last change of a file, or behind it.
+
+    It was where no more time had gone by since its last line than between two of them: nobody can
+    see that a job hangs before its next line is late.
+    """
+    changed = written(path)
+    if span is None or span.worked is None or changed is None:
+        return False
+    due = span.worked + span.pause + _STAMPED if span.pause else span.worked - LATER
+    return changed < due
 
 
 def began_behind(span: LogSpan | None, path: str) -> bool:
@@ -96,13 +117,16 @@ def by_clock(results: Iterable[Result], found: Inventory) -> ByClock:
     at_end = set()
     here = {Path(path).resolve().parent.name for path in paths}
     calm = [one for one, document in documents if one.kind == "logs" and document.get("done")]
+    all_done = bool(calm) and len(calm) == sum(one.kind == "logs" for one in read)
     done = {Path(p).name: logs[p] for one in calm for p in one.paths if p in logs}
     for index, (one, document) in enumerate(documents):
         if one.kind == "core" and began_behind(span, one.paths[0]):
             told[index] = "it was written before the logs begin"
+        outlived = one.kind == "core" and all_done and worked_behind(span, one.paths[0])
         looked = document["kind"] == "hang"
-        if looked and (worked_behind(span, one.paths[0]) or _grew(document, done)):
-            told[index] = "the job went on after it"
+        grew = looked and (worked_behind(span, one.paths[0]) or _grew(document, done))
+        if outlived or grew:
+            told[index] = "the job went on after it" + ", to its good end" * outlived
         ran = document.get("process", {}).get("env", {}).get("PWD", "").rpartition("/")[2]
         where = ran in here if one.kind == "core" else span is not None
         if one.kind in ("core", "strace") and where and ended is not None:
@@ -183,12 +207,14 @@ def _span(path: str) -> LogSpan | None:
     zone = round((changed - times[-1]) / _ZONE) * _ZONE
     if abs(changed - times[-1] - zone) > _EXACT or abs(zone) > _FARTHEST:
         return None
-    return LogSpan(min(times) + zone, _worked(tail, zone))
+    worked = [at + zone for at in islice(_work(tail), _LAST_PAUSES)]
+    pause = max((a - b for a, b in pairwise(worked)), default=0.0)
+    return LogSpan(min(times) + zone, worked[0] if worked else None, pause)
 
 
-def _worked(tail: str, zone: int) -> float | None:
+def _work(tail: str) -> Iterator[float]:
+    """Yield the times of lines that tell of work, the last one first."""
     lines = [line for line in tail.splitlines()[-_MOST_LINES:] if _STAMP.search(line)]
     for line, ids in zip(reversed(lines), reversed(read_like(lines)), strict=True):
         if works(ids) or done(ids, last=True):
-            return next(times_in(line), 0.0) + zone
-    return None
+            yield next(times_in(line), 0.0)

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
+from postmortem.readers.ranklogs.read import read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
 from postmortem.report.model import Report
 
 API = "torch/distributed/elastic/multiprocessing/api.py"
@@ -160,3 +163,16 @@ def test_a_requeued_job_of_slurm(tmp_path: Path) -> None:
     report, body = report_of(tmp_path, [*lines, *steps(0, 30), *steps(1, 30)])
     assert len(body["attempts"]) == 2
     assert not report.failed
+
+
+@pytest.mark.parametrize(("before", "alike"), [("KeyError: 'b'", 2), ("KeyError: 'c'", 1)])
+def test_attempts_of_who_has_no_rank_are_alike_whatever_their_files_are_called(
+    tmp_path: Path, before: str, alike: int
+) -> None:
+    for name, words in (("w-previous.log", before), ("w.log", "KeyError: 'b'")):
+        text = (
+            f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{words}\n'
+        )
+        (tmp_path / name).write_text(f"step 1 loss 0.5\n{text}")
+    read = read_rank_logs(find_rank_logs([str(tmp_path)])).logs
+    assert decide_attempts(read).alike == alike

@@ -1,5 +1,7 @@
 """What the reader of last lines looks for before it takes the numbers out of all of them."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,18 @@ def _json_rows(end: str, tail: int) -> str:
     return "\n".join([*rows, *(end.format(n) for n in range(20, 20 + tail))])
 
 
+def _state(norms: list[float]) -> str:
+    """Return what the Trainer keeps, which tells a loss that is none as 0."""
+    rows = [
+        {"epoch": n / 9, "grad_norm": norm, "loss": 0.0 if math.isnan(norm) else 0.5, "step": n}
+        for n, norm in enumerate(norms, 1)
+    ]
+    return json.dumps({"best_metric": None, "log_history": rows, "max_steps": 30}, indent=2)
+
+
+_EXPORTED = "Wall time,Step,Value\n" + "".join(
+    f"{1_700_000_000 + n}.5,{n}0,0.{9 - n}\n" for n in range(9)
+)
 _HEAD = "step,train_loss,val_loss\n"
 _FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20))
 
@@ -128,6 +142,15 @@ _FINITE = "".join(f"{n},0.{n},{'nan' if n % 4 else 0.5}\n" for n in range(1, 20)
         ("a.log", _json_rows('{{"phase": "train", "step": {}, "loss": null, "lr": 0.1}}', 9), 20),
         ("a.log", _json_rows('{{"phase": "test", "step": {}, "loss": null, "lr": 0.1}}', 9), None),
         ("a.log", _json_rows('{{"phase": "train", "step": {}, "loss": null, "lr": 1}}', 2), None),
+        ("a.csv", f"{_HEAD}{_FINITE}20,nan,\n", 21),
+        ("a.csv", f"{_HEAD}{_FINITE}20,nan,0.4\n", None),  # a last row of the test alone
+        ("a.csv", "step,loss\n1,0.4\n2,nan\n", None),
+        ("a.csv", "step,val_loss\n" + "".join(f"{n},0.5\n" for n in range(9)) + "9,nan\n", None),
+        ("trainer_state.json", _state([1.0] * 20 + [math.nan] * 10), 126),
+        ("trainer_state.json", _state([math.nan] * 2 + [1.0] * 28), None),
+        ("run-a-tag-train_loss.csv", f"{_EXPORTED}1700000009.5,90,NaN\n", 11),
+        ("run-a-tag-lr.csv", f"{_EXPORTED}1700000009.5,90,NaN\n", None),
+        ("state.json", _state([1.0] * 20 + [math.nan] * 10), None),
     ],
 )
 def test_a_loss_in_a_table_that_is_none_to_the_end(

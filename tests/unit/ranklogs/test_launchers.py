@@ -453,3 +453,20 @@ def test_the_last_process_that_deepspeed_started_is_the_only_one_if_it_is_the_fi
     command = f"['python', 'fit.py', '--local_rank={local}', '--x', '2'] exits with return code = 3"
     text = f"step 3\n[2026-01-02 03:04:05,678] [ERROR] [launch.py:434:sigkill_handler] {command}\n"
     assert body_of(tmp_path, text)["decided_by"] == decided
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("rank 1 (pid 41) exited with code 139", (1, "killed by SIGSEGV")),
+        ("rank 1 exited with code 0", None),
+        ("rank 1 exited with code 139 in the test of yesterday", None),
+    ],
+)
+def test_a_script_that_starts_all_ranks_says_who_crashed(
+    tmp_path: Path, words: str, first: tuple[int, str] | None
+) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.log").write_text("step 1 loss 0.5\n")
+    found = body_of(tmp_path, f"{words}\n", "launch.log")["first_failure"]
+    assert (found and (found["rank"], found["what"])) == first

@@ -58,6 +58,7 @@ def test_each_host_has_a_part_of_the_ranks_or_counts_its_own(
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [(("node_a", "nodeB"), [(None, 0, "nodeB"), (None, 0, "node_a")]),
+     (("gpu-a", "gpu-b"), [(None, 0, "gpu-a"), (None, 0, "gpu-b")]),
      (("node1", "node1.err"), [(0, None, "node1"), (0, None, "node1")])],
 )  # fmt: skip
 def test_ranks_that_several_hosts_have_are_counted_on_each(
@@ -120,3 +121,28 @@ def test_the_rank_whose_log_may_not_be_read_is_not_called_silent(
     found = body["first_failure"]
     assert (found and found["ranks"]) == first
     assert found or [row["rank"] for row in body["candidates"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("names", "attempts"),
+    [
+        (("w-0-previous.log", "w-0.log", "w-1.log"), [0, 1, 1]),
+        (("w-0_prev.log", "w-1.log"), [None, None]),
+        (("w-0.log", "w-0-preview.log"), [None, None]),
+    ],
+)
+def test_what_a_container_wrote_before_it_was_started_again_is_of_the_attempt_before(
+    tmp_path: Path, names: tuple[str, ...], attempts: list[int | None]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text("step 1 loss 0.5\n")
+    found = {Path(one.path).name: one.attempt for one in find_rank_logs([str(tmp_path)]).logs}
+    assert [found[name] for name in names] == attempts
+
+
+@pytest.mark.parametrize(("name", "rank"), [("proc-25905-status.txt", None), ("proc_3.log", 3)])
+def test_what_is_called_after_a_process_of_five_digits_is_of_a_pid(
+    tmp_path: Path, name: str, rank: int | None
+) -> None:
+    (tmp_path / name).write_text("State:\tS (sleeping)\n")
+    assert [one.rank for one in find_rank_logs([str(tmp_path)]).logs] == [rank]

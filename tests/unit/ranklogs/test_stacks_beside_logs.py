@@ -1,6 +1,8 @@
 """Stacks that lie beside logs: whose they are, and whose are missing."""
 
+import os
 import pickle
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,24 @@ def test_where_a_rank_stands_is_told_beside_the_call_that_it_missed(
     assert report.body["first_failure"]["ranks"] == [5]
     told = [one.where for one in report.diagnoses[0].evidence]
     assert told == (["trace_rank_5", "stack.rank5.txt"] if shown else ["trace_rank_5"])
+
+
+@pytest.mark.parametrize(("behind", "stuck"), [(15, False), (400, True)])
+def test_recorders_of_a_job_whose_next_line_was_not_due_show_nothing(
+    tmp_path: Path, behind: int, stuck: bool
+) -> None:
+    end = 1_800_000_000
+    lines = (
+        f"{datetime.fromtimestamp(end - 20 * n):%Y-%m-%d %H:%M:%S} step {9 - n} loss 0.{n}\n"
+        for n in range(8, -1, -1)
+    )
+    (tmp_path / "train.log").write_text("".join(lines))
+    os.utime(tmp_path / "train.log", (end, end))
+    for rank, dump in jammed(Layout(4, 4, 4), {5: "stuck"}, 1).dumps().items():
+        (tmp_path / f"trace_rank_{rank}").write_bytes(pickle.dumps(dump))
+        os.utime(tmp_path / f"trace_rank_{rank}", (end + behind, end + behind))
+    first = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (first is not None) is stuck
 
 
 @pytest.mark.parametrize(

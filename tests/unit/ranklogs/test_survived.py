@@ -351,3 +351,30 @@ def test_what_a_tracker_complained_of_above_the_end_of_a_short_log_ended_nothing
     )
     report = analyse([str(path)], RankLogOptions())
     assert (report.outcome, report.diagnoses) == (Outcome.HEALTHY, ()), report.verdict
+
+
+_SCARED = "free(): this build only warns of what it frees twice\n"
+
+
+def _steps(first: int, last: int) -> str:
+    return "".join(f"{AT} INFO it={n}/40 loss=0.{50 - n}\n" for n in range(first, last))
+
+
+@pytest.mark.parametrize(
+    ("behind", "failed"),
+    [
+        (_steps(1, 12) + f"{AT} [INFO] worker 0: finished 11 iterations\n", False),
+        (
+            _steps(1, 3) + f"{AT} [INFO] worker 0: finished 2 iterations\n",
+            True,
+        ),  # heads of two runs
+        (_steps(1, 12), True),
+        (_steps(1, 4) + f"{AT} ERROR cannot save\n{TRACEBACK}" + _steps(4, 8), False),
+        (f"{AT} ERROR cannot save\n{TRACEBACK}", True),
+    ],
+)
+def test_words_of_an_end_above_what_their_writer_survived_are_no_end(
+    tmp_path: Path, behind: str, failed: bool
+) -> None:
+    (tmp_path / "rank0.log").write_text(f"{AT} INFO begins\n{_SCARED}{behind}")
+    assert analyse([str(tmp_path / "rank0.log")], RankLogOptions()).failed is failed

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.ranklogs import raised_first, report_of
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Outcome, Report
 
 TESTED = """\
@@ -21,6 +22,7 @@ RAISED = (
     "Traceback (most recent call last):\n"
     '  File "/opt/tool.py", line 3, in {}\n    {}()\nKeyError: 7\n'
 )
+LOST = "Connection closed by peer [10.0.0.2]:20368"
 ABORT = "application called MPI_Abort(MPI_COMM_WORLD, 12) - process 0\n"
 TYPED = (
     "me@n1:~/p$ python a.py\nstep 1\n^CTraceback (most recent call last):\n"
@@ -195,3 +197,24 @@ def test_a_scheduler_without_a_reason_is_no_cause_below_the_programs_own_last_wo
     end = "slurmstepd: error: *** STEP 88.0 ON gpu-a1 CANCELLED AT 2026-11-27T02:12:40 ***\n"
     steps = "".join(f"02:11:{at:02} | INFO | step={at} loss=2.{at}\n" for at in range(6))
     assert first(report_of(tmp_path, f"{steps}02:11:09 | {above}{end}"))[0] == rule
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "candidates"),
+    [
+        (("a.0", "b.0", "a.1"), ("7", "'b'"), 2),
+        (("a.0", "b.0", "a.1"), ("7", "7"), 0),
+        (("a.0", "b.0", "driver"), ("7", "'b'"), 0),
+    ],
+    ids=["of one series", "alike", "of two kinds"],
+)
+def test_of_files_of_one_series_with_errors_of_their_own_none_is_told_for_all(
+    tmp_path: Path, names: tuple[str, ...], words: tuple[str, str], candidates: int
+) -> None:
+    raised = [RAISED.format("f", "load").replace("7", one) for one in words]
+    lost = RAISED.format("f", "step").replace("KeyError: 7", "RuntimeError: " + LOST)
+    for name, text in zip(names, (raised[0], lost, raised[1]), strict=True):
+        (tmp_path / name).write_text(f"it=1 loss=0.5\nit=2 loss=0.4\n{text}")
+    found = analyse([str(tmp_path)], RankLogOptions()).body
+    assert (found["first_failure"] is None) is (candidates > 0)
+    assert len(found["candidates"]) == candidates

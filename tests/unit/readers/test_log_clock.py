@@ -7,14 +7,27 @@ from pathlib import Path
 import pytest
 
 from postmortem.facts.inventory import Inventory, Item, Kind, Reading, Result
-from postmortem.readers.log_clock import ByClock, began_behind, by_clock, span_of, worked_behind
+from postmortem.readers.log_clock import (
+    ByClock,
+    at_work,
+    began_behind,
+    by_clock,
+    span_of,
+    worked_behind,
+)
 
 _END = 1_800_000_000
 """Seconds since the epoch at which the log is changed last."""
 
 
 def _clock(
-    folder: Path, kind: str, changed: float, *, log_changed: float = _END, ran: str = ""
+    folder: Path,
+    kind: str,
+    changed: float,
+    *,
+    log_changed: float = _END,
+    ran: str = "",
+    done: bool = False,
 ) -> ByClock:
     """Return what is told of a file beside a log of 100 s of work, by the time of its change."""
     log, other = folder / "train.log", folder / "other"
@@ -26,7 +39,7 @@ def _clock(
     os.utime(log, (log_changed, log_changed))
     os.utime(other, (changed, changed))
     results = [
-        Result(Reading("logs", (), (str(log),)), {"kind": "logs"}, None),
+        Result(Reading("logs", (), (str(log),)), {"kind": "logs", "done": done}, None),
         Result(
             Reading(kind, (), (str(other),)), {"kind": kind, "process": {"env": {"PWD": ran}}}, None
         ),
@@ -54,6 +67,17 @@ def test_a_core_from_before_the_log_began_is_old_in_whatever_zone(
 )
 def test_another_core_is_not_old(tmp_path: Path, changed: float, log_changed: float) -> None:
     assert not _clock(tmp_path, "core", changed, log_changed=log_changed).outdated
+
+
+@pytest.mark.parametrize(
+    ("changed", "done", "outdated"),
+    [(_END - 50, True, {1}), (_END + 1, True, set()), (_END - 50, False, set())],
+    ids=["before its good end", "at its end", "no good end"],
+)
+def test_a_job_outlived_a_core_that_is_older_than_its_work_to_a_good_end(
+    tmp_path: Path, changed: float, done: bool, outdated: set[int]
+) -> None:
+    assert set(_clock(tmp_path, "core", changed, done=done).outdated) == outdated
 
 
 def test_a_look_behind_which_work_goes_on_is_outdated(tmp_path: Path) -> None:
@@ -109,3 +133,22 @@ def test_a_core_written_as_the_log_stopped_in_the_folder_where_it_ran_is_of_the_
     assert _clock(tmp_path, "core", _END + 1, ran=ran).of_the_end == {1}
     assert not _clock(tmp_path, "core", _END + 1, ran="/home/anna").of_the_end
     assert not _clock(tmp_path, "core", _END + 90, ran=ran).of_the_end
+
+
+@pytest.mark.parametrize(
+    ("every", "behind", "busy"),
+    [(20, 15, True), (20, 40, False), (2, 15, False), (0, 15, False), (0, -15, True)],
+    ids=["not yet late", "late", "very late", "one line of work", "work behind it"],
+)
+def test_nobody_sees_that_a_job_hangs_before_its_next_line_is_late(
+    tmp_path: Path, every: int, behind: int, busy: bool
+) -> None:
+    log, look = tmp_path / "train.log", tmp_path / "stack.txt"
+    steps = [(_END - n * every, 9 - n) for n in range(3, -1, -1)] if every else [(_END, 9)]
+    lines = [f"{_stamp(_END - 900)} INFO begins"]
+    lines += [f"{_stamp(at)} INFO step {n} loss 0.5" for at, n in steps]
+    log.write_text("\n".join(lines) + "\n")
+    look.write_text("a stack\n")
+    os.utime(log, (_END, _END))
+    os.utime(look, (_END + behind, _END + behind))
+    assert at_work(span_of([str(log)]), str(look)) is busy

@@ -33,7 +33,7 @@ def find_jam(
     """Return who holds up a job; None where nobody waits, or without dumps. Deterministic.
 
     `world` is the number of ranks, where it is known; `timed_out` says which log tells of a
-    time-out, `went_on` that the job came to its end behind the dumps.
+    time-out, `went_on` that the job was at work then, or came to its end behind the dumps.
     """
     if not recorders:
         return None

@@ -261,7 +261,7 @@ class Job:
 def sign_of_hang(job: Job, timed_out: str | None, *, went_on: bool) -> tuple[Sign, str]:
     """Return whether anything shows that the job hung, and what, in words."""
     if went_on:
-        return Sign.AGAINST, "the job came to its end later, as its logs say"
+        return Sign.AGAINST, "the job was at work then or later, as its logs say"
     if timed_out is not None:
         return Sign.SEEN, timed_out
     if job.failed:

@@ -84,6 +84,8 @@ class Doubt(StrEnum):
     """All whose stacks are there wait in one collective; of the others there is no stack."""
     PEERS = "peers"
     """All errors are about a peer."""
+    LATE = "late"
+    """All others waited until their time was up; one found them gone."""
     NAMED = "named"
     """A rank of which no error is here timed out first, as others say."""
     AWAITED = "awaited"

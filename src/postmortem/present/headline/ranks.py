@@ -114,7 +114,9 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             of = "" if blame.first[0].rank is None else f" are of {who}"
             return f"{unsure}the first bad numbers{of}: {clip(blame.first[0].why, 200)}"
         if blame.how is CauseKind.STACK:
-            return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
+            if it == "they":
+                return f"{unsure}{who} hold up all others{rest}"
+            return f"{unsure}{who} holds up all others: {said}"
         return f"{unsure}{said}" if nameless else f"{unsure}{who} failed first: {said}"
     if blame.how is CauseKind.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"

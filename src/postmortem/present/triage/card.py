@@ -24,7 +24,11 @@ def triage_highlights(
     """Return the steps of the chain, and whether to start the job again."""
     whole = len(documents) == 1 and not explained_by_kernel(incident, documents[0])
     alone = str(documents[0]["verdict"]) if whole else ""
-    rows = [*_chain(incident, alone), *_candidates(incident, documents, alone), *card_rows(runs)]
+    rows = [
+        *_chain(incident, documents, alone),
+        *_candidates(incident, documents, alone),
+        *card_rows(runs),
+    ]
     advice = restart(incident, documents, runs)
     if advice is not None:
         rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
@@ -55,7 +59,18 @@ def _excerpt(incident: Incident[Event], documents: Sequence[Document]) -> LogExc
     return None
 
 
-def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]:
+def seen_at(where: str, documents: Sequence[Document]) -> str:
+    """Return a place without folders, but for the last where two files have the same name."""
+    name = last_part(where)
+    file = name.partition(":")[0]
+    inputs = {row["path"] for one in documents for row in one.get("inputs") or ()}
+    alike = sum(path.rpartition("/")[2] == file for path in inputs)
+    return "/".join(where.rsplit("/", 2)[-2:]) if alike > 1 and where.startswith("/") else name
+
+
+def _chain(
+    incident: Incident[Event], documents: Sequence[Document], verdict: str
+) -> Iterator[tuple[str, str]]:
     """Yield the steps from the first root on, and the other roots that a verdict does not name."""
     for root in incident.roots[:1]:
         for one in incident.events[root].evidence[:1]:
@@ -65,7 +80,7 @@ def _chain(incident: Incident[Event], verdict: str) -> Iterator[tuple[str, str]]
             known = one.what in step or told.startswith(step.rstrip("…"))
             if not known and not says_nothing_new(told, f"{step} {verdict}"):
                 more = f": {short_data(one.what)}"
-            yield "seen", f"{last_part(one.where)}{more}"
+            yield "seen", f"{seen_at(one.where, documents)}{more}"
         later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
         for place, index in enumerate(later[:_MOST_STEPS]):
             yield ("then" if not place else ""), _later(incident.events[index])

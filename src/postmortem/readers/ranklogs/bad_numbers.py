@@ -9,7 +9,7 @@ from postmortem.facts.last_lines import LastLine, LastLines, Printed
 from postmortem.facts.signature import Match
 from postmortem.readers.log_heads import numbered_lines, open_plain
 from postmortem.readers.ranklogs.last_words import wrong
-from postmortem.readers.ranklogs.number_columns import MEASURES, bad_column
+from postmortem.readers.ranklogs.number_columns import MEASURES, STATE, bad_column
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -54,9 +54,10 @@ def nan_since(found: LastLines, path: str) -> LastLines:
 
 def nan_above(found: LastLines, path: str) -> LastLines:
     """Return it with numbers that are none above the last lines, where samples or tables follow."""
-    if found.not_a_number is not None or found.nearest_counts or found.errors:
+    state = path.endswith(STATE)
+    if (found.not_a_number is not None and not state) or found.nearest_counts or found.errors:
         return found
-    if path.endswith(".csv") or found.last.text.startswith("{"):
+    if state or path.endswith(".csv") or found.last.text.startswith("{"):
         column = bad_column(path)
         if column is not None:
             row = LastLine(column.text, path, column.line)

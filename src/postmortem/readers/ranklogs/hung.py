@@ -22,7 +22,7 @@ from postmortem.readers.flight_recorder import (
 )
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
-from postmortem.readers.log_clock import LATER, span_of, worked_behind, written
+from postmortem.readers.log_clock import LATER, at_work, span_of, written
 from postmortem.readers.log_heads import in_utf_8, known_head, looks_like_binary
 from postmortem.readers.ranklogs.inner_stacks import stacks_in_logs
 from postmortem.readers.regular import open_regular, read_regular, size_of, unread
@@ -116,7 +116,7 @@ def read_stacks(
     if not stacks:
         return [*stacks_in_logs(logs)], fetching_workers(files)
     span = span_of(one.file.path for one in logs)
-    stacks = [replace(one, goes_on=one.goes_on or worked_behind(span, one.where)) for one in stacks]
+    stacks = [replace(one, goes_on=one.goes_on or at_work(span, one.where)) for one in stacks]
     return stacks, fetching_workers(files)
 
 
@@ -148,7 +148,7 @@ def read_recorders(
             one,
             host=hosts.get(rank),
             outlived=0 < (one.written or 0.0) < ended - LATER,
-            goes_on=worked_behind(span, one.where),
+            goes_on=at_work(span, one.where),
         )
         for rank, one in sorted(found.items())
     ]

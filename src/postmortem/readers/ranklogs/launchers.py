@@ -46,6 +46,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "horovod-ended": ("horovodrun", ended_in_shell),
     "launch-command-failed": ("the launcher", ended),
     "pals-ended": ("mpiexec", ended_in_shell),
+    "script-ended": ("the launcher", ended_in_shell),
     "flux-ended": ("flux", ended),
     "mpt-ended": ("mpiexec", ended),
     "mpirun-left": ("mpirun", ended),

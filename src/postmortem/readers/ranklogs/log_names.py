@@ -18,14 +18,15 @@ PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 # torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
 _ELASTIC = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/(?:stdout|stderr)\.log$")
 _RANK = Pattern(
-    r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc(?:ess)?|worker|task)[._=-]?"
+    r"(?i)(?:^|[._-])(?:global_?)?"
+    r"(?:rank|r|proc(?:ess)?(?=[._=-]?\d{1,4}(?!\d))|worker|task)[._=-]?"  # proc-25905: a pid
     r"(?P<rank>\d{1,6})(?=[._-]|$)"
 )
 _LETTER = Pattern(r"(?i)(?:^|[._-])r[._=-]?\d{1,6}(?=[._-]|$)")
 _RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
-    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*|(?:node|host)[_-]?[a-z])(?=[._]|$)"
+    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*|(?:node|host)[_-]?[a-z]|(?:gpu|server|machine|vm)[_-][a-z])(?=[._]|$)"
 )
 _RUN_FOLDER = Pattern(r"^postmortem-\d{8}-\d{6}-(?:(?P<host>.+)-)?\d+$")
 # What administrators call machines; gpt2.log and llama7b.log are named after models.
@@ -48,6 +49,7 @@ _ONE_AFTER_ANOTHER = frozenset(
     "retry round run seed stage step sweep test trial try v ver version".split()
 )
 _STARTED_AGAIN = frozenset("attempt restart retry".split())
+_PREVIOUS = Pattern(r"(?<=\w)[-_.]prev(?:ious)?(?=[._-]|$)")
 _ONE_EMPTY_OF = 16
 _STREAM = Pattern(r"(?:std)?(?:out|err)\b")
 _OF_SEVERAL = Pattern(
@@ -182,7 +184,15 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
 
 
 def _with_attempts(files: list[LogFile]) -> list[LogFile]:
-    """Return the files, those whose names count the attempts of one job with that number."""
+    """Return the files, those whose names count the attempts of one job with that number.
+
+    What `kubectl logs --previous` wrote is of the attempt before that of the file beside it.
+    """
+    paths = {file.path for file in files}
+    before = [_without_previous(file.path) in paths - {file.path} for file in files]
+    if any(before) and all(file.attempt is None for file in files):
+        pairs = zip(files, before, strict=True)
+        return [replace(file, attempt=0 if is_before else 1) for file, is_before in pairs]
     found = [
         next((one for one in _COUNTED.finditer(file.path) if _starts_again(one)), None)
         for file in files
@@ -195,6 +205,11 @@ def _with_attempts(files: list[LogFile]) -> list[LogFile]:
         replace(file, attempt=int(one["number"]) - least) if file.attempt is None and one else file
         for file, one in zip(files, found, strict=True)
     ]
+
+
+def _without_previous(path: str) -> str:
+    pure = Path(path)
+    return str(pure.with_name(_PREVIOUS.sub("", pure.name)))
 
 
 def _starts_again(counted: Match[str]) -> bool:

@@ -35,7 +35,7 @@ from postmortem.readers.ranklogs.log_names import (
     told_together,
     with_true_hosts,
 )
-from postmortem.readers.ranklogs.number_columns import bad_column
+from postmortem.readers.ranklogs.number_columns import STATE, bad_column
 from postmortem.readers.ranklogs.pods import is_pods
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.readers.ranklogs.wrapped import is_shipped
@@ -50,6 +50,8 @@ HUNG = {STACKS: Kind.STACKS, RECORDER: Kind.RECORDER, FLIGHT: Kind.FLIGHT, KERNE
 REFUSED = "is not a regular file"  # which is told of already
 BEFORE = "is of a run that was started again"
 _ONE_RUN = "name its files to read another one; postmortem triage tells of all"
+_NAME_FILES = "name the files, or the folder that torchrun --log-dir wrote"
+_ARCHIVE = Pattern(r"(?i)\.(?:zip|tar|tgz|tar\.\w{1,4})$")
 _MOST_NAMED = 5
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _JOBS_OF_SACCT = b"JobID"
@@ -146,7 +148,8 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 for file in new:
                     del logs[file]
                 if not problems:
-                    hint = "name the files, or the folder that torchrun --log-dir wrote"
+                    packed = any(map(_ARCHIVE.search, below))
+                    hint = _NAME_FILES if not packed else "postmortem DIR reads archives too"
                     problems.append(Problem(name, "holds no logs", hint))
         elif (kind := kind_of_file(name)) is not None:
             hung[name] = kind
@@ -286,8 +289,10 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
 
     Or a table of metrics, in which the loss is none to the end.
     """
+    if (suffix == ".csv" or path.endswith(STATE)) and bad_column(path) is not None:
+        return True
     if suffix == ".csv":
-        return bad_column(path) is not None or _JOBS_OF_SACCT in known_head(path)
+        return _JOBS_OF_SACCT in known_head(path)
     if suffix in _DOCUMENTS and (is_pods(known_head(path)) or holds_records(path)):
         return True
     return suffix == ".json" and (is_list(known_head(path)) or is_shipped(known_head(path)))

@@ -62,9 +62,23 @@ class WorkBehind:
         self._ends: dict[str, list[str]] = {}
         """The last lines of files that were read again."""
         self._work_of: dict[int, list[RawPlainLine]] = {}
+        self._alive: dict[tuple[int, int | None], LastLine] = {}
+        """A line of work of a writer alone, by its attempt: an end above it was none."""
 
     def work(self, position: int, failure: LogFailure) -> tuple[LastLine | None, bool]:
-        """Return the last line that tells of work behind an error, and if its own writer did any.
+        """Return the last line that tells of work behind an error, and whether it is its own."""
+        shown, own = self._found(position, failure)
+        place = position, self._attempt(position, failure.line)
+        if shown is None:
+            later = self._alive.get(place)
+            above = later is not None and (later.line or 0) > failure.line
+            return (later, True) if above else (None, own)
+        if not self._writers.writers[self._writers.index(position)].shared:
+            self._alive[place] = shown
+        return shown, own
+
+    def _found(self, position: int, failure: LogFailure) -> tuple[LastLine | None, bool]:
+        """Return the same of what stands behind this error alone.
 
         Where no prefix tells ranks apart those that go on for a while may be the others, and what
         a process printed before an exception that nothing caught may come through another pipe
@@ -84,10 +98,11 @@ class WorkBehind:
         if may and (answer := tried_again(label.raw["tail"], failure)) is not None:
             return answer, not shared
         attempt, rows = self._attempt(position, failure.line), self._lines_of_work(position)
+        well = not shared and says_done(label.raw["tail"])
         found: list[RawPlainLine] = []
         for row in reversed(rows[bisect_right(rows, (failure.line + 1,)) :]):
-            alike = row[2] >= failure.begin_line
-            fewest = thresholds.WORK_ALIKE if alike else thresholds.WORK_VALUES
+            new = row[2] >= failure.begin_line
+            fewest = thresholds.WORK_ALIKE if new and not well else thresholds.WORK_VALUES
             if row[3] >= fewest and self._attempt(position, row[0]) == attempt:
                 found.append(row)
                 if len(found) == thresholds.WORK_OF_OTHERS:

@@ -18,6 +18,7 @@ _SERVANT = Pattern(r"multiprocessing[. ](?:resource_tracker|forkserver)\b")
 _WORKER_FILE = Pattern(r"torch/utils/data/_utils/worker\.py$|multiprocessing/resource_tracker\.py$")
 _FETCH_FILE = Pattern(r"torch/utils/data/_utils/fetch\.py$")
 _NONE: Mapping[int, int] = {}
+_DIGIT = Pattern(r"\d")
 _NODE = Pattern(r"(?i)(?P<host>(?:node|host|gpu|worker)[-_]?[a-z]*\d+[\w-]*?)(?=[._ -]*rank)")
 
 
@@ -34,7 +35,7 @@ def rank_stacks(
     file that holds many processes each is one of the job, but for launchers, workers and what is
     below another in the file.
     """
-    read = [(path, dumps) for path, dumps in files if not _CHILD.search(PurePath(path).stem)]
+    read = [(path, dumps) for path, dumps in files if not _CHILD.search(_stem(path))]
     numbers = _numbers([path for path, _ in read])
     if all(dump.pid == numbers.get(path) for path, dumps in read for dump in dumps):
         numbers = {}  # pids
@@ -52,7 +53,7 @@ def rank_stacks(
             rank = int(told["rank"])
         rank = ranks.get(dump.pid or 0) if rank is None else rank
         host = dump.host or _host(path)
-        words = f"rank {rank}" if rank is not None else PurePath(path).stem
+        words = f"rank {rank}" if rank is not None else _stem(path)
         if rank is None and processes[path] > 1:
             words = f"pid {dump.pid}" if dump.pid else f"thread {thread.tid:#x}"
         found.append(
@@ -112,15 +113,20 @@ def _numbers(paths: list[str]) -> dict[str, int]:
     named = {path: found for path in paths if (found := _named(path)) is not None}
     if named:
         return named
-    last = {path: int(m["rank"]) for path in paths if (m := _NUMBER.search(PurePath(path).stem))}
+    last = {path: int(m["rank"]) for path in paths if (m := _NUMBER.search(_stem(path)))}
     last = last or {path: int(m["rank"]) for path in paths if (m := _ELASTIC.search(path))}
     # One number for each file: else they are dates, pids or samples, or attempts and nodes.
     return last if len(set(last.values())) == len(paths) else {}
 
 
-def _named(path: str) -> int | None:
+def _stem(path: str) -> str:
+    """Return the name of a file without its suffix, where that is no number: ``stack.3``."""
     pure = PurePath(path)
-    for part in (pure.stem, pure.parent.name):
+    return pure.name if _DIGIT.search(pure.suffix) else pure.stem
+
+
+def _named(path: str) -> int | None:
+    for part in (_stem(path), PurePath(path).parent.name):
         found = _RANK.search(part)
         if found is not None:
             return int(found["rank"])
@@ -128,8 +134,7 @@ def _named(path: str) -> int | None:
 
 
 def _host(path: str) -> str | None:
-    pure = PurePath(path)
-    for part in (pure.stem, pure.parent.name):
+    for part in (_stem(path), PurePath(path).parent.name):
         found = _NODE.search(part)
         if found is not None:
             return found["host"]

@@ -115,6 +115,7 @@ def dump(rank: int | None = None) -> StackDump:
     [
         (["d/rank0.txt", "d/rank1.txt", "d/rank1_child77.txt"], [0, 1]),
         (["d/pyspy_0.txt", "d/pyspy_3.txt"], [0, 3]),
+        (["d/spy.0", "d/spy.3", "d/spy.3.child0"], [0, 3]),
         (["a/rank_2/stack.txt", "a/rank_10/stack.txt"], [2, 10]),
         (["host7-rank12.json", "host8-rank4.json"], [12, 4]),
         (["2026-11-21.txt", "2026-10-21.txt"], [None, None]),

@@ -34,6 +34,10 @@ _OF_CUT = (
     "give the log as far as it goes: the last line of that traceback says what failed",
     "where the log itself ends so, its process was ended at once: dmesg -T, sacct -j JOB",
 )
+_OF_LATE = (
+    "what does that rank alone do: a checkpoint, an evaluation, a slow disk? Look at its host then",
+    "a longer timeout= of init_process_group lets it come; py-spy dump of it meanwhile tells more",
+)
 _WITHOUT_RANKS = (
     "give the whole log: the cause may stand above what was copied",
     "give the log of the process or container that the line speaks of",
@@ -68,6 +72,8 @@ def only_victims(blame: Attribution) -> Findings:
         steps = (*(known.next_steps if known is not None else ()), *_WITHOUT_RANKS)
     if blame.cause.doubt is Doubt.UNSEEN:
         steps = _UNSEEN
+    if blame.cause.doubt is Doubt.LATE:
+        steps = _OF_LATE
     if blame.cause.doubt is Doubt.CUT:
         steps = _OF_CUT
         title = clip(f"{title}{at_frame(blame.candidates[0].failure)}", 100)
@@ -135,6 +141,12 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
                 f"others lost {who}, and no line here is of that host",
                 "The errors name the host whose connections closed. Why they did, no line here "
                 "says.",
+            )
+        case Doubt.LATE:
+            return (
+                f"{who} may have come when the others had given up",
+                f"all others waited until their time was up, and {who} found them gone: it likely "
+                "came late. What kept it, no line here says.",
             )
         case Doubt.PEERS:
             verb = "reports" if count == 1 else "report"

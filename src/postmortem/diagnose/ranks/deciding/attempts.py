@@ -30,5 +30,6 @@ def decide_attempts(logs: RankLogs) -> Attempts:
 def _key(blame: Attribution) -> object:
     """Return what failures that are the same have in common."""
     words = tuple(sorted({same_words(p.failure) if p.failure else p.why for p in blame.first}))
-    ranks = tuple(sorted((p.rank is not None, p.rank or 0, p.label) for p in blame.first))
+    # Who has no rank is called after its file or its process, which each attempt has its own of.
+    ranks = tuple(sorted(-1 if p.rank is None else p.rank for p in blame.first))
     return blame.how, blame.fault, ranks, words

@@ -37,7 +37,12 @@ from postmortem.diagnose.ranks.deciding.last_words import (
     outlived,
     spoke_itself,
 )
-from postmortem.diagnose.ranks.deciding.late import came_late, ended_at_work, left_unlisted
+from postmortem.diagnose.ranks.deciding.late import (
+    came_late,
+    ended_at_work,
+    found_others_gone,
+    left_unlisted,
+)
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     left_early,
@@ -90,6 +95,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.JOBS_FAILED, Kind.STOPPED, Kind.PROGRAM_ENDED),
     named_by_peers,
     ended_at_work,
+    found_others_gone,
     only_peers,
     cut_off,
     (Kind.ENDED,),

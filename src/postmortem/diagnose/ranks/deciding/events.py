@@ -41,6 +41,7 @@ from postmortem.facts.rank_logs import LogFailure, Remark
 from postmortem.knowledge.messages import briefs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence
+from postmortem.text import without_numbers
 
 _OF_OTHERS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
 """What a program raises because another one has ended, or was stopped."""
@@ -198,10 +199,27 @@ def _raised(case: Case) -> Iterator[LogEvent]:
     if found and not outlived:
         state, first = found[0] if case.several else _last_program(found)
         alike = sum(same_words(f) == same_words(first) for _, f in found)
-        blame = somebody_raised(case, state, first, alike)
+        each = _of_series(found, first) if case.several else []
+        differ = len({same_words(f) for _, f in each}) > 1
+        blame = first_to_raise(case, each) if differ else somebody_raised(case, state, first, alike)
         codes = (s for s in case.failed_ends if s.exit is not None and (s.exit.code or s.exit.died))
         who = (*codes, *(s for s in case.ranks if s.aborted_mpi))
         yield LogEvent(Kind.SOMEBODY_RAISED, blame, who, first, alike)
+
+
+def _of_series(
+    found: Sequence[tuple[RankState, LogFailure]], one: LogFailure
+) -> list[tuple[RankState, LogFailure]]:
+    """Return the first error of each file that is called as that one is, but for its numbers."""
+    series: dict[str, tuple[RankState, LogFailure]] = {}
+    for state, failure in found:
+        if _name(failure) == _name(one):
+            series.setdefault(failure.file, (state, failure))
+    return [*series.values()]
+
+
+def _name(failure: LogFailure) -> str:
+    return without_numbers(failure.file.rpartition("/")[2])
 
 
 def _caught(case: Case, raised: Sequence[RankState]) -> bool:

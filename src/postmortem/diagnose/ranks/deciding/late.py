@@ -1,13 +1,20 @@
 """Who came to a collective when the others had given up, or left before, and is named by nobody."""
 
+from itertools import islice
+
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.cause_kinds import Doubt, NamedBy
 from postmortem.diagnose.ranks.causes import LeftEarly, NamedMissing, Undecided
 from postmortem.diagnose.ranks.deciding.case import MOST_CANDIDATES, Case, cited, cited_line
+from postmortem.diagnose.ranks.deciding.sites import timed_out
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogFailure
+
+_FEWEST = 3
+"""Ranks: of two that lost each other either may have come late."""
 
 
 def came_late(case: Case) -> Attribution | None:
@@ -28,6 +35,24 @@ def came_late(case: Case) -> Attribution | None:
     shown = pause.line.where, said + clip(pause.line.text, 200)
     cause = NamedMissing(NamedBy.PAUSE)
     return Attribution(cause, (party,), evidence=(shown, *cited((party,))))
+
+
+def found_others_gone(case: Case) -> Attribution | None:
+    """Return the one rank that did not time out where all others did: it likely came after that.
+
+    Those of another collective than its own may have waited for each other.
+    """
+    waiting = case.about_peers()
+    gone = [state for state in waiting if not timed_out(state)]
+    closed = bool(gone) and all(part_of(f) is ErrorRole.CLOSED for f in gone[0].about_peers)
+    all_here = {state.rank for state in waiting} == {*range(max(len(waiting), case.world))}
+    if len(gone) != 1 or len(waiting) < _FEWEST or not closed or not all_here:
+        return None
+    why = "it found the others gone, which had waited until their time was up"
+    party = gone[0].party(why, gone[0].about_peers[-1])
+    others = (one.party("", one.about_peers[-1]) for one in waiting if one is not gone[0])
+    evidence = cited((party, *islice(others, _FEWEST)))
+    return Attribution(Undecided(Doubt.LATE), candidates=(party,), evidence=evidence)
 
 
 def left_unlisted(case: Case) -> Attribution | None:

@@ -17,6 +17,8 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.model import Subject
 
+_MOST_TOLD = 2
+
 
 @rule(
     "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
@@ -45,7 +47,8 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     )
     yield Finding(
         lead=who,
-        title=f"{who} {blame.first[0].why}",
+        title=f"{who}{_standing(blame)}",
+        verdict=f"{who}{_standing(blame)}" if len(blame.first) > 1 else None,
         cause=f"the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
@@ -53,3 +56,13 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
         about=Subject(pid=pid) if pid else None,
         evidence=cite(blame),
     )
+
+
+def _standing(blame: Attribution) -> str:
+    """Return where they stand, each alone where they stand apart."""
+    one = blame.first[0].why
+    if len(blame.first) == 1:
+        return f" {one}"
+    if all(party.why == one for party in blame.first):
+        return f": each {one}"
+    return ": " + "; ".join(f"{party.words} {party.why}" for party in blame.first[:_MOST_TOLD])
