@@ -7,6 +7,8 @@ import pytest
 from builders.ranklogs import report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.knowledge.messages import explained
+from postmortem.readers.ranklogs.read import read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
 
 HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4))
 STEPS = "".join(f"step {n} | loss {3 - n / 50:.3f}\n" for n in range(12))
@@ -146,14 +148,31 @@ Events:
 
 
 @pytest.mark.parametrize(
-    ("text", "how"),
-    [(KUBELET, "evicted: its node was short of memory"), (REFUSED, "refused by its node: Pod was")],
+    ("text", "refused", "why"),
+    [(KUBELET, False, "memory"), (REFUSED, True, "no healthy devices present")],
     ids=["evicted", "refused"],
 )
-def test_a_node_ends_a_pod_or_does_not_take_it(tmp_path: Path, text: str, how: str) -> None:
-    report = report_of(tmp_path, text)
-    assert report.diagnoses[0].id == "process_ended"
-    assert f"pod job-worker-0 was {how}" in report.verdict
+def test_a_node_ends_a_pod_or_does_not_take_it(
+    tmp_path: Path, text: str, refused: bool, why: str
+) -> None:
+    (tmp_path / "node.log").write_text(text)
+    read = read_rank_logs(find_rank_logs([str(tmp_path / "node.log")]), world=None)
+    (end,) = read.logs.exits
+    assert (end.host, end.refused) == ("job-worker-0", refused)
+    assert (end.unplaced if refused else end.evicted).endswith(why)
+    assert report_of(tmp_path, text).diagnoses[0].id == "process_ended"
+
+
+def test_a_pod_that_is_evicted_behind_a_job_that_is_done_is_none_of_it(tmp_path: Path) -> None:
+    done = STEPS + "Training finished\n"
+    for name in ("worker-0.log", "worker-1.log"):
+        (tmp_path / name).write_text(done)
+    (tmp_path / "events.txt").write_text(
+        "LAST SEEN  TYPE     REASON     OBJECT        MESSAGE\n"
+        "2m         Normal   Completed  job/train     Job completed\n"
+        "1m         Warning  Evicted    pod/web-7d9   The node was low on resource: memory.\n"
+    )
+    assert not analyse([str(tmp_path)], RankLogOptions()).failed
 
 
 @pytest.mark.parametrize(("pod", "rank"), [("job-worker-0", 0), ("job-worker-1", None)])
@@ -172,7 +191,11 @@ def test_a_log_that_is_called_as_a_pod_ends_is_its_log(
         ("the metadata service says termination is imminent", "stopped_from_outside"),
         ("PreemptionError: Nodes of this job got pre-empted.", "stopped_from_outside"),
         ("resources failed with non-zero exit code: container failed with non-zero exit code: 137",
-         "unnamed_process_ended"),
+         "process_ended"),
+        ("Task's current input in-01JC hit its timeout of 3600s", "stopped_from_outside"),
+        ("[2026-11-12T09:11:31.109] Killing JobId=71 on failed node n4", "node_failed"),
+        ("0.9s: job.exception type=prolog severity=0 prolog exited with code=1 on n4 (rank 7)",
+         "node_refused_job"),
         ("the checkpoint of a termination is kept", None),
     ],
 )  # fmt: skip

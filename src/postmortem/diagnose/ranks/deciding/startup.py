@@ -95,7 +95,7 @@ def not_started(case: Case) -> tuple[Attribution, Remark] | None:
         startup_fault([said]) or StartupFault.PROGRAM,
         remark.text,
         (said.id,),
-        host=said["host"] or said["node"] or None,
+        host=said["host"] or said["node"] or said["hosts"] or None,
         program=said["program"],
         why=said["why"],
     )
