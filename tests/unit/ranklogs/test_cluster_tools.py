@@ -217,3 +217,11 @@ def test_why_ucx_aborts_is_told_with_the_signal(tmp_path: Path) -> None:
     report = report_of(tmp_path, STEPS + said)
     assert report.failed
     assert "Transport retry count exceeded" in report.verdict
+
+
+@pytest.mark.parametrize(("value", "failed"), [("No", False), ("Yes", True)])
+def test_a_field_for_a_failure_that_holds_none_is_no_error(
+    tmp_path: Path, value: str, failed: bool
+) -> None:
+    rows = f"    Remapped Rows\n        Remapping Failure Occurred        : {value}\n"
+    assert report_of(tmp_path, STEPS + rows).failed == failed

@@ -26,8 +26,8 @@ _OWN = Pattern(
     r"|[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d{4}$|$"
 )
 """How lines of theirs begin, what is asked for above them, and the day."""
-_MOST_ABOVE = 5
-"""Lines of whoever asked for it. A job that begins with such an output has a log behind it."""
+_ABOVE = Pattern(r"[#=*<-]|Executing in |Defaulted container |Timestamp")
+"""How else whoever asked may begin a line above. A job's log has others there, or behind it."""
 
 
 def is_health(text: str) -> bool:
@@ -36,8 +36,8 @@ def is_health(text: str) -> bool:
     begin = min((one.start() for one in found if one), default=None)
     if begin is None:
         return is_df(text) or lists_nodes(text)
-    is_first = text.count("\n", 0, begin) <= _MOST_ABOVE
-    return is_first and all(map(_OWN.match, text[begin:].splitlines()))
+    above = all(_OWN.match(line) or _ABOVE.match(line) for line in text[:begin].splitlines())
+    return above and all(map(_OWN.match, text[begin:].splitlines()))
 
 
 def is_file_of_health(path: str, head: bytes) -> bool:
