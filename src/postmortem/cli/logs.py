@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace) -> int:
     from postmortem.analyses.ranklogs import RankLogOptions, analyse
+    from postmortem.readers.health.forms import are_health
 
     began = time.monotonic()
     options = RankLogOptions(
@@ -60,6 +61,10 @@ def _explain(args: argparse.Namespace) -> int:
 
         report, said = analyse_and_split(args.logs, args.split, options)
         print(f"postmortem: {said}", file=sys.stderr)
+    elif are_health(args.logs):  # what a scheduler or a tool tells of nodes, GPUs, file systems
+        from postmortem.analyses.health import analyse_files
+
+        report = analyse_files(args.logs)
     else:
         report = analyse(args.logs, options)
     return emit(timed(report, began), args)

@@ -69,6 +69,8 @@ class LogExit(Placed):
     """Of a pod that was evicted, for what; no process of it lived on."""
     unplaced: str = ""
     """Of a pod for which there is no node, why not; nothing of it has run."""
+    refused: bool = False
+    """Such a pod had a node, which did not take it."""
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None
@@ -117,7 +119,8 @@ class LogExit(Placed):
         if self.evicted:
             return f"pod {self.host or 'without a name'} was evicted: {self.evicted}"
         if self.unplaced:
-            return f"pod {self.host or 'without a name'} has no node: {self.unplaced}"
+            how = "was refused by its node" if self.refused else "has no node"
+            return f"pod {self.host or 'without a name'} {how}: {self.unplaced}"
         if self.launcher == "raylet":
             return f"{counted(self.times, 'worker')}{there} killed by Ray's memory monitor"
         if self.times > 1:

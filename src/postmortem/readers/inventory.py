@@ -16,7 +16,7 @@ from postmortem.readers.below import files_below
 from postmortem.readers.bundles import REPEATS, repeats
 from postmortem.readers.codecs import StreamError, beginning
 from postmortem.readers.formats import elf_head, foreign
-from postmortem.readers.health.recorded import is_health
+from postmortem.readers.health.forms import is_file_of_health
 from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
@@ -99,7 +99,7 @@ def _kind(path: str, head: bytes) -> Kind:
         return Kind.ARCHIVE
     if _OWN in head[:400]:
         return Kind.DOCUMENT
-    if is_health(in_utf_8(head).decode("latin-1")):
+    if is_file_of_health(path, in_utf_8(head)):
         return Kind.HEALTH
     if is_table(head):
         return Kind.OTHER

@@ -7,6 +7,8 @@ import pytest
 from builders.ranklogs import report_of
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.knowledge.messages import explained
+from postmortem.readers.ranklogs.read import read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
 
 HERE = "".join(f"[rank{rank}]:[I] here\n" for rank in range(4))
 STEPS = "".join(f"step {n} | loss {3 - n / 50:.3f}\n" for n in range(12))
@@ -130,3 +132,96 @@ def test_a_pod_is_taken_away_because_its_node_does_not_answer(tmp_path: Path) ->
     report = report_of(tmp_path, GONE_POD)
     assert [end["host"] for end in report.body["exits"]] == ["worker-1"]
     assert "Node is not ready" in report.diagnoses[0].title
+
+
+KUBELET = """\
+Nov 12 03:04:05 n1 kubelet[71]: I1112 03:04:05.678901      71 eviction_manager.go:377] "Eviction manager: must evict pod(s) to reclaim" resourceName="memory"
+Nov 12 03:04:06 n1 kubelet[71]: I1112 03:04:06.678901      71 eviction_manager.go:614] "Eviction manager: pod is evicted successfully" pod="ml/job-worker-0"
+"""  # noqa: E501
+REFUSED = """\
+Name:             job-worker-0
+Reason:           UnexpectedAdmissionError
+Message:          Pod was rejected: Allocate failed due to no healthy devices present
+Events:
+  Normal   Scheduled  3m  default-scheduler  Successfully assigned ml/job-worker-0 to n1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "why"),
+    [(KUBELET, False, "memory"), (REFUSED, True, "no healthy devices present")],
+    ids=["evicted", "refused"],
+)
+def test_a_node_ends_a_pod_or_does_not_take_it(
+    tmp_path: Path, text: str, refused: bool, why: str
+) -> None:
+    (tmp_path / "node.log").write_text(text)
+    read = read_rank_logs(find_rank_logs([str(tmp_path / "node.log")]), world=None)
+    (end,) = read.logs.exits
+    assert (end.host, end.refused) == ("job-worker-0", refused)
+    assert (end.unplaced if refused else end.evicted).endswith(why)
+    assert report_of(tmp_path, text).diagnoses[0].id == "process_ended"
+
+
+def test_a_pod_that_is_evicted_behind_a_job_that_is_done_is_none_of_it(tmp_path: Path) -> None:
+    done = STEPS + "Training finished\n"
+    for name in ("worker-0.log", "worker-1.log"):
+        (tmp_path / name).write_text(done)
+    (tmp_path / "events.txt").write_text(
+        "LAST SEEN  TYPE     REASON     OBJECT        MESSAGE\n"
+        "2m         Normal   Completed  job/train     Job completed\n"
+        "1m         Warning  Evicted    pod/web-7d9   The node was low on resource: memory.\n"
+    )
+    assert not analyse([str(tmp_path)], RankLogOptions()).failed
+
+
+@pytest.mark.parametrize(("pod", "rank"), [("job-worker-0", 0), ("job-worker-1", None)])
+def test_a_log_that_is_called_as_a_pod_ends_is_its_log(
+    tmp_path: Path, pod: str, rank: int | None
+) -> None:
+    (tmp_path / "worker-0.log").write_text(STEPS)
+    (tmp_path / "events.txt").write_text(f"2m  Warning  Evicted  pod/{pod}  The node was low.\n")
+    found = analyse([str(tmp_path)], RankLogOptions()).body["first_failure"]
+    assert (found and found["rank"]) == rank
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("the metadata service says termination is imminent", "stopped_from_outside"),
+        ("PreemptionError: Nodes of this job got pre-empted.", "stopped_from_outside"),
+        ("resources failed with non-zero exit code: container failed with non-zero exit code: 137",
+         "process_ended"),
+        ("Task's current input in-01JC hit its timeout of 3600s", "stopped_from_outside"),
+        ("[2026-11-12T09:11:31.109] Killing JobId=71 on failed node n4", "node_failed"),
+        ("0.9s: job.exception type=prolog severity=0 prolog exited with code=1 on n4 (rank 7)",
+         "node_refused_job"),
+        ("the checkpoint of a termination is kept", None),
+    ],
+)  # fmt: skip
+def test_who_took_the_machine_or_ended_the_container(
+    tmp_path: Path, line: str, rule: str | None
+) -> None:
+    report = report_of(tmp_path, f"{STEPS}{line}\n")
+    assert (report.diagnoses[0].id if report.diagnoses else None) == rule
+
+
+def test_the_signal_of_an_abort_that_was_told_of_says_nothing_more(tmp_path: Path) -> None:
+    said = "F1112 10:02:31.401301 71 client.h:77] Terminating process because the JAX distributed service detected fatal errors. absl::Status: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:3\n*** SIGABRT received at time=1700000000 on cpu 1 ***\n"  # noqa: E501
+    report = report_of(tmp_path, STEPS + said)
+    assert report.body["first_failure"]["rank"] == 3
+
+
+def test_why_ucx_aborts_is_told_with_the_signal(tmp_path: Path) -> None:
+    said = "[n1:71:0:71] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"  # noqa: E501
+    report = report_of(tmp_path, STEPS + said)
+    assert report.failed
+    assert "Transport retry count exceeded" in report.verdict
+
+
+@pytest.mark.parametrize(("value", "failed"), [("No", False), ("Yes", True)])
+def test_a_field_for_a_failure_that_holds_none_is_no_error(
+    tmp_path: Path, value: str, failed: bool
+) -> None:
+    rows = f"    Remapped Rows\n        Remapping Failure Occurred        : {value}\n"
+    assert report_of(tmp_path, STEPS + rows).failed == failed

@@ -4,7 +4,8 @@ import pytest
 
 from postmortem.diagnose.incident.graph import solve
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.causes import StoppedFromOutside
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
+from postmortem.diagnose.ranks.causes import CouldNotStart, NothingFailed, StoppedFromOutside
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.rows import ROWS
@@ -41,6 +42,20 @@ def hydra(signal: str) -> RankState:
 
 K = Kind
 NO_PROGRAM = Remark("execvp error", 0, "job.log", 80, None, (Match("hydra-cannot-start", {}),))
+
+
+def refused(fault: StartupFault) -> LogEvent:
+    said = Attribution(CouldNotStart(fault, "it failed"))
+    last = Remark("prolog failed", 0, "job.log", 2, None, (Match("slurm-prolog-failed", {}),))
+    return LogEvent(Kind.NOT_STARTED, said, last=last)
+
+
+def said_at(line: int) -> LogEvent:
+    return LogEvent(
+        Kind.SAID_LAST, Attribution(NothingFailed(), evidence=((f"job.log:{line}", "timed out"),))
+    )
+
+
 ABORTED = RankState(Writer("1", 1), 1, own=(failure(20, "MPI_Abort"),))
 SEGV, ABRT = rank(1, signal="SIGSEGV"), rank(1, signal="SIGABRT")
 CODE = rank(2, code=1)
@@ -100,6 +115,7 @@ JOINED: list[tuple[str, LogEvent, LogEvent, Confidence]] = [
         LIKELY,
     ),
     ("limit-then-abort", stop(Stop.MEMORY), LogEvent(K.CRASHED, None, (ABORTED,)), LIKELY),
+    ("node-refused", refused(StartupFault.NODE), said_at(3), LIKELY),
     (
         "never-started",
         LogEvent(K.NOT_STARTED, None, last=NO_PROGRAM),
@@ -136,6 +152,7 @@ APART: list[tuple[str, LogEvent, LogEvent]] = [
         LogEvent(K.SAID_LAST, None, last=line(90)),
     ),
     ("limit-then-abort", stop(Stop.TIME), LogEvent(K.CRASHED, None, (ABORTED,))),
+    ("node-refused", refused(StartupFault.PROGRAM), said_at(3)),
     (
         "never-started",
         LogEvent(K.NOT_STARTED, None, last=NO_PROGRAM),
@@ -166,3 +183,7 @@ def test_every_row_has_both() -> None:
     rows = [row.id for row in ROWS]
     assert [case[0] for case in JOINED] == rows
     assert [case[0] for case in APART] == rows
+
+
+def test_what_is_told_far_below_a_prolog_that_failed_is_something_else() -> None:
+    assert links(refused(StartupFault.NODE), said_at(3_000)) == []

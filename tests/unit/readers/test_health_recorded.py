@@ -10,7 +10,8 @@ from builders.commands import run_here as run
 from builders.hosts import nvidia_smi
 from builders.prose import Prose
 from postmortem.errors import EvidenceError
-from postmortem.readers.health.recorded import is_health, recorded_health
+from postmortem.readers.health.forms import is_health
+from postmortem.readers.health.recorded import recorded_health
 
 QUERY = """\
 
@@ -239,6 +240,22 @@ def test_a_log_in_which_df_stands_is_a_log() -> None:
     assert is_health(DF)
     assert not is_health(f"step 4 loss 1.2\n{DF}")
     assert not is_health(f"{DF}step 4 loss 1.2\nRuntimeError: it broke\n")
+
+
+@pytest.mark.parametrize("output", [query(0), nvidia_smi(), DIAGNOSTIC, HEALTH, LINKS])
+def test_a_job_that_prints_such_an_output_first_has_a_log(tmp_path: Path, output: str) -> None:
+    assert is_health(output)
+    assert is_health(f"Mon Nov 23 02:00:00 2026\n{output}")
+    job = write(tmp_path / "job.log", f"{output}\nstep 1 loss 4.1\nRuntimeError: it broke\n")
+    assert not is_health(Path(job).read_text())
+    found = run("triage", job, "--json")
+    assert json.loads(found.stdout)["outcome"] == "failed"
+
+
+def test_logs_reads_such_an_output_as_doctor_does(tmp_path: Path) -> None:
+    file = write(tmp_path / "sinfo.txt", SINFO)
+    document = json.loads(run("logs", file, "--json").stdout)
+    assert document["kind"] == "doctor"
 
 
 def test_xml_that_is_cut_is_a_problem(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from postmortem.diagnose.incident.common import Document
-from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.common import Document, root_of
+from postmortem.diagnose.incident.events import ENDED_BY_KERNEL, Event, EventType
 from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.records import record, replace
 
@@ -165,16 +165,19 @@ def standing_alone(
 ) -> tuple[int, ...]:
     """Return the events of processes that nothing joins with a job that other evidence tells of.
 
-    Also what failed in a process that ended with 0, where the logs tell of no failure.
+    Also what failed in a process that ended with 0, where the logs tell of no failure, and what the
+    kernel says that ended nobody, where there is nothing else of a job.
     """
     told = any(event.belongs for event in events)
     logs = [one for one in documents if one["kind"] == "logs"]
     calm = bool(logs) and not any(one.get("outcome") == "failed" for one in logs)
-    return tuple(
-        index
-        for index, event in enumerate(events)
-        if index not in linked and ((told and event.belongs is None) or (calm and event.survived))
-    )
+    kernel = calm and not any(one.get("lines") or root_of(one) for one in logs)
+
+    def is_alone(event: Event) -> bool:
+        nobody = kernel and event.source == "logs" and event.type not in ENDED_BY_KERNEL
+        return (event.belongs is None and (told or nobody)) or (calm and event.survived)
+
+    return tuple(i for i, event in enumerate(events) if i not in linked and is_alone(event))
 
 
 def _is_among(host: str, hosts: frozenset[str]) -> bool:

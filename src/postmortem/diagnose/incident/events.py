@@ -52,6 +52,7 @@ class EventType(StrEnum):
     """It ended badly, and the evidence does not say of what kind."""
 
 
+ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 EFFECTS = frozenset({EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED})
 """What by its nature something else brought about: never a root."""
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.common import Document
-from postmortem.diagnose.incident.events import EFFECTS, Event, EventType, wrote
+from postmortem.diagnose.incident.events import EFFECTS, ENDED_BY_KERNEL, Event, EventType, wrote
 from postmortem.diagnose.incident.explains import REFUSALS, TABLE
 from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_machine import of_doctor
@@ -41,7 +41,6 @@ KnownIn: TypeAlias = Callable[[Iterable[str]], Sequence[tuple[Match, ...]]]
 
 _NONE: Mapping[int, str] = MappingProxyType({})
 _ONLY_CAUSES = frozenset({EventType.DAMAGED, EventType.FULL, EventType.NODE_DOWN})
-_ENDED_BY_KERNEL = frozenset({EventType.KILLED_FOR_MEMORY, EventType.CRASHED})
 
 
 @record
@@ -86,7 +85,7 @@ def judge(
             again = (event.pid or event.ranks) and looked.setdefault(who, index) != index
             if event.belongs is False or again:
                 continue
-            if index in of_the_end and only_stop and event.type in _ENDED_BY_KERNEL:
+            if index in of_the_end and only_stop and event.type in ENDED_BY_KERNEL:
                 event = replace(event, belongs=True)
             events.append(event)
             origin.append(index)
@@ -152,7 +151,7 @@ def _without_outlived(
         return events, origin, {}
     cores = (e for e in events if e.source == "core" and e.belongs is None)
     pids = {e.pid for e in cores if e.role not in (None, AGENT)} - {None}
-    gone = [e.pid in pids and e.type in _ENDED_BY_KERNEL for e in events]
+    gone = [e.pid in pids and e.type in ENDED_BY_KERNEL for e in events]
     apart = {
         origin[i]: "its program lost it, and went on"
         for i, event in enumerate(events)

@@ -63,6 +63,8 @@ class StartupFault(StrEnum):
     """More processes counted themselves in a store than the job has."""
     PROGRAM = "program"
     """A launcher could not start the program it was given."""
+    NODE = "node"
+    """A node did not take the job: what its site runs there before a job failed."""
 
 
 class Doubt(StrEnum):

@@ -60,6 +60,8 @@ def _words(row: Row, told: Row, blame: Attribution) -> dict[str, str]:
             words["host"] = cause.host or row.get("host", "")
             words["of_host"] = f": {clip(cause.host, 60)}" if cause.host else ""
             words["at_host"] = f" at {cause.host}" if cause.host else ""
+            words["on_host"] = f" on {clip(cause.host, 40)}" if cause.host else ""
+            words["why_so"] = f": {clip(cause.why, 60)}" if cause.why else ""
             words["port"] = cause.port or "PORT"
             words["of_port"] = f": {cause.port}" if cause.port else ""
             words["of_program"] = f": {clip(cause.program, 50)}" if cause.program else ""

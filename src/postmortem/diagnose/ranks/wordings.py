@@ -156,6 +156,7 @@ _STARTUP = (
     StartupFault.MISSING,
     StartupFault.UNREACHABLE,
     StartupFault.RENDEZVOUS,
+    StartupFault.NODE,
 )
 
 

@@ -12,6 +12,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.health import Health, Reading
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
+from postmortem.readers.health.forms import DIAGNOSTIC, LARGEST, QUERY, is_health
 from postmortem.readers.health.nodes import lists_nodes, readings_of_nodes
 from postmortem.readers.health.nvidia import nvlink_errors, nvlink_states, readings_of_gpus
 from postmortem.readers.health.room import is_df, readings_of_df
@@ -19,17 +20,7 @@ from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.regular import read_regular, unread
 from postmortem.records import record, replace
 
-_LARGEST = 64 << 20
 _DEEPEST = 32
-_QUERY = Pattern(r"<nvidia_smi_log>|(?m:^Attached GPUs +: \d|^=+NVSMI LOG=+$)")
-_DIAGNOSTIC = Pattern(r"(?m)^\| ?Diagnostic +\| Result +\||^\| Health Monitor Report ")
-_LINKS = Pattern(r"(?m)^GPU \d{1,3}: .*\n\s+Link \d{1,3}: ")
-_FORMS = (
-    (_QUERY, ("<nvidia_smi_log>", "Attached GPUs ", "NVSMI LOG=")),
-    (_DIAGNOSTIC, ("Diagnostic ", "Health Monitor Report ")),
-    (_LINKS, ("Link ",)),
-)
-"""Each form with texts one of which it has: all files of a folder are looked at."""
 _UUID = Pattern(r"GPU-[0-9a-fA-F-]{8,60}")
 _FIELD = Pattern(r"^( *)(\S[^:]*?) *(?: : *(.*))?$")
 _GPU = Pattern(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)$")
@@ -48,12 +39,6 @@ _NAMES = {
     "remapped_rows/pending": "remapped_row_pending",
     "remapped_rows/remapping_failure_occurred": "remapped_row_failure",
 }
-
-
-def is_health(text: str) -> bool:
-    """Return whether one of these outputs stands in a text."""
-    known = any(any(one in text for one in has) and form.search(text) for form, has in _FORMS)
-    return known or is_df(text) or lists_nodes(text)
 
 
 def recorded_health(paths: Sequence[str]) -> tuple[Health, Health | None]:
@@ -89,7 +74,7 @@ def recorded_health(paths: Sequence[str]) -> tuple[Health, Health | None]:
 
 def _text(path: str) -> str:
     try:
-        data = read_regular(path, most=_LARGEST)
+        data = read_regular(path, most=LARGEST)
     except OSError as error:
         raise EvidenceError(path, unread(error)) from error
     text = in_utf_8(data).decode("utf-8", "replace")
@@ -105,9 +90,9 @@ def _readings(text: str, path: str, problems: list[Problem]) -> Iterator[Reading
         rows = readings_of_df(text)
     elif lists_nodes(text):
         rows = readings_of_nodes(text)
-    elif _DIAGNOSTIC.search(text):
+    elif DIAGNOSTIC.search(text):
         rows = _diagnosed(text)
-    elif _QUERY.search(text):
+    elif QUERY.search(text):
         rows = readings_of_gpus(_gpus(text, path, problems))
     else:
         rows = iter((*nvlink_errors(text), *(one for one in nvlink_states(text) if one.value)))

@@ -203,7 +203,8 @@ def _with_line_above(failure: LogFailure) -> LogFailure:
 def _is_echo(failure: LogFailure, last: LogFailure, known: KnownLines) -> bool:
     said = failure.said
     told = said.message == "Aborted"
-    if not (told or said.message.startswith(_RECEIVED)) or failure.line - last.line > _MOST_BETWEEN:
+    handled = said.message == "received" or said.message.startswith(_RECEIVED)
+    if not (told or handled) or failure.line - last.line > _MOST_BETWEEN:
         return False
     if told and said.exception == "Fatal Python error":
         return True
@@ -349,7 +350,14 @@ def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...]
     return tuple(reversed(frames)), last
 
 
-_OF_PROCESS = ("mpi-handler", "mpi-signal", "mpi-error", "ucx-signal", "ray-dumped")
+_OF_PROCESS = (
+    "mpi-handler",
+    "mpi-signal",
+    "mpi-error",
+    "ucx-signal",
+    "ucx-transport",
+    "ray-dumped",
+)
 """Messages whose lines name the process that they are of."""
 
 

@@ -82,13 +82,13 @@ def _whole(
 
 
 def _rank_of_pod(pod: str, writers: Writers) -> int | None:
-    """Return the rank whose log has the name of a pod, as people save them.
+    """Return the rank whose log has the name of a pod, or its end, as people save them.
 
     Where that is not there, the number in it, if the logs of the others are of the ranks in theirs.
     """
     told = ((Path(w.source).stem, w.rank) for w in writers.writers if w.source)
     stems = {(stem, rank) for stem, rank in told if rank is not None}
-    ranks = {rank for stem, rank in stems if stem == pod}
+    ranks = {rank for stem, rank in stems if stem == pod or pod.endswith(f"-{stem}")}
     if not ranks:
         form, _, number = pod.rpartition("-")
         # Workers are counted behind a master of their own.

@@ -69,6 +69,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "sge-ended": ("Grid Engine", ended_in_shell),
     "jupyter-kernel-died": ("Jupyter", ended),
     "seff-state": ("Slurm", ended_in_shell),
+    "service-ended": ("the service", ended_in_shell),
     "slurm-account": ("Slurm", ended_in_shell),
     "hydra-code": ("mpiexec", ended_in_shell),
     "mpirun-code": ("mpirun", ended_in_shell),
@@ -94,6 +95,7 @@ _OF_JOB = {
     "pbs-status": "PBS",
     "record-stopped": RECORD,
     "kueue-evicted": "Kueue",
+    "cloud-preempts": "the cloud",
     "ci-time-limit": "CI",
     "stopped-by-keyboard": "a person",
     "stopped-mpirun": "a person",
@@ -238,7 +240,9 @@ class Launchers:
             self.exits = [one for one in self.exits if one.host != pod["pod"]]
         if "pod-event-placed" in found:
             placed = self._pods.placed
-            self.exits = [e for e in self.exits if not (e.unplaced and e.host in placed)]
+            self.exits = [
+                e for e in self.exits if e.refused or not (e.unplaced and e.host in placed)
+            ]
         if "raylet-task-retried" in found and self.exits and self.exits[-1].launcher == "ray":
             self.exits.pop()
         if runs := found.get("supervisord-running"):

@@ -16,8 +16,10 @@ class PodStates:
         self._file = file
         self._pod: str | None = None
         self._reason: Match | None = None
-        self._evicted = False
+        self._evicted: Match | None = None
         self._told: set[str] = set()
+        self._reclaims: Match | None = None
+        """What the kubelet says that its node is short of."""
         self._without_node: dict[str, str] = {}
         """What was said of the nodes of pods that do not answer."""
         self.placed: set[str] = set()
@@ -39,19 +41,27 @@ class PodStates:
             return
         name = found.get("pod-name") or found.get("container-id")
         if name:
-            self._pod, self._reason, self._evicted = name["name"], None, False
+            self._pod, self._reason, self._evicted = name["name"], None, None
             self._launcher = "kubernetes" if name.id == "pod-name" else "docker"
             return
-        self._evicted = self._evicted or found.get("pod-evicted") is not None
+        self._evicted = self._evicted or found.get("pod-evicted")
+        self._reclaims = found.get("kubelet-reclaims") or self._reclaims
         message = found.get("pod-message") if self._evicted else None
         if lost := found.get("pod-event-node"):
             self._without_node[lost["pod"]] = lost["why"].strip()
         evicted = found.get("pod-event-evicted") or message
-        pod = evicted["pod"] or self._pod if evicted else None
+        pod = evicted["pod"] or evicted["name"].rpartition("/")[2] or self._pod if evicted else None
         if evicted and (pod or "") not in self._told:
             self._told.add(pod or "")
             why = self._without_node.get(pod or "") or evicted["why"].strip()
-            yield LogExit(self._file, number, host=pod, launcher="kubernetes", evicted=why)
+            if not why:
+                why = f"its node was short of {self._reclaims['why'] if self._reclaims else 'room'}"
+            end = LogExit(self._file, number, host=pod, launcher="kubernetes")
+            by = self._evicted if evicted is message else evicted
+            if by is not None and by["refused"]:
+                yield replace(end, unplaced=why, refused=True)
+            else:
+                yield replace(end, evicted=why)
         if placed := found.get("pod-event-placed"):
             self.placed.add(placed["pod"])
         unplaced = found.get("pod-event-unplaced")

@@ -86,6 +86,12 @@ def recording(*pids: int, signal: str | None = None, failed: bool = False) -> di
     }
 
 
+@pytest.mark.parametrize(("lines", "roots"), [(0, 0), (3, 1)])
+def test_what_the_kernel_says_alone_and_ended_nobody_is_no_failure(lines: int, roots: int) -> None:
+    blocked = {**segfault(99), "kind": "blocked", "signal": None, "what": "blocked"}
+    assert len(judge([{**calm(blocked), "lines": lines}]).incident.roots) == roots
+
+
 @pytest.mark.parametrize(
     ("documents", "roots"),
     [

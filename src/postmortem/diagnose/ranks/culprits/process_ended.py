@@ -59,6 +59,10 @@ def process_ended(blame: Attribution) -> Findings:
         )
     elif end.unplaced:
         means = "Kubernetes finds no node for it, so that nothing of it has run."
+        if end.refused:
+            means = (
+                "Its node did not take it, so that nothing of it has run: what it asks for is gone."
+            )
         steps = (
             f"kubectl describe pod {end.host or 'POD'}; kubectl describe nodes  shows what each "
             "has left, and its taints",

@@ -43,7 +43,8 @@ _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _OF_ONE = (
-    *("shell", RUN, "supervisord", "systemd", "wandb", "SageMaker", "Airflow", "Jupyter"),
+    *("shell", "the service", RUN, "supervisord", "systemd", "wandb", "SageMaker"),
+    *("Airflow", "Jupyter"),
     *OF_COMMANDS,
 )
 """Who watches programs, and not the ranks of a job."""
@@ -282,6 +283,9 @@ def nameless(case: Case) -> list[LogExit]:
     # Who misses a peer may abort; its end is no cause.
     lost = any(s.about_peers for s in case.all)
     effects = [("shell", "SIGABRT"), ("kubernetes", "SIGABRT")] if lost else []
+    logs = case.logs
+    over = {logs.writers[one.writer] for one in logs.last_lines if one.ended or one.done}
+    done = bool(case.ranks) and all(s.writer in over for s in case.ranks)
     return [
         e
         for e in case.logs.exits
@@ -289,6 +293,7 @@ def nameless(case: Case) -> list[LogExit]:
         and e.is_bad
         and not (e.stopped or e.pid in case.logs.stopped_pids)
         and (e.launcher, e.signal) not in effects
+        and not (done and e.launcher == "kubernetes" and e.host)  # a pod of somebody else's
     ]
 
 

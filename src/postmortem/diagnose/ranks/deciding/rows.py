@@ -2,7 +2,13 @@
 
 from postmortem import thresholds
 from postmortem.diagnose.incident.explains import Explains
-from postmortem.diagnose.ranks.causes import Crashed, StoppedFromOutside, UnnamedProcessEnded
+from postmortem.diagnose.ranks.cause_kinds import StartupFault
+from postmortem.diagnose.ranks.causes import (
+    CouldNotStart,
+    Crashed,
+    StoppedFromOutside,
+    UnnamedProcessEnded,
+)
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.diagnose.ranks.deciding.rank_state import ends_behind
 from postmortem.diagnose.ranks.deciding.startup import CANNOT_START
@@ -90,6 +96,17 @@ def its_word(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY if word.line == line else None
 
 
+def node_refused(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """What Slurm tells around a prolog that failed, it tells because of it."""
+    said, why, told = cause.last, cause.blame and cause.blame.cause, effect.blame
+    if not isinstance(said, Remark) or not isinstance(why, CouldNotStart) or told is None:
+        return None
+    file, _, line = told.evidence[0][0].rpartition(":") if told.evidence else ("", "", "")
+    near = line.isdecimal() and abs(int(line) - said.line) <= thresholds.END_LINES
+    refused = why.fault is StartupFault.NODE
+    return Confidence.LIKELY if refused and near and file == said.file else None
+
+
 def never_started(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     """Who could not start a program ends what it had started, and tells of that right below.
 
@@ -141,6 +158,12 @@ ROWS: tuple[Explains[LogEvent], ...] = (
         "error-then-word", (Kind.SAID_ABOVE,), (Kind.SOMEBODY_RAISED, Kind.SAID_LAST), its_word
     ),
     Explains("limit-then-abort", (Kind.STOPPED,), (Kind.CRASHED,), for_memory),
+    Explains(
+        "node-refused",
+        (Kind.NOT_STARTED,),
+        (Kind.SAID_ABOVE, Kind.SAID_LAST, Kind.STOPPED),
+        node_refused,
+    ),
     Explains("never-started", (Kind.NOT_STARTED,), (Kind.CRASHED, *_ENDS), never_started),
     Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
 )

@@ -92,10 +92,10 @@ def not_started(case: Case) -> tuple[Attribution, Remark] | None:
     if any(one.last.file == last.file and one.worked > last.line for one in case.logs.last_lines):
         return None
     cause = CouldNotStart(
-        StartupFault.PROGRAM,
+        startup_fault([said]) or StartupFault.PROGRAM,
         remark.text,
         (said.id,),
-        host=said["host"],
+        host=said["host"] or said["node"] or said["hosts"] or None,
         program=said["program"],
         why=said["why"],
     )
@@ -147,8 +147,12 @@ def _remarked(
     return None
 
 
-CANNOT_START = {"hydra-cannot-start": "mpiexec", "srun-cannot-start": "srun"}
-"""Who says that it could not start a program."""
+CANNOT_START = {
+    "hydra-cannot-start": "mpiexec",
+    "srun-cannot-start": "srun",
+    "slurm-prolog-failed": "srun",
+}
+"""Who says that it could not start a program, or that a node takes none."""
 _TRIES = ("gai-error", "store-dns", "store-waits")
 _NO_START = "jax-never-came"
 _OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface", _NO_START)
