@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
 from postmortem.readers.ranklogs.last_stack import cut_at_level, dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     AT_END,
     IN_FEW,
     STOP,
@@ -303,7 +304,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = calmly = over = given_up = row = past = ended = False
+    counts = calmly = over = given_up = row = past = ended = on_again = False
     others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
@@ -311,6 +312,9 @@ def _nearest(
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
         at = len(lines) - 1 - behind
+        on_again = on_again or works(names) or done(names, last=behind < _FEWEST)
+        if on_again and AGAIN in names:
+            break
         past = past or carried_past(names)
         if line.since and not closes(names):
             work.append(line.since)

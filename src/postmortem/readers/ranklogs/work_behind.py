@@ -20,6 +20,7 @@ from postmortem.readers.ranklogs.answers import (
     tried_again,
     went_on_behind,
     within_text,
+    works_on,
 )
 from postmortem.readers.ranklogs.last_words import (
     CLOSING,
@@ -94,6 +95,8 @@ class WorkBehind:
                     break
         place = (position, attempt, failure.frames, failure.said.exception)
         again = bool(failure.caught_in or failure.logged) and place in self._caught
+        if not found and (row := works_on(label.raw["tail"], failure)) is not None:
+            return row, not shared
         if not found:
             return self._logged_only(position, failure, again), False
         number, text, since, _ = found[0]
