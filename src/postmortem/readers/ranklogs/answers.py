@@ -148,14 +148,17 @@ def works_on(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     if any(strong(names) or told_alone(names, AT_END) for names in ids):
         return None
     work = [row for row, names in zip(rows, ids, strict=True) if _moves(names)]
+    last = rising(work, _FEWEST_AGAIN - failure.logged)
+    return LastLine(last[1], failure.file, last[0], last[2]) if last is not None else None
+
+
+def rising(rows: Sequence[Row], fewest: int) -> Row | None:
+    """Return the last row of forms that come twice and more, a number rising; of few rows none."""
     forms: dict[str, list[Row]] = {}
-    for row in work:
+    for row in rows:
         forms.setdefault(without_numbers(row[1]), []).append(row)
     on = [some for some in forms.values() if len(some) >= _FEWEST and _rises(some)]
-    if not on or sum(map(len, on)) < _FEWEST_AGAIN - failure.logged:
-        return None
-    number, text, since, _ = max(some[-1] for some in on)
-    return LastLine(text, failure.file, number, since)
+    return max((some[-1] for some in on), default=None) if sum(map(len, on)) >= fewest else None
 
 
 def _of_many(tail: Sequence[Row]) -> bool:

@@ -75,7 +75,7 @@ from postmortem.readers.ranklogs.last_words import (
     wrong,
 )
 from postmortem.readers.ranklogs.lines import worked_since
-from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
+from postmortem.readers.ranklogs.other_texts import kind_of, of_other_objects, stopped_in
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -157,6 +157,9 @@ def _read(
     lines, names = without_output(lines, texts, names)
     ids = without_recorders(without_ended(lost_again(without_repeated(texts, names))))
     kind = kind_of(lines, ids)
+    if kind == "events":
+        others = of_other_objects(texts)
+        ids = [() if other else names for names, other in zip(ids, others, strict=True)]
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
     nearest, counts = (
@@ -304,7 +307,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = calmly = over = given_up = row = past = ended = on_again = False
+    counts = calmly = over = given_up = row = past = ended = at_work = False
     others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
@@ -312,8 +315,7 @@ def _nearest(
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
         at = len(lines) - 1 - behind
-        on_again = on_again or works(names) or done(names, last=behind < _FEWEST)
-        if on_again and AGAIN in names:
+        if (at_work or over) and AGAIN in names:
             break
         past = past or carried_past(names)
         if line.since and not closes(names):
@@ -328,7 +330,8 @@ def _nearest(
                         nearest = line
                     continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                ending = given_up or (not as_before and not (closing and sure(names)))
+                warned = calm(names) and at_work
+                ending = given_up or not (as_before or warned or (closing and sure(names)))
                 return nearest if below else line, ending
             row = row and not line.text.rstrip().endswith(":")  # it announces
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
@@ -350,7 +353,7 @@ def _nearest(
             break
         on = _goes_on(line.text, names)
         calmly, over = calmly or calm(names), over or done(names, last=behind < _FEWEST)
-        ended = ended or ends(names)
+        ended, at_work = ended or ends(names), at_work or works(names)
         row, others = bool(wrong(names)) or (row and on), others + (not on)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)

@@ -22,6 +22,8 @@ class PodStates:
         """What was said of the nodes of pods that do not answer."""
         self.placed: set[str] = set()
         """Pods for which a node was found: what is told of a search for one is over."""
+        self.jobs: set[str] = set()
+        """Jobs that are over, well or not: names of their pods begin so."""
         self._launcher = "kubernetes"
 
     def ends(self, number: int, found: Found) -> Iterator[LogExit]:
@@ -52,6 +54,8 @@ class PodStates:
             self._told.add(pod or "")
             why = self._without_node.get(pod or "") or evicted["why"].strip()
             yield LogExit(self._file, number, host=pod, launcher="kubernetes", evicted=why)
+        if job := found.get("job-event-over"):
+            self.jobs.add(job["job"])
         if placed := found.get("pod-event-placed"):
             self.placed.add(placed["pod"])
         unplaced = found.get("pod-event-unplaced")

@@ -16,6 +16,7 @@ from postmortem.readers.ranklogs.answers import (
     before_done,
     began_anew,
     logged_on,
+    rising,
     says_done,
     tried_again,
     went_on_behind,
@@ -29,6 +30,8 @@ from postmortem.readers.ranklogs.last_words import (
     passed_over,
     read_like,
     survived,
+    works,
+    wrong,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -107,6 +110,19 @@ class WorkBehind:
                 return self._logged_only(position, failure, again), not shared
         self._caught.add(place)
         return LastLine(text, label.file.path, number, since), not shared
+
+    def works_below(self, path: str, line: int) -> bool:
+        """Return whether a line of a file has work behind it, whoever does it."""
+        for position, label in enumerate(self._labels):
+            if label.file.path != path:
+                continue
+            tail = [row for row in label.raw["tail"] if row[0] > line]
+            known = read_like(row[1] for row in tail)
+            if any(works(ids) and not wrong(ids) for ids in known):
+                return True
+            if rising(tail, thresholds.WORK_VALUES + 1) is not None:
+                return True
+        return False
 
     def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return what tells of the job's work where a program raised that only stands beside it."""
