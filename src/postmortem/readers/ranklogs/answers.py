@@ -22,6 +22,7 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    is_cut_head,
     is_frame,
     is_habit,
     read_like,
@@ -32,6 +33,7 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
@@ -44,7 +46,10 @@ _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _OF_MANY = frozenset(
     ("run-of-ranks", "run-with-peers", "run-rank-of", "run-rank-pid", "run-agent", "run-launcher-over")
 )
+_WARNS = Pattern(r"(?i)\bwarn|^\W*W[ \d]")
 _NAMED = "run-named"
+_FULL = "100%|"
+"""A bar that came to its end."""
 _COUNT = Pattern(r"(?<![\d.:])\d{1,18}(?![\d.:])")
 """No part of a time or of a fraction."""
 _NEAR = 3
@@ -139,16 +144,28 @@ def works_on(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the last line of work behind an error that may have been caught, or was logged.
 
     Known work of one form in which something rises, or what says so by its level; no error that
-    ends something and nobody's giving up stands behind.
+    ends something and nobody's giving up stands behind. Of what another error ends at last, in its
+    main module, any work between the two.
     """
     if not (failure.caught_in or failure.logged) or failure.uncaught or _of_many(tail):
         return None
     rows = [row for row in tail if row[0] > failure.line]
     ids = read_like(row[1] for row in rows)
+    heads = zip(ids, rows[1:], strict=False)
+    dies = next((at for at, (names, row) in enumerate(heads) if is_cut_head(names) and
+                 shape_of(0, 0, row[1]).function == "<module>"), 0)  # fmt: skip
+    if dies:  # by another error
+        work = [row for row, names in zip(rows[:dies], ids, strict=False) if works(names)]
+        return LastLine(work[-1][1], failure.file, work[-1][0], work[-1][2]) if work else None
     if any(strong(names) or told_alone(names, AT_END) for names in ids):
         return None
-    work = [row for row, names in zip(rows, ids, strict=True) if _moves(names)]
-    last = rising(work, _FEWEST_AGAIN - failure.logged)
+    work = [
+        row
+        for row, names in zip(rows, ids, strict=True)
+        if works(names) or (_is_good(names) and not closes(names) and not _WARNS.search(row[1]))
+    ]
+    full = any(_FULL in row[1] for row in work)
+    last = rising(work, _FEWEST if full else _FEWEST_AGAIN - failure.logged)
     return LastLine(last[1], failure.file, last[0], last[2]) if last is not None else None
 
 
@@ -156,7 +173,7 @@ def rising(rows: Sequence[Row], fewest: int) -> Row | None:
     """Return the last row of forms that come twice and more, a number rising; of few rows none."""
     forms: dict[str, list[Row]] = {}
     for row in rows:
-        forms.setdefault(without_numbers(row[1]), []).append(row)
+        forms.setdefault(without_numbers(row[1].strip()), []).append(row)
     on = [some for some in forms.values() if len(some) >= _FEWEST and _rises(some)]
     return max((some[-1] for some in on), default=None) if sum(map(len, on)) >= fewest else None
 
@@ -165,10 +182,6 @@ def _of_many(tail: Sequence[Row]) -> bool:
     """Return whether lines tell of several processes of one run, each of which may be at work."""
     found = Signatures.load("run sign").matches(row[1] for row in tail)
     return any(match.id in _OF_MANY for row in found for match in row)
-
-
-def _moves(ids: Ids) -> bool:
-    return works(ids) or (_is_good(ids) and not closes(ids))
 
 
 def _rises(rows: Sequence[Row]) -> bool:

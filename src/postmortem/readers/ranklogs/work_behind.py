@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 _BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
 """Programs that only show what a job does."""
+_STARTED = Pattern(
+    r"\b(?:exit(?:ed)?|code|status|returned|rc)\b(?: (?:code|status|with))*\W{0,3}-?\d{1,3}\W{1,3}Traceback"
+)
+"""Who started a program tells of its end, and what it printed behind that."""
 _VERY_LAST = 3
 FEW_WRITERS = 16
 """For each of so many a file may be read again, up to a long traceback."""
@@ -77,7 +81,7 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
-        if (shown := self._beside(position, failure)) is not None:
+        if (shown := self._beside(position, failure) or self._of_started(position, failure)):
             return shown, False
         if not self._ended(position):
             data = within_text(label.raw["tail"], failure)
@@ -113,16 +117,18 @@ class WorkBehind:
 
     def works_below(self, path: str, line: int) -> bool:
         """Return whether a line of a file has work behind it, whoever does it."""
-        for position, label in enumerate(self._labels):
-            if label.file.path != path:
-                continue
+        return self._work_in(path, line) is not None
+
+    def _work_in(self, path: str, line: int) -> LastLine | None:
+        for label in self._labels:
             tail = [row for row in label.raw["tail"] if row[0] > line]
-            known = read_like(row[1] for row in tail)
-            if any(works(ids) and not wrong(ids) for ids in known):
-                return True
-            if rising(tail, thresholds.WORK_VALUES + 1) is not None:
-                return True
-        return False
+            tail = tail if label.file.path == path else []
+            rows = zip(tail, read_like(row[1] for row in tail), strict=True)
+            work = [row for row, ids in rows if works(ids) and not wrong(ids)]
+            last = work[-1] if work else rising(tail, thresholds.WORK_VALUES + 1)
+            if last is not None:
+                return LastLine(last[1], path, last[0])
+        return None
 
     def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return what tells of the job's work where a program raised that only stands beside it."""
@@ -136,6 +142,21 @@ class WorkBehind:
                 if survived(names) or done(names, last=True):
                     return LastLine(row[1], label.file.path, row[0], row[2])
         return None
+
+    def _of_started(self, position: int, failure: LogFailure) -> LastLine | None:
+        """Return the line behind a traceback that is told, with its code, of a program started.
+
+        Of whom tells that, or of the job's work.
+        """
+        rows = self._labels[position].raw["tail"]
+        head = next((row[1] for row in rows if row[0] == failure.begin_line), "")
+        if _STARTED.search(head) is None:
+            return None
+        below = [row for row in rows if row[0] > failure.line]
+        path = self._labels[position].file.path
+        if below:
+            return LastLine(below[0][1], path, below[0][0])
+        return self._work_in(path, failure.line)
 
     def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""
