@@ -114,7 +114,10 @@ class FactBuilder:
         self._behind = WorkBehind(self._labels, self._writers, self._launchers, self._attempt)
         for position, launchers in self._launchers.items():
             path = self._labels[position].file.path
-            launchers.leave_out_others(partial(self._behind.works_below, path))
+            launchers.leave_out_others(
+                partial(self._behind.works_below, path),
+                partial(self._behind.tried_again_below, path),
+            )
 
     def logs(self, world: int | None) -> RankLogs:
         failures: list[LogFailure] = []
@@ -266,7 +269,9 @@ class FactBuilder:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
                     failure = replace(failure, source="quoted")
                 if whose is not None:
-                    failure = replace(failure, writer=whose, lines_after=0, work=None)
+                    # What a driver's logger wrote, it caught: an actor outlives its task's error.
+                    work = failure.work if remote and failure.logged else None
+                    failure = replace(failure, writer=whose, lines_after=0, work=work)
                 elif nameless and (rank := rank_named(failure, self._known)) is not None:
                     failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
                 yield failure

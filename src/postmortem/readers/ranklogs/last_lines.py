@@ -165,6 +165,9 @@ def _read(
     nearest, counts = (
         (None, False) if errors or kind == "strace" else _nearest(lines, texts, ids, short)
     )
+    at_end = not errors and _ERRNO in ids[-1] and told_alone(ids[-1], AT_END)
+    if at_end and nearest is not None and not strong(ids[lines.index(nearest)]):
+        nearest, counts = lines[-1], True  # which says more than a word above
     end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
     if not errors and not counts and end is None:
         alone = _told_alone(lines, texts, ids, whole) if nearest is None else None

@@ -165,11 +165,17 @@ class Launchers:
             self._entry(number)  # the log ends within it: who failed first stands there
         self._in_summary = False
 
-    def leave_out_others(self, works_below: Callable[[int], bool]) -> None:
+    def leave_out_others(
+        self, works_below: Callable[[int], bool], tried_again: Callable[[int], bool]
+    ) -> None:
         """Forget rows on jobs below which the file's writers are at work: they tell of others.
 
-        So do events of pods, where a job is over that they do not belong to.
+        So do events of pods, where a job is over that they do not belong to; and what a shell tells
+        of a command that its runner has tried again.
         """
+        self.exits = [
+            end for end in self.exits if end.launcher != "shell" or not tried_again(end.line)
+        ]
         if jobs := tuple(self._pods.jobs):
             self.exits = [
                 end

@@ -24,11 +24,13 @@ from postmortem.readers.ranklogs.answers import (
     works_on,
 )
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     CLOSING,
     calm_behind,
     done,
     passed_over,
     read_like,
+    strong,
     survived,
     works,
     wrong,
@@ -118,6 +120,18 @@ class WorkBehind:
     def works_below(self, path: str, line: int) -> bool:
         """Return whether a line of a file has work behind it, whoever does it."""
         return self._work_in(path, line) is not None
+
+    def tried_again_below(self, path: str, line: int) -> bool:
+        """Return whether a file says behind a line that its program tries again, and is at work.
+
+        Or that all is done; no error that ends something stands behind that.
+        """
+        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
+        ids = read_like(row[1] for row in sorted(tail) if row[0] > line)
+        at = next((at for at, names in enumerate(ids) if AGAIN in names), len(ids))
+        below = ids[at:]
+        on = any(works(names) or done(names, last=False) for names in below)
+        return on and not any(map(strong, below))
 
     def _work_in(self, path: str, line: int) -> LastLine | None:
         for label in self._labels:
