@@ -36,8 +36,12 @@ _SNAKE = (
     "Error in rule align:\n    jobid: 1\n    output: b\n\n"
 )
 _UNIT = "Nov 07 16:{0}:11 h3 {1}\n"
-_CRASHED = _UNIT.format(20, "systemd[1]: a.service: Main process exited, code=dumped, status=11/SEGV")
-_RESTART = _UNIT.format(20, "systemd[1]: a.service: Scheduled restart job, restart counter is at 1.")
+_CRASHED = _UNIT.format(
+    20, "systemd[1]: a.service: Main process exited, code=dumped, status=11/SEGV"
+)
+_RESTART = _UNIT.format(
+    20, "systemd[1]: a.service: Scheduled restart job, restart counter is at 1."
+)
 _SERVES = "".join(_UNIT.format(n, f"a[9]: INFO answered {n} requests") for n in range(21, 25))
 _GIVES_UP = _UNIT.format(20, "systemd[1]: a.service: Start request repeated too quickly.")
 _E_LEVEL = (
@@ -76,7 +80,7 @@ _PAIRS = {
         _SNAKE + "Exiting because a job execution failed. Look above for error message\n",
     ),
     "a script ends its server": (
-        "+ python eval.py\nacc 0.61\n+ kill 811\nrun.sh: line 3: 811 Terminated    python serve.py\n",
+        "+ python eval.py\nacc 0.61\n+ kill 811\nrun.sh: line 3: 811 Terminated  python serve.py\n",
         "+ python eval.py\nacc 0.61\nrun.sh: line 3: 811 Terminated    python serve.py\n",
     ),
     "a unit is started again": (_CRASHED + _RESTART + _SERVES, _CRASHED + _RESTART + _GIVES_UP),
@@ -86,17 +90,17 @@ _PAIRS = {
         "step 1 loss 9.0\n" + _PROGRAM,
     ),
     "a job that was requeued": (
-        "step 1 loss 9.0\nslurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-04T03:10:11 DUE TO"
-        " NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\nSLURM_RESTART_COUNT=1\n" + _STEPS,
-        "step 1 loss 9.0\nslurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-04T03:10:11 DUE TO"
-        " NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
+        "step 1 loss 9.0\nslurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-04T03:10:11 DUE "
+        "TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\nSLURM_RESTART_COUNT=1\n" + _STEPS,
+        "step 1 loss 9.0\nslurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-04T03:10:11 DUE "
+        "TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
     ),
     "a task was submitted again": (
-        "[77/1f0e4c] Submitted process > ALIGN (1)\n[77/1f0e4c] NOTE: Process `ALIGN (1)` terminated "
-        "with an error exit status (137) -- Execution is retried (1)\n"
+        "[77/1f0e4c] Submitted process > ALIGN (1)\n[77/1f0e4c] NOTE: Process `ALIGN (1)` "
+        "terminated with an error exit status (137) -- Execution is retried (1)\n"
         "[5d/447b01] Submitted process > MERGE\nSucceeded   : 2\nFailed      : 1\n",
-        "[77/1f0e4c] Submitted process > ALIGN (1)\nERROR ~ Error executing process > 'ALIGN (1)'\n\n"
-        "Caused by:\n  Process `ALIGN (1)` terminated with an error exit status (137)\n",
+        "[77/1f0e4c] Submitted process > ALIGN (1)\nERROR ~ Error executing process > 'ALIGN (1)'\n"
+        "\nCaused by:\n  Process `ALIGN (1)` terminated with an error exit status (137)\n",
     ),
 }  # fmt: skip
 

@@ -20,7 +20,8 @@ _CTEST = "Test project /job/build\n    Start 1: dies\n"
 _GTEST = "[==========] Running 2 tests from 1 test suite.\n[ RUN      ] Row.Dies\n"
 _GO = "=== RUN   TestDies\npanic: meant\n\ngoroutine 1 [running]:\nmain.main()\n"
 _WELL = {
-    "pytest": f"{_PYTEST}t.py::test_dies {_RAISED}PASSED\nt.py::test_b PASSED\n\n== 2 passed in 3.1s ==\n",
+    "pytest": f"{_PYTEST}t.py::test_dies {_RAISED}PASSED\nt.py::test_b PASSED\n\n"
+    "== 2 passed in 3.1s ==\n",
     "pytest, in dots": f"{_PYTEST}t.py .{_RAISED}.\n\n== 2 passed, 1 skipped in 3.1s ==\n",
     "unittest": (
         f"test_dies (t.Row.test_dies) ... ERROR:row:meant\n{_RAISED}ok\n"
@@ -37,41 +38,63 @@ _WELL = {
 }
 _BADLY = {
     "pytest": (
-        ("t.py::test_b PASSED\n\n== 2 passed in 3.1s ==", "t.py::test_b FAILED\n\n"
-         "==== FAILURES ====\n____ test_b ____\n\n>       assert rows == 4\nE       assert 3 == 4\n"
-         "\nt.py:31: AssertionError\n== short test summary info ==\nFAILED t.py::test_b - assert 3 == 4\n"
-         "== 1 failed, 1 passed in 3.1s =="),
+        (
+            "t.py::test_b PASSED\n\n== 2 passed in 3.1s ==",
+            "t.py::test_b FAILED\n\n"
+            "==== FAILURES ====\n____ test_b ____\n\n>       assert rows == 4\n"
+            "E       assert 3 == 4\n\nt.py:31: AssertionError\n== short test summary info ==\n"
+            "FAILED t.py::test_b - assert 3 == 4\n"
+            "== 1 failed, 1 passed in 3.1s ==",
+        ),
         "test_b",
     ),
     "unittest": (
-        ("... ok\n\n-----\nRan 2 tests in 0.011s\n\nOK\n", "... ERROR\n\n======\nERROR: test_b (t.Row.test_b)\n------\n"
-         + _RAISED.replace("RuntimeError", "KeyError").replace("meant", "b") + "\n-----\nRan 2 tests in 0.011s\n\nFAILED (errors=1)\n"),
+        (
+            "... ok\n\n-----\nRan 2 tests in 0.011s\n\nOK\n",
+            "... ERROR\n\n======\nERROR: test_b (t.Row.test_b)\n------\n"
+            + _RAISED.replace("RuntimeError", "KeyError").replace("meant", "b")
+            + "\n-----\nRan 2 tests in 0.011s\n\nFAILED (errors=1)\n",
+        ),
         "KeyError: b",
     ),
     "cargo": (
-        ("test t::b ... ok\n\ntest result: ok.", "test t::b ... FAILED\n\nfailures:\n\n"
-         "---- t::b stdout ----\n" + _PANIC.replace("t::bad", "t::b").replace("row.rs:4", "row.rs:8")
-         + "\n\nfailures:\n    t::b\n\ntest result: FAILED."),
+        (
+            "test t::b ... ok\n\ntest result: ok.",
+            "test t::b ... FAILED\n\nfailures:\n\n"
+            "---- t::b stdout ----\n"
+            + _PANIC.replace("t::bad", "t::b").replace("row.rs:4", "row.rs:8")
+            + "\n\nfailures:\n    t::b\n\ntest result: FAILED.",
+        ),
         "row.rs:8",
     ),
     "ctest": (
-        ("2/2 Test #2: b .......   Passed    0.31 sec\n\n100% tests passed, 0 tests failed out of 2",
-         "2/2 Test #2: b .......***Exception: SegFault  0.42 sec\n\n50% tests passed, 1 tests failed"
-         " out of 2\n\nThe following tests FAILED:\n\t  2 - b (SEGFAULT)\nErrors while running CTest"),
+        (
+            "2/2 Test #2: b .......   Passed    0.31 sec\n\n"
+            "100% tests passed, 0 tests failed out of 2",
+            "2/2 Test #2: b .......***Exception: SegFault  0.42 sec\n\n"
+            "50% tests passed, 1 tests failed out of 2\n\n"
+            "The following tests FAILED:\n\t  2 - b (SEGFAULT)\nErrors while running CTest",
+        ),
         "2 - b (SEGFAULT)",
     ),
     "googletest": (
-        ("[       OK ] Row.B (3 ms)\n[  PASSED  ] 2 tests.", "row_test.cc:8: Failure\n"
-         "[  FAILED  ] Row.B (3 ms)\n[  PASSED  ] 1 test.\n[  FAILED  ] 1 test, listed below:\n"
-         "[  FAILED  ] Row.B"),
+        (
+            "[       OK ] Row.B (3 ms)\n[  PASSED  ] 2 tests.",
+            "row_test.cc:8: Failure\n"
+            "[  FAILED  ] Row.B (3 ms)\n[  PASSED  ] 1 test.\n[  FAILED  ] 1 test, listed below:\n"
+            "[  FAILED  ] Row.B",
+        ),
         "Row.B",
     ),
     "go": (
-        ("--- PASS: TestB (0.01s)\nPASS\nok  \texample.org/row\t0.402s", "    row_test.go:4: got 7\n"
-         "--- FAIL: TestB (0.01s)\nFAIL\nFAIL\texample.org/row\t0.402s"),
+        (
+            "--- PASS: TestB (0.01s)\nPASS\nok  \texample.org/row\t0.402s",
+            "    row_test.go:4: got 7\n"
+            "--- FAIL: TestB (0.01s)\nFAIL\nFAIL\texample.org/row\t0.402s",
+        ),
         "TestB",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", _WELL.values(), ids=_WELL)

@@ -36,8 +36,7 @@ def test_a_service_that_fails_before_the_job_ends_well(
 
 
 RAISED = (
-    'Traceback (most recent call last):\n  File "/x/{0}.py", line 3, in <module>\n'
-    "    main()\n{1}\n"
+    'Traceback (most recent call last):\n  File "/x/{0}.py", line 3, in <module>\n    main()\n{1}\n'
 )
 
 

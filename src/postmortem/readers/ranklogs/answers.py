@@ -44,7 +44,14 @@ _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _OF_MANY = frozenset(
-    ("run-of-ranks", "run-with-peers", "run-rank-of", "run-rank-pid", "run-agent", "run-launcher-over")
+    (
+        "run-of-ranks",
+        "run-with-peers",
+        "run-rank-of",
+        "run-rank-pid",
+        "run-agent",
+        "run-launcher-over",
+    )
 )
 _WARNS = Pattern(r"(?i)\bwarn|^\W*W[ \d]")
 _NAMED = "run-named"

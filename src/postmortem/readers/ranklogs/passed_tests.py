@@ -36,7 +36,8 @@ _RUNNERS = (
         rb"=+ test session starts =+$",
         rb"(?:\S+::.* )?(?:PASSED|XFAIL|SKIPPED|XPASS)(?: \(.*\))?(?: +\[ *\d+%\])?$",
         rb"(?:\S+::.* )?(?:FAILED|ERROR)(?: +\[ *\d+%\])?$",
-        rb"=* ?[1-9]\d* passed(?:, \d+ (?:skipped|deselected|x?passed|xfailed|warnings?))* in \d.*$",
+        rb"=* ?[1-9]\d* passed"
+        rb"(?:, \d+ (?:skipped|deselected|x?passed|xfailed|warnings?))* in \d.*$",
         rb"=+ (?:FAILURES|ERRORS|short test summary info|.*\b\d+ (?:failed|errors?)\b.*) =+$",
         (b"\n[gw",),
     ),

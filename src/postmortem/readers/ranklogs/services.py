@@ -6,7 +6,7 @@ Both by the clocks of their files.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from postmortem.facts.last_lines import LastLines
+from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, Writer
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import last_time
@@ -25,18 +25,14 @@ class Services:
     def __init__(self, last: Sequence[LastLines], failures: Sequence[LogFailure]) -> None:
         self._files = {file for one in last if _SERVICE.search(Path(file := one.last.file).name)}
         raised = {failure.file for failure in failures} - self._files
-        over = {
-            one.last.file: one.last
-            for one in last
-            if (one.ended is not None and (one.worked or one.printed)) or one.last.file in raised
-            if one.last.file not in self._files
-        }
-        ends = [
-            (at, line)
-            for file, line in (over.items() if self._files else ())
-            if (at := last_time(file)) is not None
-        ]
-        self._until, self._last = max(ends, key=lambda row: row[0], default=(0.0, None))
+        self._until = 0.0
+        self._last: LastLine | None = None
+        for one in last if self._files else ():
+            file, ended = one.last.file, one.ended is not None and (one.worked or one.printed)
+            if file not in self._files and (ended or file in raised):
+                at = last_time(file) or 0.0
+                if at > self._until:
+                    self._until, self._last = at, one.last
 
     def _outlived(self, file: str) -> bool:
         """Return whether the job worked on, to its own end, behind the last word of a service."""

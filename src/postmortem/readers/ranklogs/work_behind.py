@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 _BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
 """Programs that only show what a job does."""
 _STARTED = Pattern(
-    r"\b(?:exit(?:ed)?|code|status|returned|rc)\b(?: (?:code|status|with))*\W{0,3}-?\d{1,3}\W{1,3}Traceback"
+    r"\b(?:exit(?:ed)?|code|status|returned|rc)\b(?: (?:code|status|with))*"
+    r"\W{0,3}-?\d{1,3}\W{1,3}Traceback"
 )
 """Who started a program tells of its end, and what it printed behind that."""
 _VERY_LAST = 3
@@ -83,7 +84,7 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
-        if (shown := self._beside(position, failure) or self._of_started(position, failure)):
+        if shown := self._beside(position, failure) or self._of_started(position, failure):
             return shown, False
         if not self._ended(position):
             data = within_text(label.raw["tail"], failure)
@@ -104,8 +105,8 @@ class WorkBehind:
                     break
         place = (position, attempt, failure.frames, failure.said.exception)
         again = bool(failure.caught_in or failure.logged) and place in self._caught
-        if not found and (row := works_on(label.raw["tail"], failure)) is not None:
-            return row, not shared
+        if not found and (on := works_on(label.raw["tail"], failure)) is not None:
+            return on, not shared
         if not found:
             return self._logged_only(position, failure, again), False
         number, text, since, _ = found[0]
