@@ -1,106 +1,35 @@
 """What tests wrote that passed: a runner of tests tells of each how it fared, and of all at last.
 
 A test that passes may start what crashes, log errors and print tracebacks: it asked for them. What
-tests write that run side by side is told apart by the last word alone, if that is good.
+tests write that run side by side is told apart by the last word alone, if that is good. The words
+of runners are in `knowledge/test_runners.toml`.
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from postmortem.records import record
+from postmortem.knowledge.lookup import load_table
 
 _AT = rb"^(?:\d[\dTZ:.,+-]* )?(?:"
 """The begin of a line, of a CI's log too."""
-
-
-@record
-class _Runner:
-    words: tuple[bytes, ...]
-    """Without one of them a text has nothing of its kind."""
-    begins: bytes
-    """How a line begins with which a run of tests does."""
-    passed: bytes
-    """A line by which a test is told to have passed, skipped, or failed as it should."""
-    failed: bytes
-    well: bytes
-    """The last word of a runner, if no test failed."""
-    badly: bytes
-    beside: tuple[bytes, ...] = ()
-    """What tells that tests run side by side."""
-    each: bool = False
-    """Each test begins so, not the run."""
-
-
-_RUNNERS = (
-    _Runner(
-        (b" test session starts =",),
-        rb"=+ test session starts =+$",
-        rb"(?:\S+::.* )?(?:PASSED|XFAIL|SKIPPED|XPASS)(?: \(.*\))?(?: +\[ *\d+%\])?$",
-        rb"(?:\S+::.* )?(?:FAILED|ERROR)(?: +\[ *\d+%\])?$",
-        rb"=* ?[1-9]\d* passed"
-        rb"(?:, \d+ (?:skipped|deselected|x?passed|xfailed|warnings?))* in \d.*$",
-        rb"=+ (?:FAILURES|ERRORS|short test summary info|.*\b\d+ (?:failed|errors?)\b.*) =+$",
-        (b"\n[gw",),
-    ),
-    _Runner(
-        (b"\nRan ",),
-        rb"test\w* \([\w.]+\)",
-        rb"(?:.* \.\.\. )?(?:ok|expected failure|skipped .*)$",
-        rb"(?:.* \.\.\. )?(?:FAIL|ERROR|unexpected success)$",
-        rb"Ran \d+ tests? in .*\n\s*OK\b.*$",
-        rb"Ran \d+ tests? in .*\n\s*FAILED\b.*$",
-        each=True,
-    ),
-    _Runner(
-        (b"\ntest result: ",),
-        rb"running \d+ tests?$",
-        rb"(?!)",
-        rb"(?!)",
-        rb"(?:test result: ok\. .*|failures:\n\n---- \S+ stdout ----)$",
-        rb"test result: FAILED\. .*$",
-    ),
-    _Runner(
-        (b"Test project ",),
-        rb"Test project /.*$",
-        rb" *\d+/\d+ Test +#\d+: .* Passed +[\d.]+ sec$",
-        rb" *\d+/\d+ Test +#\d+: .*$",
-        rb"100% tests passed, 0 tests failed out of \d+$",
-        rb"\d+% tests passed, \d+ tests? failed out of \d+$",
-    ),
-    _Runner(
-        (b"[ RUN      ] ",),
-        rb"\[==========\] Running \d+ tests? .*$",
-        rb"\[ +(?:OK|SKIPPED) +\] \S+.*$",
-        rb"\[ +FAILED +\] \S+.*$",
-        rb"\[  PASSED  \] \d+ tests?\.$",
-        rb"\[  FAILED  \] \d+ tests?, listed below:$",
-    ),
-    _Runner(
-        (b"=== RUN   ",),
-        rb"=== RUN   \S+$",
-        rb" *--- (?:PASS|SKIP): .*$",
-        rb" *--- FAIL: .*$",
-        rb"ok  \t\S+\t.*$",
-        rb"FAIL\b.*$",
-        (b"\n=== PAUSE ",),
-        each=True,
-    ),
-)
+_KINDS = ("well", "badly", "passed", "failed", "begins")
 
 
 def without_passed(data: bytes) -> bytes:
     """Return a text, the lines left empty that tests wrote which passed."""
-    for runner in _RUNNERS:
-        if any(word in data for word in runner.words):
+    for runner in load_table("test_runners.toml")["runner"]:
+        if runner["words"].encode() in data:
             data = _without_spans(data, _spans(data, runner))
     return data
 
 
-def _spans(data: bytes, runner: _Runner) -> list[tuple[int, int]]:
-    kinds = ("well", "badly", "passed", "failed", "begins")
-    parts = (rb"(?P<%s>%s)" % (kind.encode(), getattr(runner, kind)) for kind in kinds)
+def _spans(data: bytes, runner: Mapping[str, Any]) -> list[tuple[int, int]]:
+    parts = (f"(?P<{kind}>{runner[kind]})".encode() for kind in _KINDS if kind in runner)
     marks = re.compile(_AT + b"|".join(parts) + b")", re.MULTILINE)
-    begins = re.compile(_AT + runner.begins + b")")
-    beside = any(sign in data for sign in runner.beside)
+    begins = re.compile(_AT + runner["begins"].encode() + b")")
+    beside = "beside" in runner and runner["beside"].encode() in data
+    each = runner.get("each", False)
     found: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
     begin = since = -1
@@ -109,9 +38,9 @@ def _spans(data: bytes, runner: _Runner) -> list[tuple[int, int]]:
         kind, start = mark.lastgroup, mark.start()
         end = data.find(b"\n", mark.end()) + 1 or len(data)
         first = begin < 0
-        if kind == "begins" or (first and runner.each and begins.match(data, start)):
-            mixed = mixed or not (first or runner.each)  # runs that share a file
-            since = since if not first else start if runner.each else end
+        if kind == "begins" or (first and each and begins.match(data, start)):
+            mixed = mixed or not (first or each)  # runs that share a file
+            since = since if not first else start if each else end
             begin = since if first else begin
         if begin < 0 or kind == "begins":
             continue
