@@ -35,13 +35,29 @@ def test_a_service_that_fails_before_the_job_ends_well(
     assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
 
 
-def test_what_a_service_raised_is_told_all_the_same(tmp_path: Path) -> None:
+RAISED = (
+    'Traceback (most recent call last):\n  File "/x/{0}.py", line 3, in <module>\n    main()\n{1}\n'
+)
+
+
+def test_what_a_service_raised_ended_no_job_that_ended_well(tmp_path: Path) -> None:
     (tmp_path / "main.log").write_text(_JOB + _DONE)
-    raised = (
-        'Traceback (most recent call last):\n  File "/x/serve.py", line 3, in <module>\n'
-        "    main()\nValueError: no folder\n"
-    )
+    raised = RAISED.format("serve", "ValueError: no folder")
     (tmp_path / "tensorboard.log").write_text("2026-11-20 01:30:00 serving\n" + raised)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert not report.failed
+    assert "1 error was printed" in report.verdict
+    (tmp_path / "main.log").write_text(_JOB)
     report = analyse([str(tmp_path)], RankLogOptions())
     assert report.failed
     assert "ValueError: no folder" in report.verdict
+
+
+@pytest.mark.parametrize(("name", "told"), [("exporter", "no row"), ("evaluator", "no folder")])
+def test_a_job_that_failed_later_failed_by_its_own_error(
+    name: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "main.log").write_text(_JOB + RAISED.format("train", "KeyError: no row"))
+    raised = RAISED.format("serve", "ValueError: no folder")
+    (tmp_path / f"{name}.log").write_text("2026-11-20 01:30:00 serving\n" + raised)
+    assert told in analyse([str(tmp_path)], RankLogOptions()).verdict

@@ -42,6 +42,11 @@ _MOST_DAMAGED = 200
 """Objects that cannot be read: each may have to be read to the end of the file."""
 
 
+_WHOLE = 64 << 10
+"""A head is longer, of a file that is."""
+_BY_KERNEL = Pattern(r"\bkernel: |\bsystemd-oomd\[")
+
+
 def looks_like_kernel_log(head: bytes, name: str) -> bool:
     """Return whether the beginning of a file is that of a kernel's log; its name only helps."""
     text = head.decode("utf-8", "replace")
@@ -70,7 +75,9 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
         return named or _spoken_by_kernel(stamps)
     known = sum(one.known and one.tag is not None for one in stamps)
     tags = {one.tag for one in stamps if one.known} - {_INIT}
-    system = len(tags) > 1 and bool(_OF_SYSTEM.search(base))  # one unit's journal is its log
+    # One unit's journal is its log, and so is one in which the kernel says nothing.
+    silent = len(head) < _WHOLE and not _BY_KERNEL.search(text)
+    system = len(tags) > 1 and not silent and bool(_OF_SYSTEM.search(base))
     return known * 5 >= len(lines) * 4 and ("kernel" in tags or system)
 
 

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AGAIN,
@@ -20,15 +22,18 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    is_cut_head,
     is_frame,
     is_habit,
     read_like,
     shown_only,
     strong,
     survived,
+    told_alone,
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
@@ -38,6 +43,22 @@ _REQUEST, _CLOSED = "run_asgi", "last-closing-done"
 _CLIENTS, _WELL = "4", "2"
 """How codes begin by which a server says that the request was wrong, not the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
+_OF_MANY = frozenset(
+    (
+        "run-of-ranks",
+        "run-with-peers",
+        "run-rank-of",
+        "run-rank-pid",
+        "run-agent",
+        "run-launcher-over",
+    )
+)
+_WARNS = Pattern(r"(?i)\bwarn|^\W*W[ \d]")
+_NAMED = "run-named"
+_FULL = "100%|"
+"""A bar that came to its end."""
+_COUNT = Pattern(r"(?<![\d.:])\d{1,18}(?![\d.:])")
+"""No part of a time or of a fraction."""
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 _SHORT = len("End.")  # of a line that says nothing by itself, as unittest's "OK" below its count
@@ -57,6 +78,8 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         near += row[0] == failure.line + 1 or not (is_frame(ids) or shown_only(ids))
         if MEANT in ids and near <= _NEAR:
             return LastLine(row[1], failure.file, row[0])
+    if (over := _next_over(tail, failure)) is not None:
+        return over
     if failure.logged and [frame.function for frame in failure.frames[:1]] == [_REQUEST]:
         behind = [row for row in tail if row[0] > failure.line]
         for row, ids in zip(behind, read_like(row[1] for row in behind), strict=True):
@@ -72,6 +95,25 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
     return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+
+
+def _next_over(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the line by which a later run came to its end, behind one named right above an error.
+
+    Who starts them one after the other went on with the next.
+    """
+    rows = [row for row in tail if not failure.begin_line <= row[0] <= failure.line]
+    named = [
+        (row, match.captures)
+        for row, known in zip(
+            rows, Signatures.load("run sign").matches(row[1] for row in rows), strict=True
+        )
+        for match in known
+        if match.id == _NAMED
+    ]
+    failed = any(row[0] == failure.begin_line - 1 and of for row, of in named)
+    over = [row for row, of in named if row[0] > failure.line and not of]
+    return LastLine(over[-1][1], failure.file, over[-1][0]) if failed and over else None
 
 
 def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
@@ -103,6 +145,57 @@ def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         return None
     work = [row for row, names in zip(rows[at + 1 :], ids[at + 1 :], strict=True) if works(names)]
     return LastLine(work[-1][1], failure.file, work[-1][0], work[-1][2]) if work else None
+
+
+def works_on(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the last line of work behind an error that may have been caught, or was logged.
+
+    Known work of one form in which something rises, or what says so by its level; no error that
+    ends something and nobody's giving up stands behind. Of what another error ends at last, in its
+    main module, any work between the two.
+    """
+    if not (failure.caught_in or failure.logged) or failure.uncaught or _of_many(tail):
+        return None
+    rows = [row for row in tail if row[0] > failure.line]
+    ids = read_like(row[1] for row in rows)
+    heads = zip(ids, rows[1:], strict=False)
+    dies = next((at for at, (names, row) in enumerate(heads) if is_cut_head(names) and
+                 shape_of(0, 0, row[1]).function == "<module>"), 0)  # fmt: skip
+    if dies:  # by another error
+        work = [row for row, names in zip(rows[:dies], ids, strict=False) if works(names)]
+        return LastLine(work[-1][1], failure.file, work[-1][0], work[-1][2]) if work else None
+    if any(strong(names) or told_alone(names, AT_END) for names in ids):
+        return None
+    work = [
+        row
+        for row, names in zip(rows, ids, strict=True)
+        if works(names) or (_is_good(names) and not closes(names) and not _WARNS.search(row[1]))
+    ]
+    full = any(_FULL in row[1] for row in work)
+    last = rising(work, _FEWEST if full else _FEWEST_AGAIN - failure.logged)
+    return LastLine(last[1], failure.file, last[0], last[2]) if last is not None else None
+
+
+def rising(rows: Sequence[Row], fewest: int) -> Row | None:
+    """Return the last row of forms that come twice and more, a number rising; of few rows none."""
+    forms: dict[str, list[Row]] = {}
+    for row in rows:
+        forms.setdefault(without_numbers(row[1].strip()), []).append(row)
+    on = [some for some in forms.values() if len(some) >= _FEWEST and _rises(some)]
+    return max((some[-1] for some in on), default=None) if sum(map(len, on)) >= fewest else None
+
+
+def _of_many(tail: Sequence[Row]) -> bool:
+    """Return whether lines tell of several processes of one run, each of which may be at work."""
+    found = Signatures.load("run sign").matches(row[1] for row in tail)
+    return any(match.id in _OF_MANY for row in found for match in row)
+
+
+def _rises(rows: Sequence[Row]) -> bool:
+    """Return whether a number is larger in each line than in the one above it."""
+    counts = [[*map(int, _COUNT.findall(row[1]))] for row in rows]
+    columns = zip(*counts, strict=False)
+    return any(all(a < b for a, b in pairwise(column)) for column in columns)
 
 
 def began_anew(tail: Sequence[Row], failure: LogFailure) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from postmortem.facts.batch_jobs import BatchJob
@@ -42,7 +43,7 @@ from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRows
-from postmortem.readers.ranklogs.services import with_services
+from postmortem.readers.ranklogs.services import Services
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.told_lines import ToldLines, with_earlier, without_told
 from postmortem.readers.ranklogs.traceback import Traceback
@@ -111,6 +112,12 @@ class FactBuilder:
         ]
         self._writers = Writers(self._labels, exits)
         self._behind = WorkBehind(self._labels, self._writers, self._launchers, self._attempt)
+        for position, launchers in self._launchers.items():
+            path = self._labels[position].file.path
+            launchers.leave_out_others(
+                partial(self._behind.works_below, path),
+                partial(self._behind.tried_again_below, path),
+            )
 
     def logs(self, world: int | None) -> RankLogs:
         failures: list[LogFailure] = []
@@ -126,7 +133,9 @@ class FactBuilder:
         processes = set(map(self._writers.index, named))
         few = self._labels if len(self._labels) <= FEW_WRITERS else []
         failures = with_known_words(without_captured(failures, few))
-        last = tuple(with_services(tuple(self._last_lines(failures)), writers))
+        last = tuple(self._last_lines(failures))
+        services = Services(last, failures)
+        last, failures = tuple(services.marked(last, writers)), services.survived(failures)
         failures += with_known_words(lone_exceptions(last, writers, exits, failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         pids = {end.pid for end in exits}
@@ -260,7 +269,9 @@ class FactBuilder:
                     whose = self._writers.of_rank(traceback.rank, label.file.path)
                     failure = replace(failure, source="quoted")
                 if whose is not None:
-                    failure = replace(failure, writer=whose, lines_after=0, work=None)
+                    # What a driver's logger wrote, it caught: an actor outlives its task's error.
+                    work = failure.work if remote and failure.logged else None
+                    failure = replace(failure, writer=whose, lines_after=0, work=work)
                 elif nameless and (rank := rank_named(failure, self._known)) is not None:
                     failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
                 yield failure

@@ -32,6 +32,7 @@ from postmortem.readers.ranklogs.framed_messages import RULE, head_in_frame
 from postmortem.readers.ranklogs.known_words import about_peer, reason
 from postmortem.readers.ranklogs.last_stack import cut_at_level, dumped, framed, stack_at_end
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     AT_END,
     IN_FEW,
     STOP,
@@ -74,7 +75,7 @@ from postmortem.readers.ranklogs.last_words import (
     wrong,
 )
 from postmortem.readers.ranklogs.lines import worked_since
-from postmortem.readers.ranklogs.other_texts import kind_of, stopped_in
+from postmortem.readers.ranklogs.other_texts import kind_of, of_other_objects, stopped_in
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 from postmortem.text import without_numbers
@@ -156,11 +157,17 @@ def _read(
     lines, names = without_output(lines, texts, names)
     ids = without_recorders(without_ended(lost_again(without_repeated(texts, names))))
     kind = kind_of(lines, ids)
+    if kind == "events":
+        others = of_other_objects(texts)
+        ids = [() if other else names for names, other in zip(ids, others, strict=True)]
     errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     short = whole and len(lines) <= _SHORT
     nearest, counts = (
         (None, False) if errors or kind == "strace" else _nearest(lines, texts, ids, short)
     )
+    at_end = not errors and _ERRNO in ids[-1] and told_alone(ids[-1], AT_END)
+    if at_end and nearest is not None and not strong(ids[lines.index(nearest)]):
+        nearest, counts = lines[-1], True  # which says more than a word above
     end, over = (None, None) if errors or counts else (_ended(rows, ids), _done(ids))
     if not errors and not counts and end is None:
         alone = _told_alone(lines, texts, ids, whole) if nearest is None else None
@@ -303,7 +310,7 @@ def _nearest(
         return lines[0], True
     closing = began_to_close(ids)
     nearest: LastLine | None = None
-    counts = calmly = over = given_up = row = past = ended = False
+    counts = calmly = over = given_up = row = past = ended = at_work = False
     others, work = 0, list[int]()  # since when it was done
     only = sum(has_level(names) for names in ids) >= len(ids) - _FEW_BEHIND > _FEW_LINES
     forms = Counter(map(without_numbers, texts))
@@ -311,6 +318,8 @@ def _nearest(
         if sum(since < line.line for since in work) >= _FEWEST_WORK:
             break
         at = len(lines) - 1 - behind
+        if (at_work or over) and AGAIN in names:
+            break
         past = past or carried_past(names)
         if line.since and not closes(names):
             work.append(line.since)
@@ -324,7 +333,8 @@ def _nearest(
                         nearest = line
                     continue
                 below = nearest and nearest.text[:1].isspace() and watched(names)
-                ending = given_up or (not as_before and not (closing and sure(names)))
+                warned = calm(names) and at_work
+                ending = given_up or not (as_before or warned or (closing and sure(names)))
                 return nearest if below else line, ending
             row = row and not line.text.rstrip().endswith(":")  # it announces
             if nearest is None or says_more(names, ids[lines.index(nearest)], row=row):
@@ -346,7 +356,7 @@ def _nearest(
             break
         on = _goes_on(line.text, names)
         calmly, over = calmly or calm(names), over or done(names, last=behind < _FEWEST)
-        ended = ended or ends(names)
+        ended, at_work = ended or ends(names), at_work or works(names)
         row, others = bool(wrong(names)) or (row and on), others + (not on)
     rows = zip(reversed(lines), reversed(ids), strict=True)
     nearest = nearest or next((one for one, names in rows if complete(wrong(names))), None)

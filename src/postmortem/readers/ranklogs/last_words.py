@@ -102,7 +102,7 @@ def wrong(ids: Ids) -> Ids:
         return ()
     spared = calm(ids) or carries_on(ids) or FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()
-    none = (*none, _RAISED) if calm(ids) and _PASSED in ids else none
+    none = (*none, _RAISED, _CODE) if calm(ids) and _PASSED in ids else none
     return tuple(n for n in ids if n.startswith("last-error-") and not n.startswith(none))
 
 

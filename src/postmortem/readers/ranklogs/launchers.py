@@ -2,7 +2,7 @@
 
 import calendar
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from postmortem.facts.exits import RECORD, RUN, LogExit, Stop
@@ -105,6 +105,7 @@ _OF_HOSTS = {"slurm-node-failed": "Slurm", "ray-node-died": "Ray", "pals-node-si
 """Messages that a host of the job failed: who says it."""
 _WHY = {**{why.value: why for why in Stop}, "wall": Stop.TIME}
 """Groups of theirs that say what for."""
+_ROWS = ("slurm-state", "slurm-account")
 _STOP_SIGNALS = ("", "1", "2", "15")
 _MEMORY = ("oom-said", "oom-slurm")
 _BEGUN = {
@@ -146,6 +147,10 @@ class Launchers:
         """Numbers of the lines of torchelastic's summary: its tracebacks are other processes'."""
         self.quoted: list[tuple[int, int, list[str]]] = []
         """(rank, first line, lines) of tracebacks in the summary."""
+        self._tables: set[int] = set()
+        """Lines of rows on jobs, by their numbers: of any jobs."""
+        self._killed: set[str] = set()
+        """Processes that a script ends, as its shell shows."""
         self.aborting: int | None = None
         """First line that tells that Slurm ends all tasks of the step."""
         self._root = False
@@ -180,6 +185,27 @@ class Launchers:
         if self._in_summary and self._root and "exitcode" not in self._fields:
             self._entry(number)  # the log ends within it: who failed first stands there
         self._in_summary = False
+
+    def leave_out_others(
+        self, works_below: Callable[[int], bool], tried_again: Callable[[int], bool]
+    ) -> None:
+        """Forget rows on jobs below which the file's writers are at work: they tell of others.
+
+        So do events of pods, where a job is over that they do not belong to; and what a shell tells
+        of a command that its runner has tried again.
+        """
+        self.exits = [
+            end for end in self.exits if end.launcher != "shell" or not tried_again(end.line)
+        ]
+        if jobs := tuple(self._pods.jobs):
+            self.exits = [
+                end
+                for end in self.exits
+                if not (end.unplaced or end.evicted) or (end.host or "").startswith(jobs)
+            ]
+        if others := {line for line in self._tables if works_below(line)}:
+            self.words = [word for word in self.words if word.line not in others]
+            self.exits = [end for end in self.exits if end.line not in others]
 
     def _summary(self, number: int, text: str) -> None:
         self._in_summary = True
@@ -232,6 +258,8 @@ class Launchers:
 
     def _line(self, number: int, text: str) -> None:
         found = self._known.of(text)
+        if kill := found.get("shell-kills"):
+            self._killed.add(kill["pid"])
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
             self.exits += islice(self._others(number, text, found), _MOST_EXITS)
@@ -248,6 +276,8 @@ class Launchers:
         if runs := found.get("supervisord-running"):
             self._runs_again(runs["process"])
         self.words += self._words(number, text, found)
+        if text.lstrip()[:1].isdigit() and not found.keys().isdisjoint(_ROWS):
+            self._tables.add(number)
 
     def _minded(self, text: str) -> bool:
         """Return whether a line says that a bad end right above was meant, or is got over."""
@@ -313,6 +343,8 @@ class Launchers:
             elif not launcher or begun is not None or not self._counts(said):
                 continue
             end = exit_of(self._file, number, launcher, said, status)
+            if launcher == "shell" and str(end.pid) in self._killed:
+                continue
             yield replace(
                 end,
                 blamed=name == "torchrun-failed",

@@ -8,6 +8,8 @@ from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.last_words import Ids, is_code
 
 _FEWEST = 2
+_OBJECT = Pattern(r"^.*?\s(?:Normal|Warning) +[A-Z]\w+ +(?P<kind>[a-z]\w*)/(?P<name>[\w.-]+)")
+_JOB_OVER = Pattern(r"\s(?:Completed|BackoffLimitExceeded|DeadlineExceeded) +job/(?P<job>[\w.-]+)")
 _FUNCTION = Pattern(r"^#\d+ +(?:0x[0-9a-f]+ in )?(?P<name>[^\s(]+)")
 
 
@@ -27,6 +29,19 @@ def kind_of(lines: list[LastLine], ids: Sequence[Ids]) -> str | None:
         if there >= _FEWEST and there * 2 > len(ids) - broken:
             return kind
     return None
+
+
+def of_other_objects(texts: Sequence[str]) -> list[bool]:
+    """Return which events of a cluster are of others than the job of which some tell that it ended.
+
+    Its own are the job's, those of pods that bear its name, and those of nodes.
+    """
+    jobs = tuple({found["job"] for text in texts if (found := _JOB_OVER.search(text))})
+    objects = [_OBJECT.match(text) for text in texts]
+    return [
+        bool(jobs and one and one["kind"] != "node" and not one["name"].startswith(jobs))
+        for one in objects
+    ]
 
 
 def stopped_in(lines: list[LastLine], ids: Sequence[Ids]) -> LastLine | None:

@@ -24,6 +24,8 @@ class PodStates:
         """What was said of the nodes of pods that do not answer."""
         self.placed: set[str] = set()
         """Pods for which a node was found: what is told of a search for one is over."""
+        self.jobs: set[str] = set()
+        """Jobs that are over, well or not: names of their pods begin so."""
         self._launcher = "kubernetes"
 
     def ends(self, number: int, found: Found) -> Iterator[LogExit]:
@@ -62,6 +64,8 @@ class PodStates:
                 yield replace(end, unplaced=why, refused=True)
             else:
                 yield replace(end, evicted=why)
+        if job := found.get("job-event-over"):
+            self.jobs.add(job["job"])
         if placed := found.get("pod-event-placed"):
             self.placed.add(placed["pod"])
         unplaced = found.get("pod-event-unplaced")

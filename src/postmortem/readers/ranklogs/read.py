@@ -34,6 +34,7 @@ from postmortem.readers.ranklogs.log_names import LogFile
 from postmortem.readers.ranklogs.named_runs import failed_run
 from postmortem.readers.ranklogs.odd_version import odd_version
 from postmortem.readers.ranklogs.own_losses import losses_of_ranks
+from postmortem.readers.ranklogs.passed_tests import without_passed
 from postmortem.readers.ranklogs.pauses import with_pauses
 from postmortem.readers.ranklogs.pids import said_pids
 from postmortem.readers.ranklogs.pods import described, is_pods
@@ -309,7 +310,7 @@ def _of_last_run(
     if not 0 < size <= MOST_BYTES:
         return source, EarlierRuns()
     data = os.pread(source, size, 0) if isinstance(source, int) else b"".join(iter(source, b""))
-    read, data = data, in_utf_8(data)
+    read, data = data, without_passed(in_utf_8(data))
     step = failed_step(data)
     if step is not None:
         return _of_step(data, step, opened.name, problems), EarlierRuns()

@@ -16,18 +16,24 @@ from postmortem.readers.ranklogs.answers import (
     before_done,
     began_anew,
     logged_on,
+    rising,
     says_done,
     tried_again,
     went_on_behind,
     within_text,
+    works_on,
 )
 from postmortem.readers.ranklogs.last_words import (
+    AGAIN,
     CLOSING,
     calm_behind,
     done,
     passed_over,
     read_like,
+    strong,
     survived,
+    works,
+    wrong,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -37,6 +43,11 @@ if TYPE_CHECKING:
 
 _BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
 """Programs that only show what a job does."""
+_STARTED = Pattern(
+    r"\b(?:exit(?:ed)?|code|status|returned|rc)\b(?: (?:code|status|with))*"
+    r"\W{0,3}-?\d{1,3}\W{1,3}Traceback"
+)
+"""Who started a program tells of its end, and what it printed behind that."""
 _VERY_LAST = 3
 FEW_WRITERS = 16
 """For each of so many a file may be read again, up to a long traceback."""
@@ -87,7 +98,7 @@ class WorkBehind:
         label = self._labels[position]
         if (answer := went_on_behind(label.raw["tail"], failure)) is not None:
             return answer, False
-        if (shown := self._beside(position, failure)) is not None:
+        if shown := self._beside(position, failure) or self._of_started(position, failure):
             return shown, False
         if not self._ended(position):
             data = within_text(label.raw["tail"], failure)
@@ -109,6 +120,8 @@ class WorkBehind:
                     break
         place = (position, attempt, failure.frames, failure.said.exception)
         again = bool(failure.caught_in or failure.logged) and place in self._caught
+        if not found and (on := works_on(label.raw["tail"], failure)) is not None:
+            return on, not shared
         if not found:
             return self._logged_only(position, failure, again), False
         number, text, since, _ = found[0]
@@ -119,6 +132,33 @@ class WorkBehind:
                 return self._logged_only(position, failure, again), not shared
         self._caught.add(place)
         return LastLine(text, label.file.path, number, since), not shared
+
+    def works_below(self, path: str, line: int) -> bool:
+        """Return whether a line of a file has work behind it, whoever does it."""
+        return self._work_in(path, line) is not None
+
+    def tried_again_below(self, path: str, line: int) -> bool:
+        """Return whether a file says behind a line that its program tries again, and is at work.
+
+        Or that all is done; no error that ends something stands behind that.
+        """
+        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
+        ids = read_like(row[1] for row in sorted(tail) if row[0] > line)
+        at = next((at for at, names in enumerate(ids) if AGAIN in names), len(ids))
+        below = ids[at:]
+        on = any(works(names) or done(names, last=False) for names in below)
+        return on and not any(map(strong, below))
+
+    def _work_in(self, path: str, line: int) -> LastLine | None:
+        for label in self._labels:
+            tail = [row for row in label.raw["tail"] if row[0] > line]
+            tail = tail if label.file.path == path else []
+            rows = zip(tail, read_like(row[1] for row in tail), strict=True)
+            work = [row for row, ids in rows if works(ids) and not wrong(ids)]
+            last = work[-1] if work else rising(tail, thresholds.WORK_VALUES + 1)
+            if last is not None:
+                return LastLine(last[1], path, last[0])
+        return None
 
     def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return what tells of the job's work where a program raised that only stands beside it."""
@@ -132,6 +172,21 @@ class WorkBehind:
                 if survived(names) or done(names, last=True):
                     return LastLine(row[1], label.file.path, row[0], row[2])
         return None
+
+    def _of_started(self, position: int, failure: LogFailure) -> LastLine | None:
+        """Return the line behind a traceback that is told, with its code, of a program started.
+
+        Of whom tells that, or of the job's work.
+        """
+        rows = self._labels[position].raw["tail"]
+        head = next((row[1] for row in rows if row[0] == failure.begin_line), "")
+        if _STARTED.search(head) is None:
+            return None
+        below = [row for row in rows if row[0] > failure.line]
+        path = self._labels[position].file.path
+        if below:
+            return LastLine(below[0][1], path, below[0][0])
+        return self._work_in(path, failure.line)
 
     def _logged_only(self, position: int, failure: LogFailure, again: bool) -> LastLine | None:
         """Return the calm line behind a traceback that somebody wrote under words of his own."""
