@@ -55,6 +55,8 @@ class SystemCall:
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     fds: tuple[int, ...] = ()
+    holders: tuple[int, ...] = ()
+    """The processes that hold the lock of a file that it waits for."""
 
     @property
     def child(self) -> int | None:

@@ -166,6 +166,20 @@ def test_waits_differ(
     assert [place.line for place in places] == ([31, 12] if other is BARRIER else [52, 31])
 
 
+def test_waits_that_are_a_circle_through_the_lock_of_a_file() -> None:
+    words = "waits in flock of fd 7 (/data/hub.lock), held by rank 1"
+    call = SystemCall("flock", (7, 2), words, fds=(7,), holders=(101,))
+    waits = replace(process(0, ELSEWHERE), tasks=(Task(100, "python", "S", call=call),))
+    found = job(waits, process(1, BARRIER), motions=BOTH_STILL)
+    one = diagnosed(found, holder_up(found))["waits_differ"]
+    assert one.confidence == "likely"
+    assert one.title.startswith("rank 0 waits in flock of fd 7 (/data/hub.lock), held by rank 1 at ")
+    of_others = replace(call, holders=(999,))  # who holds it is no rank: nothing is decided
+    other = replace(waits, tasks=(Task(100, "python", "S", call=of_others),))
+    found = job(other, process(1, BARRIER), motions=BOTH_STILL)
+    assert diagnosed(found, holder_up(found))["waits_differ"].confidence == "possible"
+
+
 def test_waits_do_not_differ_where_ranks_get_on_or_most_wait_alike() -> None:
     pair = [process(0, COLLECTIVE), process(1, BARRIER)]
     going = (BOTH_STILL[0], Motion("rank 1", 0.1, 30, moved=True))
