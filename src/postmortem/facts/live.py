@@ -26,6 +26,8 @@ class Descriptor:
     """What else is known: both addresses of a socket, the position in a file."""
     other_end: str | None = None
     """Who has the other end, or that nobody has it; None where that is not known."""
+    peers: tuple[int, ...] = ()
+    """The processes that have the other end of a connection."""
 
     @property
     def words(self) -> str:

@@ -33,8 +33,9 @@ from postmortem.text import counted, shell_word, size
 
 Test = Callable[[Logs, FailedCalls], bool]
 
-# A terminal that is gone gives EIO to whoever still writes to it.
-_TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
+# A terminal that is gone gives EIO to whoever still writes to it, and to its master when the last
+# process has closed it.
+_TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
@@ -42,7 +43,7 @@ _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"
 
 def _of_storage(_: Logs, group: FailedCalls) -> bool:
     asked = group.first.syscall in ("ioctl", "madvise")
-    return not asked and group.target.path not in _TERMINALS
+    return not asked and not (group.target.path or "").startswith(_TERMINALS)
 
 
 def _of_peer(logs: Logs, group: FailedCalls) -> bool:
@@ -79,8 +80,11 @@ def _locks(_: Logs, group: FailedCalls) -> bool:
         return True
     if call == "mmap" and "MAP_LOCKED" in flags(group.first, 3):
         return True
-    rdma = (group.target.path or "").startswith("/dev/infiniband/")
-    return rdma and group.errno == "ENOMEM" and call in ("ioctl", "write")
+    if group.errno != "ENOMEM":
+        return False
+    if call in ("io_uring_setup", "io_uring_register"):
+        return True
+    return call in ("ioctl", "write") and (group.target.path or "").startswith("/dev/infiniband/")
 
 
 _COUNTS: Mapping[str, Test] = {

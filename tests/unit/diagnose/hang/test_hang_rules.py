@@ -198,6 +198,20 @@ def test_all_wait_together(prose: Prose) -> None:
     prose(unread["all_wait_together"].title)
 
 
+def test_who_waits_together_is_told_where_no_process_says_its_rank() -> None:
+    ends = (Descriptor(8, "socket:[9]", "socket", peers=(101, 103)),)
+    rows = [
+        replace(process(n, COLLECTIVE), rank=None, world_size=None, descriptors=ends, label=f"p{n}")
+        for n in (0, 1)
+    ]
+    still = tuple(replace(STILL, label=one.label) for one in rows)
+    one = diagnosed(job(*rows, motions=still))["all_wait_together"]
+    assert one.next_steps[0].startswith("postmortem hang 100 101 103 ")
+    assert "all_wait_together" not in diagnosed(job(*rows))  # one look: they may go on
+    going = (replace(still[0], moved=True), still[1])
+    assert "all_wait_together" not in diagnosed(job(*rows, motions=going))
+
+
 def test_a_collective_that_goes_on_is_no_wait() -> None:
     motions = (Motion("rank 0", 0.1, 90, moved=True),)
     assert "all_wait_together" not in diagnosed(job(*WAITING, motions=motions))
