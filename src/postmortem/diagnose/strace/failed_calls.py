@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
-from postmortem.diagnose.strace.benign_errors import NEVER_THERE
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE, TERMINALS
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -33,9 +33,6 @@ from postmortem.text import counted, shell_word, size
 
 Test = Callable[[Logs, FailedCalls], bool]
 
-# A terminal that is gone gives EIO to whoever still writes to it, and to its master when the last
-# process has closed it.
-_TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
@@ -43,7 +40,7 @@ _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"
 
 def _of_storage(_: Logs, group: FailedCalls) -> bool:
     asked = group.first.syscall in ("ioctl", "madvise")
-    return not asked and not (group.target.path or "").startswith(_TERMINALS)
+    return not asked and not (group.target.path or "").startswith(TERMINALS)
 
 
 def _of_peer(logs: Logs, group: FailedCalls) -> bool:

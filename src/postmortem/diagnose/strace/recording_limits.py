@@ -94,7 +94,8 @@ def only(log: SystemCalls, *, failed: bool) -> bool:
     """Return whether calls that failed, or that worked, are all that a log has (-Z, -z)."""
     calls = sum(row.calls for row in log.calls)
     errors = sum(row.errors for row in log.calls)
-    if calls < 20:
+    ran = any(row.name == "execve" and row.calls > row.errors for row in log.calls)
+    if calls < 20 or (failed and ran):
         return False
     return errors >= 0.9 * calls if failed else errors == 0 and calls >= thresholds.FILTERED_CALLS
 

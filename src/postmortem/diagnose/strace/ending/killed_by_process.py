@@ -35,7 +35,11 @@ _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
 
 
-@rule("https://man7.org/linux/man-pages/man2/kill.2.html")
+@rule(
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    yields_to=("futex_deadlock", "pipe_deadlock"),  # somebody ended what hung
+    yields_as=Role.CONTRIBUTING,
+)
 def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, end)
