@@ -37,7 +37,7 @@ _MOST_FOREBEARS = 1000
 
 @rule(
     "https://man7.org/linux/man-pages/man2/kill.2.html",
-    yields_to=("futex_deadlock", "pipe_deadlock"),  # somebody ended what hung
+    yields_to=("futex_deadlock", "lock_wait", "pipe_deadlock"),  # somebody ended what hung
     yields_as=Role.CONTRIBUTING,
 )
 def killed_by_process(logs: Logs) -> Findings:
