@@ -92,10 +92,12 @@ def _calm(tasks: Sequence[Task]) -> str:
     """Return how processes ended of which none failed, with an error that one of them named."""
     if not tasks or any(task.ending is None and task.recorded for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
-    bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
+    ends = [task.ending for task in tasks if task.thread_of is None and task.ending is not None]
+    bad = [end for end in ends if end.code or end.signal]
     if bad:
-        failed = counted(bad, "child", "children")
-        return f"no failure that matters: {failed} exited with an error, and the parent with 0"
+        failed = counted(len(bad), "child", "children")
+        how = "ended by a signal or" if any(end.signal for end in bad) else "exited"
+        return f"no failure that matters: {failed} {how} with an error, and the parent with 0"
     unseen = sum(1 for task in tasks if task.ending is None)
     if unseen:
         others = counted(unseen, "child is", "children are")
