@@ -113,13 +113,22 @@ def _spins(task: Task, process: Sequence[Task]) -> TaskCall | None:
 
     What another thread of the process does may be what the wait told of.
     """
-    call = max(task.calls, key=_idle, default=None)
-    least = thresholds.SNIPPET_CALLS if call and call.name in _ASKS else thresholds.SPIN_WAITS
-    if call is None or _idle(call) < least:
+    call = max((one for one in task.calls if _is_enough(one)), key=_telling, default=None)
+    if call is None:
         return None
     waits = [one for one in task.calls if one.name in _READY and _idle(one) == _idle(call)]
     done = sum(_done(one) for other in process for one in other.calls)
     return (*waits, call)[0] if done * thresholds.SPIN_SHARE <= _idle(call) else None
+
+
+def _is_enough(call: TaskCall) -> bool:
+    least = thresholds.SNIPPET_CALLS if call.name in _ASKS else thresholds.SPIN_WAITS
+    return _idle(call) >= least
+
+
+def _telling(call: TaskCall) -> tuple[bool, int]:
+    """Order calls by what they tell: who asks how much there is does so to read it."""
+    return call.name not in _ASKS, _idle(call)
 
 
 def _idle(call: TaskCall) -> int:
