@@ -85,7 +85,7 @@ struct Begun {
   bool has_pid = false;
   bool idle = false;  // neither its begin nor its end changes anything
   bool open = false;  // its line has no end, and the block goes no further
-  // It ended with ERESTART…: its task is in it until it makes another one, which a handler does too.
+  // It ended with ERESTART…: its task is in it until it makes another one.
   bool interrupted = false;
 };
 
@@ -157,7 +157,7 @@ struct Extract {
   Counts counts;
   Tallies tallies;
   Aborted aborted;
-  std::uint32_t interrupted = 0;  // slots of `begun` that are
+  std::uint32_t interrupted = 0;                               // slots of `begun` that are
   std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
   std::vector<std::uint32_t> newlines;                         // scratch

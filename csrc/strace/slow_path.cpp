@@ -124,11 +124,10 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       ++counts.calls;
       finish(event);
       if (died_in(event)) {
-        const bool interrupted = event.result.interrupted();
-        out_.begun.at(event.pid) = {
-            event.pid, number_,       line,  stop,  event.arguments, Half::here,
-            true,      event.has_pid, false, false, interrupted};
-        out_.interrupted += interrupted;
+        Begun& slot = out_.begun.at(event.pid);
+        slot = {event.pid, number_, line, stop, event.arguments, Half::here, true, event.has_pid};
+        slot.interrupted = event.result.interrupted();
+        out_.interrupted += slot.interrupted;
       }
       return;
     }

@@ -71,7 +71,7 @@ def last_line(words: str) -> str | None:
 
 
 def is_beside(words: str) -> bool:
-    """Return whether words stand beside a message and say nothing of what failed: a note, a hint."""
+    """Return whether words stand beside a message and do not say what failed: a note, a hint."""
     return _BESIDE.search(words) is not None
 
 

@@ -171,7 +171,9 @@ def _injected(log: SystemCalls) -> Iterator[Problem]:
     count = sum(row.injected for row in log.errors)
     if count:
         what = f"strace itself made {counted(count, 'call')} fail (-e inject=)"
-        yield Problem(log.name, f"{what}: no machine is at fault for those, nor for what they led to")
+        yield Problem(
+            log.name, f"{what}: no machine is at fault for those, nor for what they led to"
+        )
 
 
 def _ends(log: SystemCalls) -> Iterator[Problem]:

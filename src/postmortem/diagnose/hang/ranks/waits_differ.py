@@ -34,8 +34,8 @@ _AWAY = (
     "missed a call. With so few ranks nothing shows which of the places is the usual one."
 )
 _CIRCLE = (
-    "The one waits for a lock that the other holds, and that one waits in a call to which the first "
-    "has not come: a circle, whatever more there is."
+    "The one waits for a lock that the other holds, and that one waits in a call to which the "
+    "first has not come: a circle, whatever more there is."
 )
 _MOST_TOLD = 2
 _MOST_CITED = 4

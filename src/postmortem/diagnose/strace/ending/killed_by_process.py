@@ -95,7 +95,7 @@ def killed_by_process(logs: Logs) -> Findings:
 
 
 def _judge(task: Task, sender: Task) -> int:
-    """Return whose end tells whether a signal did harm: of one that it sent itself, its parent's."""
+    """Return whose end tells whether a signal did harm: its parent's, where it sent it itself."""
     return task.ppid if sender.pid == task.pid and task.ppid else sender.pid
 
 

@@ -6,9 +6,9 @@ What it means
     closed (POLLHUP, EPOLLHUP, a read of 0 bytes) stays ready for ever, and so does one that a
     loop watches but has no handler for. Or the process reads, at the end of a file or where
     nothing has come yet (EAGAIN), over and over, or tries a futex that is never as it expects.
-    Or it does nothing but give its processor away (sched_yield), or ask how much there is to
-    read (FIONREAD): it waits for another thread, or for data, without a call that waits.
-    It uses a whole core and gets nowhere.
+    Or it does nothing but ask how much there is to read (FIONREAD). It uses a whole core and gets
+    nowhere. Who gives its processor away again and again (sched_yield) is no such loop: so do waits
+    for a GPU, MPI and OpenBLAS, of jobs that are well.
 How to be sure
     top -H -p PID shows a thread at 100 %; the result of the wait names the descriptor, and
     ls -l /proc/PID/fd what it is.
@@ -35,8 +35,7 @@ _READY = frozenset({
 })  # fmt: skip
 _FUTEX = frozenset({"futex", "futex_time64"})
 _READS = frozenset({"read", "readv", "recv", "recvfrom", "recvmsg"})
-_YIELD = "sched_yield"
-_ASKS = frozenset({_YIELD, "ioctl"})
+_ASKS = "ioctl"
 _LOOKS = frozenset({
     "clock_gettime", "clock_gettime64", "gettimeofday", "time", "fcntl", "fcntl64", "getpid",
     "gettid",
@@ -56,7 +55,6 @@ def event_loop_spins(logs: Logs) -> Findings:
                 continue
             others = any(one.name != call.name for other in logs.tasks() for one in other.calls)
             many = others and _idle(call) >= thresholds.SPIN_SURE_WAITS
-            many &= call.name != _YIELD  # OpenBLAS and MPI wait so for their next work
             yield _told(task, call, others, many)
             return
 
@@ -84,11 +82,11 @@ def _told(task: Task, call: TaskCall, others: bool, many: bool) -> Finding:
             f"ls -l /proc/{task.pid or 'PID'}/fd : what is the descriptor that it reads?",
             "a read of 0 bytes is the end: close it; after EAGAIN, wait with poll",
         )
-    elif call.name in _ASKS:
+    elif call.name == _ASKS:
         found = "and it did nothing else"
         cause = (
-            f"{who(task.pid)} waits without a call that waits, for another thread to set what it "
-            "looks at in memory, or for data that does not come: who should bring it is to be found"
+            f"{who(task.pid)} waits, without a call that waits, for data that does not come: who "
+            "should bring it is to be found"
         )
         steps = ("while it spins: postmortem hang PID : whom does it wait for?",)
     else:
@@ -122,13 +120,13 @@ def _spins(task: Task, process: Sequence[Task]) -> TaskCall | None:
 
 
 def _is_enough(call: TaskCall) -> bool:
-    least = thresholds.SNIPPET_CALLS if call.name in _ASKS else thresholds.SPIN_WAITS
+    least = thresholds.SNIPPET_CALLS if call.name == _ASKS else thresholds.SPIN_WAITS
     return _idle(call) >= least
 
 
 def _telling(call: TaskCall) -> tuple[bool, int]:
     """Order calls by what they tell: who asks how much there is does so to read it."""
-    return call.name not in _ASKS, _idle(call)
+    return call.name != _ASKS, _idle(call)
 
 
 def _idle(call: TaskCall) -> int:
@@ -137,7 +135,7 @@ def _idle(call: TaskCall) -> int:
         return call.brought
     if call.name in _READS:
         return call.calls - call.brought
-    if call.name == _YIELD or (call.name == "ioctl" and argument(call, 1) == "FIONREAD"):
+    if call.name == _ASKS and argument(call, 1) == "FIONREAD":
         return call.calls - call.brought
     return call.again if call.name in _FUTEX else 0
 

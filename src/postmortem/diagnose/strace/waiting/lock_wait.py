@@ -8,8 +8,8 @@ What it means
 How to be sure
     lslocks, or /proc/locks on every host that uses the file.
 What to do
-    End the holder; take locks in one order. Keep locks of caches (datasets, compiled kernels, torch extensions) on a
-    local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
+    End the holder; take locks in one order. Keep locks of caches (datasets, compiled kernels,
+    torch extensions) on a local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
 """
 
 from collections.abc import Iterator
@@ -58,11 +58,11 @@ def lock_wait(logs: Logs) -> Findings:
         held += f", and waits for one on {other.path} that {who(pid)} took: a circle"
     yield Finding(
         title=title,
-        cause=f"{who(pid)} was in {first.call} for a lock on {path}{held}; nobody gave it back until "
-        "the log's end",
+        cause=f"{who(pid)} was in {first.call} for a lock on {path}{held}; nobody gave it back "
+        "until the log's end",
         confidence=Confidence.LIKELY,
         next_steps=(
-            f"lslocks{'' if first.path is None else f' ; fuser -v {shell_word(path)}'} : who holds it?",
+            f"lslocks{f' ; fuser -v {shell_word(path)}' if first.path else ''} : who holds it?",
             "on NFS or Lustre: the holder may be on another host; is the mount's lock service up?",
         ),
         evidence=tuple(one.cited for one in waits[:4]),
@@ -88,7 +88,8 @@ def _until_a_signal(logs: Logs) -> Iterator[_Wait]:
         ended = task.ending.code or task.ending.signal
         if one.syscall != "flock" or one.seconds < thresholds.LOCK_WAIT_SECONDS or not ended:
             continue
-        said = f"{one.signal} got {who(task.pid)} out of flock on {one.target} after {one.seconds:.1f} s"
+        said = f"{one.signal} got {who(task.pid)} out of flock on {one.target}"
+        said += f" after {one.seconds:.1f} s"
         yield _Wait(task, one.target, Evidence(where(one), clip(said, 200)), "flock")
 
 
