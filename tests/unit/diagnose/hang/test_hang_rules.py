@@ -174,7 +174,7 @@ def test_waits_that_are_a_circle_through_the_lock_of_a_file() -> None:
     one = diagnosed(found, holder_up(found))["waits_differ"]
     assert one.confidence == "likely"
     assert one.title.startswith(
-        "rank 0 waits in flock of fd 7 (/data/hub.lock), held by rank 1 at "
+        "rank 0 waits in flock of fd 7 (/data/hub.lock), held by rank 1, at "
     )
     of_others = replace(call, holders=(999,))  # who holds it is no rank: nothing is decided
     other = replace(waits, tasks=(Task(100, "python", "S", call=of_others),))

@@ -96,7 +96,7 @@ def _words(one: StackClass, job: LiveJob, *, waits: bool) -> str:
     place = place_words(one.thread, most=1)
     call = _call(job, one.members[0].label)
     if not waits and len(one.members) == 1 and call is not None and call.name != "futex":
-        return f"{who} {call.words}" + (f" at {place}" if place else "")
+        return f"{who} {call.words}" + (f", at {place}" if place else "")
     verb = ("wait" if waits else "stand") + ("s" if len(one.members) == 1 else "")
     name = call_words(one.thread.frames) if waits else ""
     where = f"{name} at {place}" if name and place else name or place or "code without a name"
