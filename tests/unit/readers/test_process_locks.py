@@ -18,20 +18,17 @@ def locks(*frames: tuple[str, str]) -> PythonLocks:
 
 
 @pytest.mark.parametrize(
-    ("frames", "what"),
+    ("frames", "kind"),
     [
-        (
-            ((LIBRARY + "synchronize.py", "wait"), (LIBRARY + "queues.py", "join")),
-            "the tasks of a JoinableQueue to be done",
-        ),
-        (((LIBRARY + "queues.py", "put"), ("/job/a.py", "f")), "room in a Queue of processes"),
-        ((("/job/a.py", "f"),), "a semaphore"),  # of the program's own library
-        ((("/job/queues.py", "put"),), "a semaphore"),
+        (((LIBRARY + "synchronize.py", "wait"), (LIBRARY + "queues.py", "join")), "queue"),
+        (((LIBRARY + "queues.py", "put"), ("/job/a.py", "f")), "queue"),
+        ((("/job/a.py", "f"),), "semaphore"),  # of the program's own library
+        ((("/job/queues.py", "put"),), "semaphore"),
     ],
 )
-def test_semaphores_of_multiprocessing(frames: tuple[tuple[str, str], ...], what: str) -> None:
+def test_semaphores_of_multiprocessing(frames: tuple[tuple[str, str], ...], kind: str) -> None:
     wait = Wait("a semaphore", 0x10, kind="semaphore", certain=False)
-    assert locks(*frames).among_processes(7, wait).what == what
+    assert locks(*frames).among_processes(7, wait).kind == kind
 
 
 def test_other_waits_are_left_as_they_are() -> None:
