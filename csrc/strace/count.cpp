@@ -136,7 +136,7 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   if (lookups_[call] && !look_up(line, pid, what, arguments, stop, tail.nanoseconds, false)) {
     return false;
   }
-  out_.aborted.called(pid);
+  out_.called(pid);
   const Tally::Key key{pid, call};
   Tally& tally = out_.tallies.calls.at(key.hash(), key);
   ++tally.calls;
@@ -179,7 +179,7 @@ void Extractor::time(Event& event) const {
 
 void Extractor::count(Event& event) {
   const bool failed = event.result.failed();
-  out_.aborted.called(event.pid);
+  out_.called(event.pid);
   if (event.call == kUnknownCall) {
     const std::string_view name = read_line(event.line, event.end).name;
     auto& others = out_.other_calls;

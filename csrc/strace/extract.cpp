@@ -99,6 +99,7 @@ void Extract::reset() {
   counts = {};
   tallies.clear();
   aborted = {};
+  interrupted = 0;
   other_calls.clear();
   first_unparsed.clear();
   first_unparsed_number = 0;

@@ -85,6 +85,8 @@ struct Begun {
   bool has_pid = false;
   bool idle = false;  // neither its begin nor its end changes anything
   bool open = false;  // its line has no end, and the block goes no further
+  // It ended with ERESTART…: its task is in it until it makes another one.
+  bool interrupted = false;
 };
 
 // The last begun call of each task: an open table, reset for each block.
@@ -155,11 +157,21 @@ struct Extract {
   Counts counts;
   Tallies tallies;
   Aborted aborted;
+  std::uint32_t interrupted = 0;                               // slots of `begun` that are
   std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
   std::vector<std::uint32_t> newlines;                         // scratch
   std::string first_unparsed;
   std::uint32_t first_unparsed_number = 0;
+  void called(std::uint32_t by) {
+    aborted.called(by);
+    if (interrupted == 0) return;
+    Begun& slot = begun.at(by);
+    if (!slot.interrupted) return;
+    slot.interrupted = false;
+    slot.half = Half::none;
+    --interrupted;
+  }
   void reset();
 };
 

@@ -103,7 +103,7 @@ void Extractor::remember(const char* line, const char* end, const char* argument
                          std::uint32_t pid, bool has_pid) {
   ++out_.counts.calls;
   out_.counts.halves = true;
-  out_.aborted.called(pid);
+  out_.called(pid);
   out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
   begun_pid_ = pid;
 }
@@ -215,8 +215,20 @@ void Extractor::resumed(const char* line, const char* end, std::uint32_t pid, co
     take_half(event, slot);
     event.result = read_result(rest, end);
     finish(event);
+    leave(slot, event.result, end);
+    return;
   }
-  if (end[-1] != '?') slot.half = Half::none;  // `= ?`: the task died inside the call
+  leave(slot, {}, end);
+}
+
+// A call that had begun has ended, unless its task died in it (`= ?`), or is to make it again.
+void Extractor::leave(Begun& slot, const Result& result, const char* end) {
+  if (result.interrupted()) {
+    slot.interrupted = true;
+    ++out_.interrupted;
+  } else if (end[-1] != '?') {
+    slot.half = Half::none;
+  }
 }
 
 // A call that has ended: counts it, and keeps it if anybody wants it.

@@ -12,6 +12,7 @@
 namespace pm::strace {
 
 inline constexpr char kFutex[17] = "futex";
+inline constexpr char kYield[23] = "sched_yield";
 
 class Extractor {
  public:
@@ -130,6 +131,7 @@ class Extractor {
   void slow_path(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);
   void keep_open();
+  void leave(Begun& slot, const Result& result, const char* end);
   bool rejoin(const char* line, const char* end);
   bool glue(const char* line, const char* end);
   const std::string& side_by_side(std::string_view head, std::string_view rest);
@@ -137,7 +139,7 @@ class Extractor {
   void note(const Leader& leader);
   // Whether a call that returns a number above 0 tells that something is there to be taken.
   bool finds(std::uint16_t call) const noexcept {
-    return paces_[call] == Pace::waiting && call != futex_;
+    return paces_[call] == Pace::waiting && call != futex_ && call != yield_;
   }
 
   const Wanted& wanted_;
@@ -146,6 +148,7 @@ class Extractor {
   const Pace* const paces_ = paces();
   const std::uint8_t* const lookups_ = lookups();
   const std::uint16_t futex_ = find_call(kFutex, 5);
+  const std::uint16_t yield_ = find_call(kYield, 11);
   bool errors_only_ = false;  // nothing is asked but errors: most lines need no more than their end
   bool counts_only_ = false;  // beside errors all calls are counted
   const char* begin_ = nullptr;

@@ -195,7 +195,7 @@ void Feed::seen(Tracker& tracker, Task& task, const Event& event, const BlockOri
   // `= ?`: its task was killed in it. The calls by which a task ends never return either.
   record.unfinished =
       !record.result.known && record.result.error.empty() && !never_returns(record.name);
-  if (record.unfinished) told_[task.pid] = {origin.file, record.began};
+  if (!record.result.known) told_[task.pid] = {origin.file, record.began};
   for (Sink* const sink : sinks_) sink->call(record, tracker);
   if (learn_ && event.op == Op::exec && !record.failed()) executed_.insert(task.process);
 }

@@ -170,6 +170,12 @@ void Processes::child_ended(Task& parent, std::uint32_t pid, std::string_view to
     const std::size_t at = told.find(word);
     return at == std::string_view::npos ? std::string_view{} : told.substr(at + word.size());
   };
+  pid = log_pid(parent, pid);
+  const Task* child = find(pid);
+  if (child && child->leader == pid && pid != parent.leader) {  // where its fork is not in the log
+    Process& its = record_of(*child);
+    if (its.parent == 0) its.parent = parent.leader;
+  }
   Ending ending;
   ending.place = place;
   ending.time = time_of(event.line, event.end);
@@ -186,8 +192,6 @@ void Processes::child_ended(Task& parent, std::uint32_t pid, std::string_view to
     const char* digits = status.data();
     ending.code = static_cast<int>(read_number(digits, status.data() + status.size()));
   }
-  pid = log_pid(parent, pid);
-  const Task* child = find(pid);
   // Where strace was attached, a child may be older than the log.
   if (!child && pid != 0 && !ending.signal.empty()) child = &start(pid, &parent, {});
   if (!child) return;

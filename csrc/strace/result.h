@@ -32,6 +32,7 @@ struct Result {
   std::string_view note;     // Timeout
   std::string_view seconds;  // of -T
   bool worked() const noexcept { return known && error.empty() && value >= 0; }
+  bool interrupted() const noexcept { return !known && !error.empty(); }  // ERESTART…
   bool failed() const noexcept { return known && !error.empty() && (value == -1 || within); }
 };
 

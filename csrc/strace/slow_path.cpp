@@ -10,7 +10,7 @@ constexpr std::size_t kGlueLines = 200;  // most lines of output within one call
 // Whether a call on one line was the last thing of its task: `futex(0x7f…, …) = ?`. Strace ends
 // the line so if nothing else was written since the call began. exit() ends so by nature.
 bool died_in(const Event& event) noexcept {
-  if (event.result.known || !event.result.error.empty() || event.call == kUnknownCall) return false;
+  if (event.result.known || event.call == kUnknownCall) return false;
   const std::string_view name = call_at(event.call).name;
   return name != "exit_group" && name != "exit";
 }
@@ -124,8 +124,10 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       ++counts.calls;
       finish(event);
       if (died_in(event)) {
-        out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
-                                    event.arguments, Half::here, true, event.has_pid};
+        Begun& slot = out_.begun.at(event.pid);
+        slot = {event.pid, number_, line, stop, event.arguments, Half::here, true, event.has_pid};
+        slot.interrupted = event.result.interrupted();
+        out_.interrupted += slot.interrupted;
       }
       return;
     }
@@ -147,7 +149,7 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       if (read.shape == Shape::dead) return;  // it stays begun: that is what the task died in
       event.result = read_result(read.arguments, read.end, exact);
       finish(event);
-      if (stop[-1] != '?') slot.half = Half::none;
+      leave(slot, event.result, stop);
       return;
     }
     case Shape::signal:

@@ -22,6 +22,7 @@ void Tracker::replay(const Extract& block, const BlockOrigin& origin) {
   const std::vector<Event>& events = block.events;
   if (Task* const task = open_ ? processes_.find(open_pid_) : nullptr) task->begun = false;
   open_ = false;
+  went_on(block, origin);
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (i + kAhead < events.size()) __builtin_prefetch(events[i + kAhead].text.data());
     apply(events[i], origin);
@@ -74,12 +75,21 @@ void Tracker::apply_call(Task& task, const Event& event, const BlockOrigin& orig
   if (options_.statistics) {
     const Result& result = event.result;
     if (result.failed() && !result.within) hits_.failed(task, event, origin);
-    if (!result.known && !result.error.empty()) summary_.interrupted(task, event);  // ERESTART…
+    if (result.interrupted()) summary_.interrupted(task, event);
     if (event.slow) hits_.slow(task, event, origin);
     if (event.folder) summary_.looked_up(task, event);
     if (event.op == Op::wait) return summary_.timed_out(task, event, place);
   }
   ended(task, event, place);
+}
+
+// Tasks whose interrupted call ended an earlier block are in it no more once they make another one.
+void Tracker::went_on(const Extract& block, const BlockOrigin& origin) {
+  if (interrupted_.empty()) return;
+  block.tallies.calls.each([&](const Tally& tally) {
+    Task* const task = processes_.find(tally.pid, origin.file_pid);
+    if (task && interrupted_.erase(task->pid) != 0) task->begun = false;
+  });
 }
 
 // Who calls abort() makes no call after it, though its end may not be in the log.
@@ -100,7 +110,12 @@ void Tracker::keep_aborted(const Extract& block, const BlockOrigin& origin) {
 
 void Tracker::keep_begun(const Extract& block, const BlockOrigin& origin) {
   for (const Begun& begun : block.begun.slots()) {
-    if (!begun.used || begun.half == Half::elsewhere) continue;
+    if (!begun.used) continue;
+    if (begun.half == Half::elsewhere) {
+      const Task* const task = begun.interrupted ? processes_.find(begun.pid) : nullptr;
+      if (task && task->begun) interrupted_.insert(task->pid);
+      continue;
+    }
     Task* task = processes_.find(begun.pid ? begun.pid : origin.file_pid);
     if (!task && begun.half != Half::here) task = processes_.find(begun.pid, origin.file_pid);
     if (!task && begun.half == Half::here) {
@@ -115,6 +130,11 @@ void Tracker::keep_begun(const Extract& block, const BlockOrigin& origin) {
     }
     if (!task || !task->live) continue;
     task->begun = begun.half == Half::here;
+    if (begun.interrupted) {
+      interrupted_.insert(task->pid);
+    } else {
+      interrupted_.erase(task->pid);
+    }
     if (!task->begun) continue;
     if (begun.open) {
       open_ = true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_set>
 
 #include "strace/hits.h"
 #include "strace/observer.h"
@@ -44,6 +45,7 @@ class Tracker {
   void exited(Task& task, const Event& event, const BlockOrigin& origin);
   void keep_aborted(const Extract& block, const BlockOrigin& origin);
   void keep_begun(const Extract& block, const BlockOrigin& origin);
+  void went_on(const Extract& block, const BlockOrigin& origin);
 
   TrackerOptions options_;
   Descriptions descriptions_;
@@ -56,6 +58,7 @@ class Tracker {
   std::uint64_t lone_halves_ = 0;
   std::uint32_t open_pid_ = 0;  // in a call whose line the last block broke off
   bool open_ = false;
+  std::unordered_set<std::uint32_t> interrupted_;  // tasks whose begun call is to be made again
   std::uint32_t aborted_ = 0;    // the record of a task that SIGABRT was the last that it was told
   std::optional<Ending> abort_;  // its end, if no line tells another one
 };

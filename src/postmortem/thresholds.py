@@ -30,6 +30,8 @@ FILTERED_CALLS = 200
 recorded; a dynamically linked program makes some forty before its main() starts."""
 SNIPPET_CALLS = 20
 """Calls that a log must hold before what it lacks says anything."""
+LOCK_WAIT_SECONDS = 1.0
+"""So long in a call for a lock when a signal came: what was waited for, and no chance."""
 SPIN_WAITS = 3
 """Waits that came back with something ready, and nothing was done, before a loop spins."""
 SPIN_SHARE = 10

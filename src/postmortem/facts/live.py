@@ -26,6 +26,8 @@ class Descriptor:
     """What else is known: both addresses of a socket, the position in a file."""
     other_end: str | None = None
     """Who has the other end, or that nobody has it; None where that is not known."""
+    peers: tuple[int, ...] = ()
+    """The processes that have the other end of a connection."""
 
     @property
     def words(self) -> str:
@@ -55,6 +57,8 @@ class SystemCall:
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     fds: tuple[int, ...] = ()
+    holders: tuple[int, ...] = ()
+    """The processes that hold the lock of a file that it waits for."""
 
     @property
     def child(self) -> int | None:

@@ -70,6 +70,11 @@ def last_line(words: str) -> str | None:
     return (telling or lines)[-1] if lines else None
 
 
+def is_beside(words: str) -> bool:
+    """Return whether words stand beside a message and do not say what failed: a note, a hint."""
+    return _BESIDE.search(words) is not None
+
+
 def ran_out_of_time(words: str) -> bool:
     """Return whether they tell of a time limit that was reached."""
     return _TIMED_OUT.search(words) is not None

@@ -23,7 +23,7 @@ from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.log_names import has_name_of_log
 from postmortem.readers.ranklogs.sources import HUNG, may_be_log
 from postmortem.readers.regular import open_regular, unread
-from postmortem.readers.stracefind import TABLE_ALONE, has_table, is_table, looks_like_log
+from postmortem.readers.stracefind import TABLE_ALONE, has_table, is_table, looks_like_log, speaks
 from postmortem.readers.watch_ring import is_watch_ring
 
 _MOST_UNREADABLE = 50
@@ -103,9 +103,11 @@ def _kind(path: str, head: bytes) -> Kind:
         return Kind.HEALTH
     if is_table(head):
         return Kind.OTHER
-    # One line that looks like a call may stand in any log; a recording has nothing else.
-    first = head.lstrip().split(b"\n", 1)[0]
-    if looks_like_log(first) or (looks_like_log(head) and not may_be_log(path)):
+    # One line that looks like a call may stand in any log; a recording has nothing else, but for
+    # strace's command and its word that it was attached.
+    first, _, rest = head.lstrip().partition(b"\n")
+    told = speaks(first) and (looks_like_log(rest) or has_table(rest))
+    if looks_like_log(first) or told or (looks_like_log(head) and not may_be_log(path)):
         return Kind.STRACE
     hung = kind_of_file(path)
     if hung is not None:

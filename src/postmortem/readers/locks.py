@@ -57,7 +57,9 @@ def read_waits(raw: RawCore) -> dict[int, Wait]:
     waits: dict[int, Wait] = {}
     for row in raw["futex_waits"]:
         stack = names.get(row["tid"], ())
-        wait = locks.wait(row, stack) or _native_wait(row, stack, threads, pointers)
+        wait = locks.wait(row, stack)
+        if wait is None:
+            wait = locks.among_processes(row["tid"], _native_wait(row, stack, threads, pointers))
         waits[row["tid"]] = replace(wait, timed=True) if row["timed"] else wait
     for tid, stack in names.items():
         between = locks.wait_between(tid, stack) if tid not in waits else None

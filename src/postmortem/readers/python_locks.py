@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Wait
 from postmortem.patterns import Pattern
-from postmortem.records import record
+from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawFutexWait, RawLock, RawPython, RawPythonFrame, RawPythonThread
@@ -43,6 +43,15 @@ _PURPOSES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("_base.py", "as_completed"): ("Futures to be done", "future"),
 }
 """By file and function of the callers of ``Condition.wait``; the outermost of a run counts."""
+_AMONG_PROCESSES: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("synchronize.py", "__enter__"): ("a lock or semaphore of processes", "semaphore"),
+    ("synchronize.py", "wait_for"): ("a Condition of processes", "condition"),
+    ("synchronize.py", "wait"): ("a Condition or an Event of processes", "event"),
+    ("queues.py", "put"): ("room in a Queue of processes", "queue"),
+    ("queues.py", "get"): ("an item in a Queue of processes", "queue"),
+    ("queues.py", "join"): ("the tasks of a JoinableQueue to be done", "queue"),
+}
+"""The same of multiprocessing, whose locks are semaphores."""
 
 
 @record
@@ -107,6 +116,20 @@ class PythonLocks:
         if not known and not parked and not stands_in(_PYTHON_LOCK, stack):
             return None
         return self._for_lock(address)
+
+    def among_processes(self, tid: int, wait: Wait) -> Wait:
+        """Return a wait for a semaphore with what multiprocessing wants of it, where it is its."""
+        thread = self._threads.get(tid)
+        if wait.kind != "semaphore" or thread is None:
+            return wait
+        found = None
+        for frame in thread["frames"][:4]:
+            inside = "multiprocessing/" in (frame["file"] or "")
+            purpose = _AMONG_PROCESSES.get(_function(frame)) if inside else None
+            if purpose is None:
+                break
+            found = purpose
+        return wait if found is None else replace(wait, what=found[0], kind=found[1])
 
     def wait_between(self, tid: int, stack: tuple[str, ...]) -> Wait | None:
         """Return the wait of a thread that is on its way into the next wait for the GIL.

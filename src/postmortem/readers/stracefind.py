@@ -22,7 +22,7 @@ _LOOKS_LIKE = Pattern(
     r"(?:[a-z_][a-z0-9_]{1,30}(?:\x1b\[[\d;]*m)?\(.*(?:= |<unfinished|\.\.\.>)"
     r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)|" + _ATTACHED
 )
-_COMMAND = r"^[^\n]{0,80}[$#] (?:sudo )?strace +-?\w"
+_COMMAND = r"^[^\n]{0,80}[$#] (?:(?:sudo|timeout \S{1,9}) ){0,2}strace +-?\w"
 _SPEAKS = Pattern(r"(?m)" + _ATTACHED + "|" + _COMMAND)
 _TABLE = Pattern(r"(?m)^\s*% time +seconds +(?:usecs/call +)?calls +errors syscall\b")
 TABLE_ALONE = "holds only the table of strace -c: no single call is in it"

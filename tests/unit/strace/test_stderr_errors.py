@@ -90,6 +90,12 @@ def test_a_file_is_known_by_its_name(words: tuple[str, ...], found: bool) -> Non
     assert spoken_failure(late) is None
 
 
+def test_a_note_names_no_file_that_failed() -> None:
+    looked = (failed("ENOENT", 99, "/tmp/Cargo.toml"),)
+    assert spoken_failure(spoke("note: see more keys of Cargo.toml\n", failures=looked)) is None
+    assert spoken_failure(spoke("cannot read Cargo.toml\n", failures=looked)) is not None
+
+
 def test_the_last_line_is_put_together_where_it_was_written_in_pieces() -> None:
     task = spoke("cp: failed to clone 'a…\n", ": Invalid cross-device link", "\n")
     assert last_stderr_line(task) == "cp: failed to clone 'a…: Invalid cross-device link"
@@ -154,6 +160,7 @@ def test_words_of_which_nothing_was_recorded_are_none() -> None:
         ("ValueError: Caught it\nOriginal:\n  File x\n    data = f(i)\n", "Original:"),
         ("RuntimeError: bad\n====\n", "RuntimeError: bad"),
         ("oh: no\nnote: run with `RUST_BACKTRACE=1`\n", "oh: no"),
+        ("initdb: error: cannot run\ninitdb: hint: Please log in\n", "initdb: error"),
         ("  at last\n", "at last"),  # nothing else was said
     ],
 )

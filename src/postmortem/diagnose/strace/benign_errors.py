@@ -1,5 +1,6 @@
 """Which errors of a log matter: most are how programs ask whether something is there."""
 
+from postmortem.diagnose.strace.recording_limits import only
 from postmortem.facts.syscall_totals import ErrorCount
 from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
@@ -29,6 +30,9 @@ NEVER_THERE = (
 )  # fmt: skip
 """Sockets of daemons that the C library asks first, and that hardly any host runs; that of the
 system's log, without which every program goes on; and CUDA's, which asks for MPS at each start."""
+TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
+"""One that is gone gives EIO to whoever still writes to it, and its master gets that when the last
+process has closed it."""
 _PROBES = frozenset({"madvise", "mbind", "io_uring_setup", "userfaultfd", "perf_event_open"})
 
 
@@ -55,12 +59,19 @@ def _matters(row: ErrorCount) -> bool:
 
 
 def is_of_device(errno: str, syscall: str, path: str | None) -> bool:
-    """Return whether a driver says that its device has no room: no disk is full then."""
+    """Return whether a device says that it has no room, or a terminal that it is gone.
+
+    No disk is full, or failed, then.
+    """
+    if errno == "EIO":
+        return (path or "").startswith(TERMINALS)
     return errno == "ENOSPC" and syscall == "ioctl" and (path or "").startswith("/dev/")
 
 
 def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return libraries that were looked for and never opened, with the folders searched."""
+    if only(log, failed=True):  # what was found is not in the log
+        return ()
     searched: dict[str, dict[str, None]] = {}
     found: set[str] = set()
     for row in log.errors:

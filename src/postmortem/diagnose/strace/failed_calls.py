@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role
 from postmortem.diagnose.rule_rows import Row, Rows, rules_of
 from postmortem.diagnose.strace.arguments import flags
-from postmortem.diagnose.strace.benign_errors import NEVER_THERE
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE, TERMINALS
 from postmortem.diagnose.strace.calls import (
     folder_of,
     in_shared_memory,
@@ -33,8 +33,6 @@ from postmortem.text import counted, shell_word, size
 
 Test = Callable[[Logs, FailedCalls], bool]
 
-# A terminal that is gone gives EIO to whoever still writes to it.
-_TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 _DEVICES = ("/dev/nvidia", "/dev/infiniband/", "/dev/dri/", "/dev/kfd", "/dev/gdrdrv", "/dev/knem")
 _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"})
 """Of a device; CUDA also tries to make its files, which root alone may."""
@@ -42,7 +40,7 @@ _USES = frozenset({"open", "openat", "openat2", "ioctl", "mmap", "read", "write"
 
 def _of_storage(_: Logs, group: FailedCalls) -> bool:
     asked = group.first.syscall in ("ioctl", "madvise")
-    return not asked and group.target.path not in _TERMINALS
+    return not asked and not (group.target.path or "").startswith(TERMINALS)
 
 
 def _of_peer(logs: Logs, group: FailedCalls) -> bool:
@@ -79,8 +77,11 @@ def _locks(_: Logs, group: FailedCalls) -> bool:
         return True
     if call == "mmap" and "MAP_LOCKED" in flags(group.first, 3):
         return True
-    rdma = (group.target.path or "").startswith("/dev/infiniband/")
-    return rdma and group.errno == "ENOMEM" and call in ("ioctl", "write")
+    if group.errno != "ENOMEM":
+        return False
+    if call in ("io_uring_setup", "io_uring_register"):
+        return True
+    return call in ("ioctl", "write") and (group.target.path or "").startswith("/dev/infiniband/")
 
 
 _COUNTS: Mapping[str, Test] = {

@@ -39,6 +39,7 @@ def remarks(log: SystemCalls) -> Iterator[Problem]:
     yield from _begins(log)
     yield from _times(log)
     yield from _ends(log)
+    yield from _injected(log)
 
 
 def _filtered(log: SystemCalls) -> Iterator[Problem]:
@@ -52,7 +53,7 @@ def _filtered(log: SystemCalls) -> Iterator[Problem]:
             "no open is in the log (-Z, -e trace=): descriptors cannot be resolved to files",
             f"record the opens too: {RECORD}",
         )
-    elif started and recording.from_start and not _only(log, failed=True):
+    elif started and recording.from_start and not only(log, failed=True):
         # A static program has no loader that maps libraries; what it calls first is in no class of
         # -e trace=, so that a log that has it was not recorded with one.
         static = frozenset({"mmap", "brk or mprotect"} if "set_tid_address" in names else ())
@@ -79,7 +80,7 @@ def _begins(log: SystemCalls) -> Iterator[Problem]:
     names = frozenset(row.name for row in log.calls)
     if log.recording.from_start or names & {"execve", "execveat"}:
         return
-    if _only(log, failed=True):
+    if only(log, failed=True):
         return
     what = "the log does not begin with execve (strace -p, -e trace=, or a part of a log)"
     yield Problem(
@@ -89,21 +90,23 @@ def _begins(log: SystemCalls) -> Iterator[Problem]:
     )
 
 
-def _only(log: SystemCalls, *, failed: bool) -> bool:
+def only(log: SystemCalls, *, failed: bool) -> bool:
+    """Return whether calls that failed, or that worked, are all that a log has (-Z, -z)."""
     calls = sum(row.calls for row in log.calls)
     errors = sum(row.errors for row in log.calls)
-    if calls < 20:
+    ran = any(row.name == "execve" and row.calls > row.errors for row in log.calls)
+    if calls < 20 or (failed and ran):
         return False
     return errors >= 0.9 * calls if failed else errors == 0 and calls >= thresholds.FILTERED_CALLS
 
 
 def _by_status(log: SystemCalls) -> Iterator[Problem]:
-    if _only(log, failed=True):
+    if only(log, failed=True):
         what = "nearly every call in the log failed (-Z): those that worked are missing"
         yield Problem(
             log.name, f"{what}, so opens, forks and waits are not known", f"record {RECORD}"
         )
-    elif _only(log, failed=False) and any(row.name == "execve" for row in log.calls):
+    elif only(log, failed=False) and any(row.name == "execve" for row in log.calls):
         what = "not one call in the log failed (-z): failures are not in it"
         yield Problem(log.name, what, f"record without -z: {RECORD}")
 
@@ -161,6 +164,15 @@ def _cut(log: SystemCalls) -> Iterator[Problem]:
     if recording.detached:
         yield Problem(
             log.name, "strace was detached while tasks still ran: their ends are not known"
+        )
+
+
+def _injected(log: SystemCalls) -> Iterator[Problem]:
+    count = sum(row.injected for row in log.errors)
+    if count:
+        what = f"strace itself made {counted(count, 'call')} fail (-e inject=)"
+        yield Problem(
+            log.name, f"{what}: no machine is at fault for those, nor for what they led to"
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from postmortem import thresholds
 from postmortem.facts.syscalls import LastFailure, Task
-from postmortem.knowledge.stderr_text import errnos_named, last_line
+from postmortem.knowledge.stderr_text import errnos_named, is_beside, last_line
 from postmortem.patterns import Pattern
 
 # The C library looks for translations of its messages when it has one to write.
@@ -65,7 +65,8 @@ def _named_file(task: Task) -> LastFailure | None:
     """Return the last failure on a file that was named right after it; strace -s cut the error."""
     own = (task.argv or ("",))[0].rpartition("/")[2]  # programs begin their words with it
     for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
-        if words.startswith("  File "):  # of a traceback: it names the source
+        # Of a traceback: it names the source. A note names what is meant, and no failure.
+        if words.startswith("  File ") or is_beside(words):
             continue
         for failure in reversed(task.last_failures):
             path = failure.path or ""

@@ -8,7 +8,8 @@ from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
 from postmortem.diagnose.strace.signals import had_enough
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line, spoken_failure
-from postmortem.facts.syscalls import SystemCalls, Task
+from postmortem.facts.syscall_logs import FROM_OUTSIDE
+from postmortem.facts.syscalls import Ending, SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
 from postmortem.present.strace.view import Found, StraceView
 from postmortem.present.strace.waits import interruption_words, stop_words, wait_words
@@ -23,7 +24,8 @@ _WRITES = frozenset(
 def ended_badly(log: SystemCalls) -> Task | None:
     """The task whose end tells most: the first killed by a signal, else the first if it failed.
 
-    Who ended what it had started, and then ended well itself, meant it.
+    Who ended what it had started, and then ended well itself, meant it; and so did who ended by a
+    signal of its own that asks to end, where that was well with who had started it.
     """
     was_given_up = GivenUp(log.tasks)
     well = {task.pid for task in log.tasks if task.ending is not None and task.ending.code == 0}
@@ -32,7 +34,7 @@ def ended_badly(log: SystemCalls) -> Task | None:
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
         if not was_given_up(task) and not had_enough(task, log.tasks)
-        if task.ppid not in well or task.ppid != task.ending.sender_pid
+        if task.ppid not in well or not _was_meant(task, task.ending)
     ]
     if killed:
         in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order
@@ -41,6 +43,11 @@ def ended_badly(log: SystemCalls) -> Task | None:
     if first is not None and first.ending is not None and first.ending.code not in (0, None):
         return first
     return None
+
+
+def _was_meant(task: Task, end: Ending) -> bool:
+    asked_itself = end.sender_pid == task.pid and end.signal in FROM_OUTSIDE
+    return asked_itself or end.sender_pid == task.ppid
 
 
 def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
@@ -85,10 +92,12 @@ def _calm(tasks: Sequence[Task]) -> str:
     """Return how processes ended of which none failed, with an error that one of them named."""
     if not tasks or any(task.ending is None and task.recorded for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
-    bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
+    ends = [task.ending for task in tasks if task.thread_of is None and task.ending is not None]
+    bad = [end for end in ends if end.code or end.signal]
     if bad:
-        failed = counted(bad, "child", "children")
-        return f"no failure that matters: {failed} exited with an error, and the parent with 0"
+        failed = counted(len(bad), "child", "children")
+        how = "ended by a signal or" if any(end.signal for end in bad) else "exited"
+        return f"no failure that matters: {failed} {how} with an error, and the parent with 0"
     unseen = sum(1 for task in tasks if task.ending is None)
     if unseen:
         others = counted(unseen, "child is", "children are")
@@ -113,11 +122,12 @@ def _worth_a_look(view: StraceView, task: Task | None) -> list[str]:
     writing = _half_written(view)
     if not real and not parts and writing:
         parts.append(f"no write is in the log (-e trace=); it had open for writing: {writing}")
-    if not real and not parts and view.last_failures:
+    open_end = any(one.ending is None and one.recorded for log in view.logs for one in log.tasks)
+    if not real and not parts and view.last_failures and (task is not None or open_end):
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
         ended = view.last_failures[0][0]
-        owner = "it" if task is None or task.pid == ended.pid else who(ended.pid)
+        owner = "it" if task is not None and task.pid == ended.pid else who(ended.pid)
         parts.append(
             f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.arguments import argument, flags, number
 from postmortem.diagnose.strace.calls import who
@@ -14,6 +15,7 @@ from postmortem.text import counted, some
 
 _SLEEP = Pattern(r"\{(?:tv_sec=)?(?P<seconds>\d{1,12}), (?:tv_nsec=)?(?P<rest>\d{1,9})\}")
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "restart_syscall"})
+_YIELD = "sched_yield"
 _MOST_CALLS = 4
 _LEAST_LOOKS = 5
 
@@ -61,9 +63,10 @@ def waiting(log: SystemCalls) -> tuple[Waiting, ...]:
 
 def wait_words(log: SystemCalls) -> str | None:
     """Return in a sentence who waited for what when the log ended; None if nobody did."""
+    giving = next((words for task in log.tasks if (words := _giving_way(task))), None)
     stuck = [task for task in log.tasks if task.ending is None and task.blocked is not None]
-    if not stuck:
-        return None
+    if not stuck or (giving and all(one.blocked.syscall == _YIELD for one in stuck if one.blocked)):
+        return giving
     first = waiting(log)[0]
     task = first.tasks[0]
     mates = [t for t in log.tasks if t.process == task.process and t.ending is None]
@@ -84,6 +87,20 @@ def wait_words(log: SystemCalls) -> str | None:
         )
     others = len(stuck) - 1
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
+
+
+def _giving_way(task: Task) -> str:
+    """Return in a sentence that a task did hardly anything but give its processor away."""
+    count = sum(one.calls for one in task.calls if one.name == _YIELD)
+    others = sum(one.calls for one in task.calls) - count
+    if task.ending is not None or count < thresholds.SNIPPET_CALLS:
+        return ""
+    if others * thresholds.SPIN_SHARE > count:
+        return ""
+    return (
+        f"{who(task.pid)} gives its processor away again and again ({_YIELD}, {count:,} times): it "
+        "waits so for a GPU, another thread or another rank"
+    )
 
 
 def _polled(log: SystemCalls, task: Task) -> ErrorCount | None:

@@ -83,11 +83,11 @@ def explained(
         return replace(call, words=words, fds=(number,))
     if name in ("flock", "fcntl"):
         number = _signed(arguments[0])
-        return replace(
-            call,
-            words=f"waits in {name} of {of(number)}{_holders(pid, descriptors.get(number), named)}",
-            fds=(number,),
-        )
+        one = descriptors.get(number)
+        held = lock_holders(pid, one.target) if one is not None and one.kind == "file" else ()
+        by = f", held by {', '.join(map(named, held[:_SHOWN]))}" if held else ""
+        words = f"waits in {name} of {of(number)}{by}"
+        return replace(call, words=words, fds=(number,), holders=tuple(held[:_SHOWN]))
     if name in ("poll", "ppoll", "select", "pselect6") or name.startswith("epoll_"):
         # Its memory is read after its registers: by then the array may be another one.
         numbers = tuple(fd for fd in _polled(name, arguments, pid) if fd in descriptors)
@@ -126,11 +126,6 @@ def _path_words(pid: int, name: str, path: str) -> str:
     if name.startswith("open") and found is not None and stat.S_ISFIFO(found.st_mode):
         return f"waits to open the FIFO {path}, whose other end nobody opens"
     return f"waits {doing} {path}"
-
-
-def _holders(pid: int, one: Descriptor | None, named: Names) -> str:
-    held = lock_holders(pid, one.target) if one is not None and one.kind == "file" else ()
-    return f", held by {', '.join(map(named, held[:_SHOWN]))}" if held else ""
 
 
 def _polled(name: str, arguments: tuple[int, ...], pid: int) -> tuple[int, ...]:

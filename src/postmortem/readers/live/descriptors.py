@@ -207,9 +207,8 @@ class OtherEnds:
         """Return who is at the other end, in words."""
         if one.kind in ("pipe", "fifo"):
             return self._pipe(pid, one)
-        if one.kind == "socket":
-            return self._peer(one, known)
-        return None
+        peers = self.peers(one, known)
+        return f"the peer is {self._names(peers)}" if peers else None
 
     def _pipe(self, pid: int, one: Descriptor) -> str | None:
         mine = _access(pid, one.fd)
@@ -230,17 +229,17 @@ class OtherEnds:
             return f"only the process itself has it open for {doing}"
         return f"{self._names(others)} {'has' if len(others) == 1 else 'have'} it open for {doing}"
 
-    def _peer(self, one: Descriptor, known: Mapping[int, Connection]) -> str | None:
-        mine = known.get(inode_of(one.target) or -1)
+    def peers(self, one: Descriptor, known: Mapping[int, Connection]) -> tuple[int, ...]:
+        """Return the processes that have the other end of a connection on this machine."""
+        mine = known.get(inode_of(one.target) or -1) if one.kind == "socket" else None
         if mine is None or mine.protocol != "TCP" or mine.state == 10:
-            return None
+            return ()
         for other in known.values():
             same = other.protocol == "TCP" and other.local == mine.peer and other.peer == mine.local
-            if same:
-                who = self._who(f"socket:[{other.inode}]")
-                if who:
-                    return f"the peer is {self._names(pid for pid, _ in who)}"
-        return None
+            who = self._who(f"socket:[{other.inode}]") if same else []
+            if who:
+                return tuple(dict.fromkeys(pid for pid, _ in who))
+        return ()
 
     def _names(self, pids: Iterable[int]) -> str:
         names = list(dict.fromkeys(self._labels.get(pid) or _named(pid) for pid in pids))

@@ -314,7 +314,7 @@ def _with_calls(
         return labels.get(other) or (f"pid {other} ({name})" if name else f"pid {other}")
 
     def describe(one: Descriptor) -> str:
-        told = replace(one, other_end=ends.of(pid, one, known))
+        told = replace(one, other_end=ends.of(pid, one, known), peers=ends.peers(one, known))
         rows[one.fd] = told
         return told.words
 

@@ -166,6 +166,22 @@ def test_waits_differ(
     assert [place.line for place in places] == ([31, 12] if other is BARRIER else [52, 31])
 
 
+def test_waits_that_are_a_circle_through_the_lock_of_a_file() -> None:
+    words = "waits in flock of fd 7 (/data/hub.lock), held by rank 1"
+    call = SystemCall("flock", (7, 2), words, fds=(7,), holders=(101,))
+    waits = replace(process(0, ELSEWHERE), tasks=(Task(100, "python", "S", call=call),))
+    found = job(waits, process(1, BARRIER), motions=BOTH_STILL)
+    one = diagnosed(found, holder_up(found))["waits_differ"]
+    assert one.confidence == "likely"
+    assert one.title.startswith(
+        "rank 0 waits in flock of fd 7 (/data/hub.lock), held by rank 1, at "
+    )
+    of_others = replace(call, holders=(999,))  # who holds it is no rank: nothing is decided
+    other = replace(waits, tasks=(Task(100, "python", "S", call=of_others),))
+    found = job(other, process(1, BARRIER), motions=BOTH_STILL)
+    assert diagnosed(found, holder_up(found))["waits_differ"].confidence == "possible"
+
+
 def test_waits_do_not_differ_where_ranks_get_on_or_most_wait_alike() -> None:
     pair = [process(0, COLLECTIVE), process(1, BARRIER)]
     going = (BOTH_STILL[0], Motion("rank 1", 0.1, 30, moved=True))
@@ -182,6 +198,20 @@ def test_all_wait_together(prose: Prose) -> None:
     prose(all_here["all_wait_together"].title)
     unread = diagnosed(job(*WAITING, process(2, ())))
     prose(unread["all_wait_together"].title)
+
+
+def test_who_waits_together_is_told_where_no_process_says_its_rank() -> None:
+    ends = (Descriptor(8, "socket:[9]", "socket", peers=(101, 103)),)
+    rows = [
+        replace(process(n, COLLECTIVE), rank=None, world_size=None, descriptors=ends, label=f"p{n}")
+        for n in (0, 1)
+    ]
+    still = tuple(replace(STILL, label=one.label) for one in rows)
+    one = diagnosed(job(*rows, motions=still))["all_wait_together"]
+    assert one.next_steps[0].startswith("postmortem hang 100 101 103 ")
+    assert "all_wait_together" not in diagnosed(job(*rows))  # one look: they may go on
+    going = (replace(still[0], moved=True), still[1])
+    assert "all_wait_together" not in diagnosed(job(*rows, motions=going))
 
 
 def test_a_collective_that_goes_on_is_no_wait() -> None:

@@ -22,7 +22,10 @@ def all_wait_together(job: LiveJob) -> Findings:
     ranks = job.ranks()
     if len(job.stacks) != 1 or job.stacks.items[0].doing is not Doing.COLLECTIVE:
         return
-    if any(one.goes_on for one in job.motions) or not ranks or ranks[0].rank is None:
+    if any(one.goes_on for one in job.motions) or not ranks:
+        return
+    if ranks[0].rank is None:
+        yield from _nameless(job)
         return
     first = job.stacks.items[0]
     unread = [one.label for one in ranks if one.label not in {m.label for m in first.members}]
@@ -48,6 +51,27 @@ def all_wait_together(job: LiveJob) -> Findings:
             else "compare what the ranks called: TORCH_NCCL_TRACE_BUFFER_SIZE=2000, and postmortem "
             "logs on the flight recorder's dumps",
         ),
+        evidence=tuple(Evidence(m.where, m.label) for m in first.members[:4]),
+    )
+
+
+def _nameless(job: LiveJob) -> Findings:
+    """Yield that processes wait together of which nobody knows how many there should be."""
+    first, ranks = job.stacks.items[0], job.ranks()
+    if not job.motions or len(first.members) != len(ranks):
+        return
+    known = {one.pid for one in job.processes}
+    peers = {pid for one in ranks for fd in one.descriptors for pid in fd.peers} - known
+    where = place_words(first.thread, most=1)
+    others = ", ".join(map(str, sorted(peers)[:4]))
+    there = f"; pid {others} has connections with them, and was not asked for" if peers else ""
+    many = f"all {len(ranks)} processes wait" if len(ranks) > 1 else f"{ranks[0].label} waits"
+    pids = " ".join(map(str, sorted({one.pid for one in ranks} | peers)[:64]))
+    yield Finding(
+        title=f"{many} in a collective, at {where}: who has not come is none of these",
+        cause=f"none of them stands elsewhere, and how many there should be is not known{there}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(f"postmortem hang {pids} : with all processes of the job, on all its nodes",),
         evidence=tuple(Evidence(m.where, m.label) for m in first.members[:4]),
     )
 

@@ -16,6 +16,7 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import where, who
+from postmortem.diagnose.strace.recording_limits import only
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscall_totals import ErrorCount
@@ -35,8 +36,9 @@ def program_not_found(logs: Logs) -> Findings:
         if match.errno is None
     }
     missing: dict[str, list[ErrorCount]] = {}
+    found = not any(only(log, failed=True) for log in logs.logs)  # of -Z nobody sees what ran
     for row in logs.errors("ENOENT", "execve", "execveat"):
-        if row.path:
+        if row.path and found:
             missing.setdefault(row.path.rpartition("/")[2], []).append(row)
     for name, rows in [item for item in missing.items() if item[0] not in ran][:2]:
         row = rows[0]

@@ -35,7 +35,11 @@ _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
 
 
-@rule("https://man7.org/linux/man-pages/man2/kill.2.html")
+@rule(
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    yields_to=("futex_deadlock", "lock_wait", "pipe_deadlock"),  # somebody ended what hung
+    yields_as=Role.CONTRIBUTING,
+)
 def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, end)
@@ -54,10 +58,12 @@ def killed_by_process(logs: Logs) -> Findings:
                 Role.CASCADE,
                 f"; {who(earlier.pid)} had ended badly before: look at that one",
             )
-        elif logs.fate_of(sender.pid, ending.line) is Fate.SURVIVED:
+        elif logs.fate_of(_judge(task, sender), ending.line) is Fate.SURVIVED:
             role, why = (
                 Role.CONTEXT,
-                "; the sender exited with 0: this may be how it ends its workers",
+                "; who started it exited with 0"
+                if sender.pid == task.pid
+                else "; the sender exited with 0: this may be how it ends its workers",
             )
         elif GivenUp(logs.tasks())(task):
             role, why = (
@@ -86,6 +92,11 @@ def killed_by_process(logs: Logs) -> Findings:
             role=role,
             elsewhere=role is Role.CASCADE,
         )
+
+
+def _judge(task: Task, sender: Task) -> int:
+    """Return whose end tells whether a signal did harm: its parent's, where it sent it itself."""
+    return task.ppid if sender.pid == task.pid and task.ppid else sender.pid
 
 
 class GivenUp:

@@ -6,7 +6,9 @@ What it means
     closed (POLLHUP, EPOLLHUP, a read of 0 bytes) stays ready for ever, and so does one that a
     loop watches but has no handler for. Or the process reads, at the end of a file or where
     nothing has come yet (EAGAIN), over and over, or tries a futex that is never as it expects.
-    It uses a whole core and gets nowhere.
+    Or it does nothing but ask how much there is to read (FIONREAD). It uses a whole core and gets
+    nowhere. Who gives its processor away again and again (sched_yield) is no such loop: so do waits
+    for a GPU, MPI and OpenBLAS, of jobs that are well.
 How to be sure
     top -H -p PID shows a thread at 100 %; the result of the wait names the descriptor, and
     ls -l /proc/PID/fd what it is.
@@ -33,6 +35,7 @@ _READY = frozenset({
 })  # fmt: skip
 _FUTEX = frozenset({"futex", "futex_time64"})
 _READS = frozenset({"read", "readv", "recv", "recvfrom", "recvmsg"})
+_ASKS = "ioctl"
 _LOOKS = frozenset({
     "clock_gettime", "clock_gettime64", "gettimeofday", "time", "fcntl", "fcntl64", "getpid",
     "gettid",
@@ -79,6 +82,13 @@ def _told(task: Task, call: TaskCall, others: bool, many: bool) -> Finding:
             f"ls -l /proc/{task.pid or 'PID'}/fd : what is the descriptor that it reads?",
             "a read of 0 bytes is the end: close it; after EAGAIN, wait with poll",
         )
+    elif call.name == _ASKS:
+        found = "and it did nothing else"
+        cause = (
+            f"{who(task.pid)} waits, without a call that waits, for data that does not come: who "
+            "should bring it is to be found"
+        )
+        steps = ("while it spins: postmortem hang PID : whom does it wait for?",)
     else:
         found = "with EAGAIN"
         cause = (
@@ -101,12 +111,22 @@ def _spins(task: Task, process: Sequence[Task]) -> TaskCall | None:
 
     What another thread of the process does may be what the wait told of.
     """
-    call = max(task.calls, key=_idle, default=None)
-    if call is None or _idle(call) < thresholds.SPIN_WAITS:
+    call = max((one for one in task.calls if _is_enough(one)), key=_telling, default=None)
+    if call is None:
         return None
     waits = [one for one in task.calls if one.name in _READY and _idle(one) == _idle(call)]
     done = sum(_done(one) for other in process for one in other.calls)
     return (*waits, call)[0] if done * thresholds.SPIN_SHARE <= _idle(call) else None
+
+
+def _is_enough(call: TaskCall) -> bool:
+    least = thresholds.SNIPPET_CALLS if call.name == _ASKS else thresholds.SPIN_WAITS
+    return _idle(call) >= least
+
+
+def _telling(call: TaskCall) -> tuple[bool, int]:
+    """Order calls by what they tell: who asks how much there is does so to read it."""
+    return call.name != _ASKS, _idle(call)
 
 
 def _idle(call: TaskCall) -> int:
@@ -115,14 +135,14 @@ def _idle(call: TaskCall) -> int:
         return call.brought
     if call.name in _READS:
         return call.calls - call.brought
+    if call.name == _ASKS and argument(call, 1) == "FIONREAD":
+        return call.calls - call.brought
     return call.again if call.name in _FUTEX else 0
 
 
 def _done(call: TaskCall) -> int:
     """Return how many calls did something, or waited."""
-    if call.name in _LOOKS or (call.name == "ioctl" and argument(call, 1) == "FIONREAD"):
-        return 0
-    return call.calls - _idle(call)
+    return 0 if call.name in _LOOKS else call.calls - _idle(call)
 
 
 def _is_slow(logs: Logs, task: Task, call: TaskCall) -> bool:
