@@ -108,12 +108,15 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
 
 
 def _filled(notebook: dict[str, Any]) -> bool:
-    """Have each output a list of lines, and each error a traceback; whether any had none."""
+    """Have each output a list of lines, and each error a traceback; whether any had none.
+
+    An error without a name is what an editor says of a kernel that does not run, in words.
+    """
     changed = False
     for one in (output for cell in notebook["cells"] for output in cell.get("outputs", ())):
         if isinstance(one.get("text"), str):
             one["text"], changed = one["text"].splitlines(keepends=True), True
-        if one.get("output_type") == "error" and not one.get("traceback"):
+        if one.get("output_type") == "error" and not (one.get("traceback") and one.get("ename")):
             one["traceback"], changed = [_said(one)], True
     return changed
 
@@ -135,9 +138,11 @@ def _not_defined_by(cells: list[_Cell], last: _Cell) -> _Cell | None:
     return newest if newest is not None and newest.error else None
 
 
-def _said(error: dict[str, object]) -> str:
-    value = str(error.get("evalue") or "").partition("\n")[0]
-    name = str(error.get("ename") or "error")
+def _said(error: dict[str, Any]) -> str:
+    name, value = str(error.get("ename") or "error"), str(error.get("evalue") or "")
+    if not value and not error.get("ename"):
+        value = _ESCAPES.sub("", "".join(map(str, error.get("traceback") or ()))).strip()
+    value = value.partition("\n")[0].rstrip()
     return f"{name}: {value}" if value else name
 
 
