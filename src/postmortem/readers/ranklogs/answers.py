@@ -191,8 +191,8 @@ def _is_good(ids: Ids) -> bool:
 def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error that answers well what failed to be answered by it.
 
-    Right behind, or refuses it as wrong. Where the server calls it its own fault, answers that were under way may come behind the end:
-    there must be a good many.
+    So does one right behind it that refuses the request as wrong. Where the server calls it its
+    own fault, answers that were under way may come behind the end: there must be a good many.
     """
     above = [row for row in tail if row[0] < failure.begin_line][-_NEAR:]
     rows = [*above, *(row for row in tail if row[0] > failure.line)]
