@@ -26,6 +26,27 @@ def test_wandb_notes_how_its_program_ended(
     assert [one.id for one in report.diagnoses] == rules
 
 
+INTERNAL = "2026-01-02 03:04:05,678 INFO    {}:4720 [{}:414] {}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        (("SenderThread", "sender.py:send_exit()", "handling exit code: 1"), True),
+        (("SenderThread", "sender.py:send_exit()", "handling exit code: 0"), False),
+        (("StreamThr ", "internal.py:is_dead()", "parent pid 4711 disappeared"), True),
+    ],
+)
+def test_wandbs_own_process_notes_how_the_program_ended(
+    tmp_path: Path, said: tuple[str, str, str], failed: bool
+) -> None:
+    thread, place, words = said
+    words = f"Internal process exiting, {words}" if "parent" in words else words
+    ends = INTERNAL.format("WriterThread", "datastore.py:close()", "close: /job/wandb/run-1.wandb")
+    report = report_of(tmp_path, INTERNAL.format(thread, place, words) + ends)
+    assert report.failed is failed
+
+
 @pytest.mark.parametrize(("code", "rule"), [(0, "last_words"), (1, "process_ended")])
 def test_what_is_raised_once_a_program_is_over_did_not_end_it(
     tmp_path: Path, code: int, rule: str

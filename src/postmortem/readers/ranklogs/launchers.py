@@ -50,6 +50,7 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "supervisord-exited": ("supervisord", ended),
     "systemd-exited": ("systemd", ended),
     "wandb-exited": ("wandb", ended),
+    "wandb-parent-gone": ("wandb", ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),
