@@ -33,6 +33,8 @@ _WINDOWS = {
 """What Windows gives as the exit code of a process that it ended."""
 RUN = "postmortem run"
 """The launcher whose word is of the ranks, or of the program itself where it has none."""
+TRACKER = "wandb"
+"""Who notes how the program ended that it ran in, in a log of its own work."""
 
 
 @record

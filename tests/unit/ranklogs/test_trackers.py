@@ -47,6 +47,32 @@ def test_wandbs_own_process_notes_how_the_program_ended(
     assert report.failed is failed
 
 
+RETRIED = (
+    'Traceback (most recent call last):\n  File "/opt/wandb/sdk/lib/retry.py", line 131, in call\n'
+    '    send()\n  File "/opt/wandb/sdk/internal/api.py", line 27, in send\n    raise Gone()\n'
+    "wandb.sdk.lib.retry.TransientError: Gone\n"
+)
+
+
+def _watched(names: str) -> str:
+    """Return lines of files that were seen to change, each under a name of its own."""
+    lines = (f"file {name * 3} changed" for name in names)
+    return "".join(INTERNAL.format("HandlerThread", "handler.py:handle()", one) for one in lines)
+
+
+@pytest.mark.parametrize(
+    ("announced", "rule"),
+    [("Retry attempt failed:", "process_ended"), ("the last upload begins", "rank_raised")],
+)
+def test_what_wandbs_own_process_tried_again_did_not_end_the_program(
+    tmp_path: Path, announced: str, rule: str
+) -> None:
+    above = INTERNAL.format("wandb-upload_0", "retry.py:__call__()", announced) + RETRIED
+    ends = INTERNAL.format("SenderThread", "sender.py:send_exit()", "handling exit code: 255")
+    report = report_of(tmp_path, _watched("abc") + above + _watched("defghijklmnopqrs") + ends)
+    assert report.diagnoses[0].id == rule
+
+
 @pytest.mark.parametrize(("code", "rule"), [(0, "last_words"), (1, "process_ended")])
 def test_what_is_raised_once_a_program_is_over_did_not_end_it(
     tmp_path: Path, code: int, rule: str

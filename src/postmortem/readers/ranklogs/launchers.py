@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from postmortem.facts.exits import RUN, LogExit, Stop
+from postmortem.facts.exits import RUN, TRACKER, LogExit, Stop
 from postmortem.facts.host_names import NoHosts, expand
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
@@ -49,8 +49,8 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "tgi-process-ended": ("TGI", ended),
     "supervisord-exited": ("supervisord", ended),
     "systemd-exited": ("systemd", ended),
-    "wandb-exited": ("wandb", ended),
-    "wandb-parent-gone": ("wandb", ended),
+    "wandb-exited": (TRACKER, ended),
+    "wandb-parent-gone": (TRACKER, ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "slurm-account": ("Slurm", ended_in_shell),

@@ -32,7 +32,7 @@ from postmortem.diagnose.ranks.deciding.rank_state import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.exits import RUN, LogExit
+from postmortem.facts.exits import RUN, TRACKER, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark, Writer
@@ -42,7 +42,7 @@ from postmortem.records import replace
 _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
-_OF_ONE = ("shell", RUN, "supervisord", "systemd", "wandb", "SageMaker", "Airflow")
+_OF_ONE = ("shell", RUN, "supervisord", "systemd", TRACKER, "SageMaker", "Airflow")
 """Who watches programs, and not the ranks of a job."""
 
 
