@@ -169,3 +169,10 @@ def test_a_word_in_an_output_is_no_failed_cell(tmp_path: Path, word: str, failed
     report = _report(tmp_path, _cell(1, _printed("reading", word)))
     assert report.failed is failed
     assert word in report.verdict
+
+
+def test_a_kernel_whose_parent_is_gone_was_stopped_from_outside(tmp_path: Path) -> None:
+    gone = "[IPKernelApp] WARNING | Parent appears to have exited, shutting down.\n"
+    (tmp_path / "kernel.log").write_text("epoch 3 loss 2.0\n" + gone)
+    report = analyse([str(tmp_path / "kernel.log")], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == ["stopped_from_outside"]
