@@ -40,6 +40,8 @@ OF_COMMANDS = (
     RECORD,
 )
 """Who runs one command, and tells of its end what a shell below may have told before."""
+TRACKER = "wandb"
+"""Who notes how the program ended that it ran in, in a log of its own work."""
 
 
 @record

@@ -150,6 +150,19 @@ class Watched:
 
 
 @record
+class FailedCell:
+    """A cell of a notebook that failed, and was not run again while others were."""
+
+    count: int
+    """The number that the notebook shows beside it; 0 where it shows none."""
+    error: str
+
+    @property
+    def words(self) -> str:
+        return f"cell [{self.count}]" if self.count else "a cell"
+
+
+@record
 class EarlierRuns:
     """How runs ended that stand in a file before the one which is judged."""
 
@@ -162,6 +175,8 @@ class EarlierRuns:
     the job."""
     pids: frozenset[int] = frozenset()
     """Processes that their lines name."""
+    cells: tuple[FailedCell, ...] = ()
+    """Of a notebook, in the order in which they ran."""
 
     @property
     def failed(self) -> tuple[LastLine, ...]:

@@ -7,7 +7,15 @@ from postmortem.facts.exits import LogExit
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLine, LastLines, Pause, Placed, Printed, Watched
+from postmortem.facts.last_lines import (
+    FailedCell,
+    LastLine,
+    LastLines,
+    Pause,
+    Placed,
+    Printed,
+    Watched,
+)
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Known, Match
 from postmortem.facts.stackdumps import StackClasses
@@ -312,6 +320,8 @@ class RankLogs:
     """Errors above what only says that a program failed."""
     without_driver: bool = False
     """They are of a Ray session, and what its driver printed is not among them."""
+    cells: tuple[FailedCell, ...] = ()
+    """Of a notebook, those that failed before others ran."""
     earlier: tuple[LastLine, ...] = ()
     """Of runs before others in their file, the error that each ended with, the newest first."""
     earlier_pids: tuple[int, ...] = ()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from postmortem.facts.last_lines import FailedCell
 from postmortem.patterns import Pattern
 from postmortem.readers.json_values import whole
 from postmortem.records import record
@@ -56,8 +57,8 @@ def is_notebook(head: bytes) -> bool:
     return bool(_BEGINS.match(text) and _CELLS.search(text) and _TYPES.search(text))
 
 
-def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
-    """Return what the cells printed, which errors were survived, and which is an effect.
+def outputs_of(data: bytes) -> tuple[bytes, tuple[FailedCell, ...], str] | None:
+    """Return what the cells printed, which failed before others ran, and which error is an effect.
 
     None where the file is no whole notebook. Cells run in the order that the user chose: where the
     one that ran last failed, nothing of what stands below it came later, and it is left out; so are
@@ -72,7 +73,8 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
         filled = _filled(notebook)
     except (ValueError, RecursionError, TypeError, AttributeError):
         return None
-    counts = [cell.count for cell in cells if cell.count]
+    shown = [cell.count for cell in cells]
+    counts = [count for count in shown if count]
     if len({*counts}) < len(counts):
         cells = [
             _Cell(place if cell.count else 0, cell.error) for place, cell in enumerate(cells, 1)
@@ -95,9 +97,10 @@ def outputs_of(data: bytes) -> tuple[bytes, list[str], str] | None:
     if begun < len(cells) or filled:  # or written without line breaks
         lines = json.dumps(notebook, indent=1).split("\n")
     text = "\n".join(_spread(lines, until, left_out)).rstrip("\n") + "\n"
-    errors = [cells[i].error for i in sorted(survived) if cells[i].error]
     effect = last.error if last is not None and began is not None else ""
-    return text.encode("utf-8", "replace"), errors, effect
+    failed = (i for i in sorted(survived, key=lambda i: cells[i].count) if cells[i].error)
+    told = tuple(FailedCell(shown[i], cells[i].error) for i in failed)
+    return text.encode("utf-8", "replace"), told, effect
 
 
 def _cells(notebook: dict[str, object]) -> list[_Cell]:
@@ -108,12 +111,15 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
 
 
 def _filled(notebook: dict[str, Any]) -> bool:
-    """Have each output a list of lines, and each error a traceback; whether any had none."""
+    """Have each output a list of lines, and each error a traceback; whether any had none.
+
+    An error without a name is what an editor says of a kernel that does not run, in words.
+    """
     changed = False
     for one in (output for cell in notebook["cells"] for output in cell.get("outputs", ())):
         if isinstance(one.get("text"), str):
             one["text"], changed = one["text"].splitlines(keepends=True), True
-        if one.get("output_type") == "error" and not one.get("traceback"):
+        if one.get("output_type") == "error" and not (one.get("traceback") and one.get("ename")):
             one["traceback"], changed = [_said(one)], True
     return changed
 
@@ -135,9 +141,11 @@ def _not_defined_by(cells: list[_Cell], last: _Cell) -> _Cell | None:
     return newest if newest is not None and newest.error else None
 
 
-def _said(error: dict[str, object]) -> str:
-    value = str(error.get("evalue") or "").partition("\n")[0]
-    name = str(error.get("ename") or "error")
+def _said(error: dict[str, Any]) -> str:
+    name, value = str(error.get("ename") or "error"), str(error.get("evalue") or "")
+    if not value and not error.get("ename"):
+        value = _ESCAPES.sub("", "".join(map(str, error.get("traceback") or ()))).strip()
+    value = value.partition("\n")[0].rstrip()
     return f"{name}: {value}" if value else name
 
 

@@ -428,6 +428,52 @@ def test_the_one_epilogue_of_a_job_is_of_its_run(tmp_path: Path) -> None:
     assert (report.failed, report.problems) == (True, ())
 
 
+def _lsf(status: str) -> str:
+    return (
+        "------------------------------------------------------------\n"
+        "Sender: LSF System <lsfadmin@head>\nSubject: Job 71: <lumen> in cluster <c> ended\n\n"
+        f"{status}\n\nThe output (if any) is above this job summary.\n\n"
+    )
+
+
+_BY_OWNER = "TERM_OWNER: job killed by owner.\nExited with exit code 143."
+
+
+@pytest.mark.parametrize(
+    ("reports", "rule"),
+    [
+        (("Exited with exit code 1.", _BY_OWNER), "stopped_from_outside"),
+        ((_BY_OWNER, "Successfully completed."), ""),
+    ],
+)
+def test_each_report_of_lsf_ends_a_run(tmp_path: Path, reports: tuple[str, str], rule: str) -> None:
+    report = report_of(tmp_path, "".join(f"epoch 1\nepoch 2\n{_lsf(one)}" for one in reports))
+    assert [one.id for one in report.diagnoses[:1]] == [rule] * bool(rule)
+
+
+_INNER = """\
+Traceback (most recent call last):
+  File "/env/site-packages/lumen/__init__.py", line 3, in <module>
+    from lumen import _core
+ModuleNotFoundError: No module named 'lumen._core'
+{}Traceback (most recent call last):
+  File "/job/train.py", line 2, in <module>
+    import lumen
+ImportError: lumen is not whole
+"""
+_LINK = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+@pytest.mark.parametrize("link", ["", _LINK])
+def test_what_began_a_chain_is_no_program(tmp_path: Path, link: str) -> None:
+    report = report_of(tmp_path, _INNER.format(link))
+    assert len(report.problems) == (not link)
+
+
+def test_where_errors_go_is_none(tmp_path: Path) -> None:
+    assert not report_of(tmp_path, "epoch 1\nepoch 2\nError messages go to train.err\n").failed
+
+
 def _ranks(hour: int, *ranks: int, steps: int = 3) -> str:
     """Ranks that say which they are, each in a line of its own, and work."""
     rows = [f"2026-01-02 {hour:02}:00:00 INFO rank {r} of 3 is pid {hour}{r}" for r in ranks]

@@ -71,7 +71,18 @@ def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(
     last = _cell(9, _printed("loss 2.1", "loss 2.0"))
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), last)
     assert (report.outcome, report.failed) == (Outcome.UNKNOWN, False)
-    prose(*[problem.what for problem in report.problems])
+    prose(*[problem.what for problem in report.problems], report.verdict)
+
+
+def test_what_an_editor_says_of_a_kernel_that_does_not_run_is_an_error(tmp_path: Path) -> None:
+    says = ["\x1b[1;31mThe kernel of 'lab' has no ipykernel.\n", "\x1b[1;31mInstall it"]
+    unnamed: dict[str, object] = {**_error("", ""), "traceback": says}
+    report = _report(tmp_path, {**_cell(7, unnamed), "execution_count": None})
+    assert report.failed
+    assert "has no ipykernel" in report.verdict
+    later = _report(tmp_path, _cell(7, unnamed), _cell(8, _printed("loss 2.1")))
+    assert (later.failed, "[7]" in later.verdict) == (False, True)
+    assert "[7]" not in _report(tmp_path, _cell(7, _printed("loss 2.1"))).verdict
 
 
 @pytest.mark.parametrize(
@@ -158,3 +169,10 @@ def test_a_word_in_an_output_is_no_failed_cell(tmp_path: Path, word: str, failed
     report = _report(tmp_path, _cell(1, _printed("reading", word)))
     assert report.failed is failed
     assert word in report.verdict
+
+
+def test_a_kernel_whose_parent_is_gone_was_stopped_from_outside(tmp_path: Path) -> None:
+    gone = "[IPKernelApp] WARNING | Parent appears to have exited, shutting down.\n"
+    (tmp_path / "kernel.log").write_text("epoch 3 loss 2.0\n" + gone)
+    report = analyse([str(tmp_path / "kernel.log")], RankLogOptions())
+    assert [one.id for one in report.diagnoses] == ["stopped_from_outside"]

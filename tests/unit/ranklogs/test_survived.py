@@ -125,7 +125,8 @@ ANSWERS = (
     ("code", "later", "ends"),
     [
         ("400 Bad Request", "POST /v1/rank", Outcome.UNKNOWN),
-        ("400 Bad Request", "GET /health", Outcome.FAILED),
+        ("400 Bad Request", "GET /health", Outcome.UNKNOWN),  # the server called it no fault of its
+        ("500 Internal Server Error", "GET /health", Outcome.FAILED),
         ("500 Internal Server Error", "POST /v1/rank", Outcome.FAILED),
     ],
 )
@@ -134,6 +135,19 @@ def test_a_server_that_answers_well_what_it_had_refused_went_on(
 ) -> None:
     (tmp_path / "serve.log").write_text(ANSWERS.format(said="too long", code=code, later=later))
     assert analyse([str(tmp_path)], RankLogOptions()).outcome is ends
+
+
+def test_what_was_got_over_when_it_came_once_more_was_got_over_before(tmp_path: Path) -> None:
+    refused = ANSWERS.format(said="too many", code="400 Bad Request", later="GET /health")
+    deep = "".join(f'  File "/srv/serving.py", line {n}, in step\n    go()\n' for n in range(20))
+    last = refused.replace("    check(text)\n", "    check(text)\n" + deep)
+    first = last.partition('INFO:     10.2.0.7:51538 - "')[0]
+    for said, ends in (
+        (first, Outcome.UNKNOWN),
+        (first.replace("ValueError", "MemoryError"), Outcome.FAILED),
+    ):
+        (tmp_path / "serve.log").write_text(said + last)
+        assert analyse([str(tmp_path)], RankLogOptions()).outcome is ends
 
 
 @pytest.mark.parametrize(

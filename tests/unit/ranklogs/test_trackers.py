@@ -26,6 +26,53 @@ def test_wandb_notes_how_its_program_ended(
     assert [one.id for one in report.diagnoses] == rules
 
 
+INTERNAL = "2026-01-02 03:04:05,678 INFO    {}:4720 [{}:414] {}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        (("SenderThread", "sender.py:send_exit()", "handling exit code: 1"), True),
+        (("SenderThread", "sender.py:send_exit()", "handling exit code: 0"), False),
+        (("StreamThr ", "internal.py:is_dead()", "parent pid 4711 disappeared"), True),
+    ],
+)
+def test_wandbs_own_process_notes_how_the_program_ended(
+    tmp_path: Path, said: tuple[str, str, str], failed: bool
+) -> None:
+    thread, place, words = said
+    words = f"Internal process exiting, {words}" if "parent" in words else words
+    ends = INTERNAL.format("WriterThread", "datastore.py:close()", "close: /job/wandb/run-1.wandb")
+    report = report_of(tmp_path, INTERNAL.format(thread, place, words) + ends)
+    assert report.failed is failed
+
+
+RETRIED = (
+    'Traceback (most recent call last):\n  File "/opt/wandb/sdk/lib/retry.py", line 131, in call\n'
+    '    send()\n  File "/opt/wandb/sdk/internal/api.py", line 27, in send\n    raise Gone()\n'
+    "wandb.sdk.lib.retry.TransientError: Gone\n"
+)
+
+
+def _watched(names: str) -> str:
+    """Return lines of files that were seen to change, each under a name of its own."""
+    lines = (f"file {name * 3} changed" for name in names)
+    return "".join(INTERNAL.format("HandlerThread", "handler.py:handle()", one) for one in lines)
+
+
+@pytest.mark.parametrize(
+    ("announced", "rule"),
+    [("Retry attempt failed:", "process_ended"), ("the last upload begins", "rank_raised")],
+)
+def test_what_wandbs_own_process_tried_again_did_not_end_the_program(
+    tmp_path: Path, announced: str, rule: str
+) -> None:
+    above = INTERNAL.format("wandb-upload_0", "retry.py:__call__()", announced) + RETRIED
+    ends = INTERNAL.format("SenderThread", "sender.py:send_exit()", "handling exit code: 255")
+    report = report_of(tmp_path, _watched("abc") + above + _watched("defghijklmnopqrs") + ends)
+    assert report.diagnoses[0].id == rule
+
+
 @pytest.mark.parametrize(("code", "rule"), [(0, "last_words"), (1, "process_ended")])
 def test_what_is_raised_once_a_program_is_over_did_not_end_it(
     tmp_path: Path, code: int, rule: str

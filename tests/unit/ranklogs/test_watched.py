@@ -413,3 +413,44 @@ def test_why_a_rank_called_abort_stands_above(tmp_path: Path, above: str, why: s
 def test_the_code_that_lsf_reports_is_told_above_what_the_job_wrote(tmp_path: Path) -> None:
     report = report_of(tmp_path, LSF.split("\n", 2)[2] + "\nThe output follows:\n\n" + QUIET)
     assert [one.id for one in report.diagnoses] == ["unnamed_process_ended"]
+
+
+_RUNS = "".join(
+    f"26/01/02 03:04:0{n // 12} INFO TaskSetManager: Finished task {n}.0 in stage 1.0 (TID {n}) "
+    f"in 31 ms on 10.0.0.7 (executor 1) ({n + 1}/96)\n"
+    for n in range(96)
+)
+_LOSES = "WARN TaskSetManager: Lost task 5.0 in stage 3.0 (TID 129) (10.0.0.7 executor 2): {}\n"
+_GIVES_UP = (
+    "26/01/02 03:04:29 ERROR TaskSetManager: Task 5 in stage 3.0 failed 4 times; aborting job\n"
+    "26/01/02 03:04:29 INFO TaskSchedulerImpl: Cancelling stage 3\n"
+    "26/01/02 03:04:29 INFO DAGScheduler: Job 2 failed: count at fit.py:31, took 6.03 s\n"
+)
+_GOES_ON = "26/01/02 03:04:30 INFO DAGScheduler: Job {} finished: count at fit.py:40, took 1.20 s\n"
+_CLOSES = "".join(
+    f"26/01/02 03:04:31 INFO {row}\n"
+    for row in (
+        "SparkContext: Invoking stop() from shutdown hook",
+        "SparkUI: Stopped Spark web UI at http://10.0.0.1:4040",
+        "MemoryStore: MemoryStore cleared",
+        "SparkContext: Successfully stopped SparkContext",
+        "ShutdownHookManager: Deleting directory /tmp/spark-1",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "said"),
+    [
+        (_LOSES.format("java.lang.OutOfMemoryError: Java heap space"), _GIVES_UP, "heap space"),
+        ("", _GIVES_UP, "aborting job"),
+        (_LOSES.format("ExecutorLostFailure"), _GIVES_UP + _GOES_ON.format(3), ""),
+        (_LOSES.format("java.io.IOException: no route"), _GOES_ON.format(2), ""),
+    ],
+)
+def test_with_what_a_task_of_spark_failed_is_told(
+    tmp_path: Path, above: str, below: str, said: str
+) -> None:
+    report = report_of(tmp_path, f"{_RUNS}{above and '26/01/02 03:04:25 '}{above}{below}{_CLOSES}")
+    assert report.failed == bool(said)
+    assert said in report.verdict

@@ -8,7 +8,7 @@ from postmortem.diagnose.ranks.causes import OtherText, SaidLast
 from postmortem.diagnose.ranks.deciding.last_words import ended_well
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.batch_jobs import BatchJob
-from postmortem.facts.last_lines import LastLine
+from postmortem.facts.last_lines import FailedCell, LastLine
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
@@ -56,6 +56,8 @@ def how_it_ended(logs: RankLogs) -> str:
     """Return the verdict where nothing failed as far as the logs tell."""
     if logs.jobs:
         return _jobs_ended(logs.jobs)
+    if logs.cells:
+        return f"the cell that ran last has no error, but {_failed(logs.cells)}"
     unended = unended_words(logs)
     if unended or logs.flights or ended_well(logs):
         said = unended or _own_end(logs)
@@ -80,6 +82,14 @@ def how_it_ended(logs: RankLogs) -> str:
         more = f"; the last of them is line {words}" if words else ""
         return f"the last outputs of the notebook have no error{more}"
     return f"{said}; the last line is {words}" if words else said
+
+
+def _failed(cells: tuple[FailedCell, ...]) -> str:
+    """Return which cells failed and were not run again, the last of them with its error."""
+    last = cells[-1]
+    who = last.words if len(cells) == 1 else f"{len(cells):,} cells, the last of them {last.words},"
+    again = "was not run again" if len(cells) == 1 else "were not run again"
+    return f"{who} failed and {again}: {clip(last.error, 120)}"
 
 
 def cited_line(told: Sequence[Diagnosis], logs: RankLogs) -> str:

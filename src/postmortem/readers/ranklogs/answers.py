@@ -284,8 +284,8 @@ def _is_good(ids: Ids) -> bool:
 def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error that answers well what failed to be answered by it.
 
-    Where the server calls it its own fault, answers that were under way may come behind the end:
-    there must be a good many.
+    So does one right behind it that refuses the request as wrong. Where the server calls it its
+    own fault, answers that were under way may come behind the end: there must be a good many.
     """
     above = [row for row in tail if row[0] < failure.begin_line][-_NEAR:]
     rows = [*above, *(row for row in tail if row[0] > failure.line)]
@@ -305,7 +305,9 @@ def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | Non
     ]
     if not bad:
         return None
-    (number, *_), failed = bad[0]
+    (number, text, since, _), failed = bad[0]
+    if failed["code"][0] == _CLIENTS and number > failure.line:  # the request is over, well or not
+        return LastLine(text, failure.file, number, since)
     later = [
         row for row, match in behind if row[0] > number and match["request"] == failed["request"]
     ]

@@ -168,6 +168,7 @@ class FactBuilder:
             files=tuple(one.file.path for one in self._read),
             last_lines=last,
             without_driver=self._found.without_driver,
+            cells=tuple(cell for one in self._read for cell in one.earlier.cells),
             earlier=tuple(line for one in self._read for line in one.earlier.failed),
             earlier_pids=tuple(sorted({pid for one in self._read for pid in one.earlier.pids})),
             jobs=tuple(job for one in self._read for job in one.jobs),

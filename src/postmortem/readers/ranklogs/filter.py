@@ -86,8 +86,17 @@ _AGAIN = 3
 def survived_again(failures: Sequence[LogFailure], processes: Collection[int]) -> list[LogFailure]:
     """Return failures; what one of the `processes` caught again and again, all of them catch.
 
-    A traceback begins where the exception is caught.
+    A traceback begins where the exception is caught. What was got over when it came once more was
+    got over before.
     """
+    over = {(f.writer, f.attempt, f.frames, f.said.exception): f for f in failures if f.work}
+    once_more = [over.get((f.writer, f.attempt, f.frames, f.said.exception)) for f in failures]
+    failures = [
+        replace(f, work=one.work)
+        if one is not None and f.caught_in and not f.work and f.line < one.line
+        else f
+        for f, one in zip(failures, once_more, strict=True)
+    ]
     keys = [(f.attempt, f.frames[:1]) for f in failures]
     own = [f.writer in processes for f in failures]
     counts = Counter(

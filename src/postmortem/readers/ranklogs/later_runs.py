@@ -43,6 +43,7 @@ from postmortem.readers.ranklogs.programs import (
     behind_all_ranks,
     behind_notice,
     behind_program,
+    goes_with_above,
     uncompiled,
     work_on,
 )
@@ -79,8 +80,8 @@ _MOST_MASKED = 32
 _MOST_EARLIER = 100
 _FEWEST = 2
 _SAMPLE = 4 << 20
-_CHAIN = 200
-"""Bytes in which the line that joins two exceptions stands above the traceback of the second."""
+_LONGEST = 200
+"""Bytes of a line that are looked at."""
 _TEED = re.compile(rb"^\[(?!rank\d)[A-Za-z]\w{0,31}?\d+\]:", re.MULTILINE)
 """How torchrun's --tee begins the lines of its processes."""
 _QUOTED = re.compile(rb"^At .+:\d+ char:\d+\r?\n\Z", re.MULTILINE)
@@ -99,6 +100,7 @@ _CLOSED = "torchelastic-sigterm-send"
 _OVER = "run-launcher-over"
 _SUMMARIES, _RULE = ("torchelastic-rootcause", "run-epilogue"), b"=" * 20
 """What torchrun's summary of a failed job ends with, or a batch system's of any."""
+_REPORTED = "run-reported"
 
 
 _TYPED = re.compile(
@@ -173,7 +175,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     told = _told()
     places = places_of_known(data, told, whole_lines(heads))
     begins = dict(zip(ids, places, strict=False))
-    failed, over, closed, ranks, *notices = places[len(ids) : len(told)]
+    failed, over, reports, closed, ranks, *notices = places[len(ids) : len(told)]
     if begins[_RESTARTS] or begins[_STEPS]:  # told apart elsewhere, or one run
         return 0, False, False
     again = _head_again(data, places[len(told) :], wrong, MOST)
@@ -185,6 +187,8 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
     begin = max(again, _announced(data, begins), _behind_summary(data, failed, over))
     begin = max(begin, _behind_closing(data, closed), behind_all_ranks(data))
     begin = max(begin, _behind_interrupted(data))
+    if len(reports) > 1:  # each is of what stands above it
+        begin = max(begin, data.find(b"\n", reports[-2]) + 1)
     begin = max(begin, _first_line_again(data, signs), _rank_again(data, ranks))
     behind = max(behind_program(data, signs), uncompiled(data, signs))
     ended = behind_notice(data, chain(*notices), max(begin, behind), signs)
@@ -196,7 +200,7 @@ def _last_begin(data: bytes, signs: Signs) -> tuple[int, bool, bool]:
 def _told() -> tuple[str, ...]:
     """Return the patterns of all that says that a run begins, or that it is over."""
     known = Signatures.load("run begin").signatures
-    more = (briefs()[name] for name in (*_SUMMARIES, _CLOSED, _RANK_OF, *NOTICES))
+    more = (briefs()[name] for name in (*_SUMMARIES, _REPORTED, _CLOSED, _RANK_OF, *NOTICES))
     return tuple(item.pattern or "" for item in (*known, *more))
 
 
@@ -235,9 +239,8 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
         return 0
     first = min(again)
     for place in reversed(first[1:]):
-        above = text_of(data[max(0, place - _CHAIN) : place]).splitlines()
-        if any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above):
-            continue  # the second half of a traceback
+        if goes_with_above(data, place):
+            continue
         if _of_another_rank(data, first, place):
             continue
         near = sum(any(place <= p < place + NEAR for p in places) for places in again)
@@ -251,7 +254,7 @@ def _head_again(data: bytes, heads: list[list[int]], errors: Errors, most: int) 
 
 def _of_another_rank(data: bytes, places: Sequence[int], place: int) -> bool:
     """Return whether a line names a rank that none above it, which says the same, does."""
-    lines = [text_of(data[at : at + _CHAIN].partition(b"\n")[0]) for at in places if at <= place]
+    lines = [text_of(data[at : at + _LONGEST].partition(b"\n")[0]) for at in places if at <= place]
     told = [
         next((match["rank"] for match in row if match.id == _RANK_OF), None)
         for row in Signatures.load("run sign").matches(lines)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from postmortem.facts.exits import RECORD, RUN, LogExit, Stop
+from postmortem.facts.exits import RECORD, RUN, TRACKER, LogExit, Stop
 from postmortem.facts.host_names import NoHosts, expand
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
@@ -56,7 +56,8 @@ _TOLD: Mapping[str, tuple[str, Status]] = {
     "tgi-process-ended": ("TGI", ended),
     "supervisord-exited": ("supervisord", ended),
     "systemd-exited": ("systemd", ended),
-    "wandb-exited": ("wandb", ended),
+    "wandb-exited": (TRACKER, ended),
+    "wandb-parent-gone": (TRACKER, ended),
     "sagemaker-signal": ("SageMaker", ended),
     "airflow-task-ended": ("Airflow", ended),
     "time-ended": ("time", ended),

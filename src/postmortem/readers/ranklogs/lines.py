@@ -190,12 +190,17 @@ _LOG_LIKE = Pattern(
 _LOGGED = Pattern(
     r"^(?:\d{4}-\d\d-\d\dT[\d:.,+-]+Z? )?"
     r"[^A-Za-z]{0,40}(?:(?:\[[\w.,: /-]{1,60}\] ?|[\w.]{1,60} - ){0,3}\[?"
-    r"(?:ERROR|CRITICAL|WARN(?:ING)?|EXCEPTION)\b|[EWC] (?:\d{4}-|\d\d:\d\d)|[EW]\d{4} )"
+    r"(?:(?:ERROR|CRITICAL|WARN(?:ING)?|EXCEPTION)\b"
+    r"|(?:INFO|DEBUG)\b.{0,200}\b(?i:retry|failed|error|exception)\b.{0,80}:\s*$)"
+    r"|[EWC] (?:\d{4}-|\d\d:\d\d)|[EW]\d{4} )"
 )
 
 
 def logs_error(text: str) -> bool:
-    """Return whether a logger begins a line so that it calls an error: what it had caught."""
+    """Return whether a logger begins a line so that it calls an error, or announces one calmly.
+
+    That is what it had caught.
+    """
     return _LOGGED.match(text) is not None
 
 

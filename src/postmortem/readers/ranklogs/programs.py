@@ -47,6 +47,8 @@ _UNCOMPILED = re.compile(
     re.MULTILINE,
 )
 """What Python writes of scripts that it cannot compile, one behind the other."""
+_CHAIN = 200
+"""Bytes above the second half of a chain of exceptions, among which its link stands."""
 _CHAINED = (Shape.CAUSE, Shape.HEAD, Shape.GROUP)
 _CLOCKS = Pattern(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 NUMBER = Pattern(r"\d+(?:\.\d+)?")
@@ -139,7 +141,14 @@ def behind_program(data: bytes, signs: Signs) -> int:
     if not others:  # ranks, or programs that wrote with holes between
         hole = data.rfind(_HOLE, raised[1][0], begin) if len(raised) > 1 else -1
         return hole + len(_HOLE) if hole >= 0 else 0
-    return data.rfind(b"\n", 0, begin) + 1
+    place = data.rfind(b"\n", 0, begin) + 1
+    return 0 if goes_with_above(data, place) else place
+
+
+def goes_with_above(data: bytes, place: int) -> bool:
+    """Return whether a traceback is the second half of a chain of exceptions."""
+    above = text_of(data[max(0, place - _CHAIN) : place]).splitlines()
+    return any(shape_of(0, 0, text).shape is Shape.CAUSE for text in above)
 
 
 def behind_notice(data: bytes, notices: Iterable[int], since: int, signs: Signs) -> int:

@@ -211,9 +211,9 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        earlier = EarlierRuns()
         events = None
-        source_of: int | Callable[[], bytes] | None = _outputs(opened, problems)
+        source_of: int | Callable[[], bytes] | None
+        source_of, earlier = _outputs(opened, problems)
         if source_of is None:
             source_of, events = _without_events(opened)
             if events is None:
@@ -241,38 +241,41 @@ def _read_one(
     return ReadLog(file, raw, earlier, in_head(opened.head), events.jobs if events else ())
 
 
-def _outputs(opened: OpenedLog, problems: list[Problem]) -> Callable[[], bytes] | None:
+def _outputs(
+    opened: OpenedLog, problems: list[Problem]
+) -> tuple[Callable[[], bytes] | None, EarlierRuns]:
     """Return what a notebook, or another document, holds, in place of its text; else None."""
+    none = EarlierRuns()
     code = code_told(opened.name, opened.head)
     if code is not None:
-        return partial(next, iter((code,)), b"")
+        return partial(next, iter((code,)), b""), none
     notebook = is_notebook(opened.head)
     readers = [told for looks, told in _DOCUMENTS if not notebook and looks(opened.head)]
     if not (readers or notebook) or not isinstance(opened.source, int):
-        return None
+        return None, none
     size = opened.plain_size or 0
     data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
     if readers:
         entries = next(filter(None, (told(data) for told in readers)), None)
-        return partial(next, iter((entries,)), b"") if entries else None
+        return (partial(next, iter((entries,)), b"") if entries else None), none
     printed = outputs_of(data)
     if printed is None:
         what = "is a notebook that is not whole, or too large: it was read as text"
         problems.append(Problem(opened.name, what, "save it again, with its outputs"))
-        return None
-    text, survived, effect = printed
+        return None, none
+    text, cells, effect = printed
     if effect:
         what = (
             f"an error of a cell was left out, a cell failed that defines what it lacks: {effect}"
         )
         problems.append(Problem(opened.name, what))
-    if survived:
-        count = len(survived)
+    if cells:
+        count = len(cells)
         errors = "1 error of a cell was" if count == 1 else f"{count:,} errors of cells were"
         it = "it" if count == 1 else "them"
-        what = f"{errors} left out, other cells ran after {it}: {survived[-1][:_LONGEST_ERROR]}"
+        what = f"{errors} left out, other cells ran after {it}: {cells[-1].error[:_LONGEST_ERROR]}"
         problems.append(Problem(opened.name, what))
-    return partial(next, iter((text,)), b"")
+    return partial(next, iter((text,)), b""), EarlierRuns(cells=cells)
 
 
 def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserLog | None]:

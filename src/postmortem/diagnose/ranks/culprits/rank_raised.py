@@ -66,7 +66,9 @@ def rank_raised(blame: Attribution) -> Findings:
 
 def _began(failure: LogFailure | None) -> str:
     """Return what was raised first, where another error came while that was handled."""
-    if failure is None or failure.first_said == failure.said or failure.group is not None:
+    if failure is None or failure.group is not None:
+        return ""
+    if failure.said.words.startswith(failure.first_said.words):  # a worker's, raised once more
         return ""
     return f"It began with {clip(failure.first_said.words, 160)}. "
 

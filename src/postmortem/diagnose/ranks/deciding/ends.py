@@ -32,7 +32,7 @@ from postmortem.diagnose.ranks.deciding.rank_state import (
 )
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.exits import OF_COMMANDS, RUN, LogExit
+from postmortem.facts.exits import OF_COMMANDS, RUN, TRACKER, LogExit
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure, Remark, Writer
@@ -43,7 +43,7 @@ _MOST = 4
 RIGHT_ABOVE = 2
 _FEW_LINES = 3
 _OF_ONE = (
-    *("shell", "the service", RUN, "supervisord", "systemd", "wandb", "SageMaker"),
+    *("shell", "the service", RUN, "supervisord", "systemd", TRACKER, "SageMaker"),
     *("Airflow", "Jupyter"),
     *OF_COMMANDS,
 )

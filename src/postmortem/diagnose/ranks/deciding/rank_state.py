@@ -7,7 +7,7 @@ from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import ErrorRole, of_own_pipe, part_of
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.exits import LogExit
+from postmortem.facts.exits import TRACKER, LogExit
 from postmortem.facts.rank_logs import LogFailure, RankLogs, Remark, Writer
 from postmortem.knowledge.messages import MPI_ENDS
 from postmortem.records import record, replace
@@ -388,6 +388,8 @@ def ends_behind(end: LogExit, failure: LogFailure) -> bool:
 
     No work is done between the two, and that word may quote the error below itself.
     """
+    if end.launcher == TRACKER and failure.logged:  # of the tracker's work
+        return False
     bad = end.rank is not None or end.is_bad
     since = failure.begin_line - _QUOTED if failure.work is None else failure.work.line
     return bad and (end.file != failure.file or end.line >= since)
