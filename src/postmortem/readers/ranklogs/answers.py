@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from os.path import commonprefix
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
@@ -29,6 +30,7 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
+from postmortem.readers.ranklogs.lines import looks_like_log
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
@@ -40,6 +42,9 @@ _CLIENTS, _WELL = "4", "2"
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
+_FENCE = "```"
+_HEAD = len("INFO:")
+"""Of what a logger writes before each of its records, at least."""
 _SHORT = len("End.")  # of a line that says nothing by itself, as unittest's "OK" below its count
 
 
@@ -77,15 +82,37 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error that stands in a text of a language model, above and below.
 
-    Right above its traceback and right below it.
+    Right above its traceback and right below it, or within a record that a logger wrote.
     """
     rows = {row[0]: row for row in tail}
     around = [rows.get(at) for at in (failure.begin_line - 1, failure.line + 1)]
     ids = read_like(row[1] for row in around if row is not None)
     if len(ids) < len(around) or not all(has(names, TEXT) for names in ids):
-        return None
+        return _within_record(tail, failure)
     number, text, since, _ = around[-1] or tail[-1]
     return LastLine(text, failure.file, number, since)
+
+
+def _within_record(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the next record of a logger behind one that holds a text, or a fence, and the error.
+
+    What was raised has lines of that record below it: nobody goes on with one once he has ended.
+    """
+    above = [row for row in tail if row[0] < failure.begin_line]
+    behind = [row for row in tail if row[0] > failure.line]
+    heads = [at for at, row in enumerate(above) if looks_like_log(row[1])]
+    rest = next((at for at, row in enumerate(behind) if looks_like_log(row[1])), 0)
+    if not heads or not rest:
+        return None
+    record, below = above[heads[-1] :], behind[:rest]
+    ids = read_like(row[1] for row in (*record, behind[rest]))
+    fenced = all(sum(row[1].lstrip().startswith(_FENCE) for row in rows) % 2 for rows in (record, below))
+    text = any(has(names, TEXT) for names in ids[:-1])
+    same = commonprefix([without_numbers(row[1]) for row in (record[0], behind[rest])])
+    if not (fenced or text) or not (calm(ids[0]) and _is_good(ids[-1])) or len(same) < _HEAD:
+        return None
+    number, line, since, _ = behind[rest]
+    return LastLine(line, failure.file, number, since)
 
 
 def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
