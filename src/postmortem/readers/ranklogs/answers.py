@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from os.path import commonprefix
 
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.broken_lines import Row
 from postmortem.readers.ranklogs.last_words import (
     AGAIN,
@@ -43,8 +43,8 @@ _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
 _FENCE = "```"
-_HEAD = len("INFO:")
-"""Of what a logger writes before each of its records, at least."""
+_HEAD = Pattern(r"^.*?\b(?:INFO|DEBUG)\b\W+(?:[\w.-]+:)?")
+"""What a logger writes before each of its records."""
 _SHORT = len("End.")  # of a line that says nothing by itself, as unittest's "OK" below its count
 
 
@@ -106,10 +106,12 @@ def _within_record(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         return None
     record, below = above[heads[-1] :], behind[:rest]
     ids = read_like(row[1] for row in (*record, behind[rest]))
-    fenced = all(sum(row[1].lstrip().startswith(_FENCE) for row in rows) % 2 for rows in (record, below))
+    fences = [sum(row[1].lstrip().startswith(_FENCE) for row in rows) for rows in (record, below)]
+    fenced = all(count % 2 for count in fences)
+    head = _HEAD.match(without_numbers(behind[rest][1]))
+    same = head is not None and without_numbers(record[0][1]).startswith(head[0])
     text = any(has(names, TEXT) for names in ids[:-1])
-    same = commonprefix([without_numbers(row[1]) for row in (record[0], behind[rest])])
-    if not (fenced or text) or not (calm(ids[0]) and _is_good(ids[-1])) or len(same) < _HEAD:
+    if not (fenced or text) or not (same and calm(ids[0]) and _is_good(ids[-1])):
         return None
     number, line, since, _ = behind[rest]
     return LastLine(line, failure.file, number, since)
