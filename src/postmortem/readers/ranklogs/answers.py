@@ -21,6 +21,7 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    ids_of,
     is_frame,
     is_habit,
     read_like,
@@ -30,15 +31,15 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
-from postmortem.readers.ranklogs.lines import looks_like_log
+from postmortem.readers.ranklogs.lines import logs_error, looks_like_log
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
 _REQUEST, _CLOSED = "run_asgi", "last-closing-done"
 """Where uvicorn catches what a request raised, by which it does not end; and how it ends well."""
-_CLIENTS, _WELL = "4", "2"
-"""How codes begin by which a server says that the request was wrong, not the server, or nothing."""
+_CLIENTS, _SERVERS, _WELL = "4", "5", "2"
+"""How codes begin by which a server says that the request was wrong, the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
@@ -76,7 +77,9 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         well = (_ALL, *TESTED) if caught else TESTED
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
-    return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+    if failure.torn:
+        return _calm_behind(tail, failure)
+    return _answered_behind(tail, failure) or _served_behind(tail, failure)
 
 
 def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
@@ -251,3 +254,28 @@ def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | Non
         return None
     line, text, since, _ = good[-1]
     return LastLine(text, failure.file, line, since)
+
+
+def _served_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the last calm line of a server behind an error that it logged, if it served on.
+
+    It took work well behind it, and is said to be at fault by no answer and no error. A server
+    whose engine is gone answers those who only ask how it is.
+    """
+    begins = next((row[1] for row in tail if row[0] == failure.begin_line), "")
+    rows = [row for row in tail if row[0] > failure.line]
+    if failure.uncaught or not (failure.logged or logs_error(begins)):
+        return None
+    known = Signatures.load("last line").matches(row[1] for row in rows)
+    answers = [match for ids in known for match in ids if match.id == _ANSWER]
+    took = any(one["code"][0] == _WELL and not one["request"].startswith("GET") for one in answers)
+    ids = ids_of(known)
+    if not took or any(one["code"][0] == _SERVERS for one in answers) or any(map(strong, ids)):
+        return None
+    calm_ones = [
+        row for row, names in zip(rows, ids, strict=True) if _is_good(names) and not closes(names)
+    ]
+    if len(calm_ones) < _FEWEST_AGAIN:
+        return None
+    number, text, since, _ = calm_ones[-1]
+    return LastLine(text, failure.file, number, since)
