@@ -350,7 +350,7 @@ _BOXED = (
             "last_words",
             "29500",
         ),
-        (_BOXED, "only_victims", "❱ 15"),
+        (_BOXED, "only_victims", "train.py:15"),
         (
             f"d.cu:9: g: block: [3,0,0], thread: [9,0] Assertion `a < n` failed.\n[rank0]: {_CUT}",
             "last_words",
@@ -413,3 +413,47 @@ def test_a_warning_of_glog_that_quotes_a_handler_is_none(tmp_path: Path) -> None
     text = "W0102 03:04:05.678901 4710 init.cc:234] would write *** SIGBUS received by PID 1 ***\n"
     assert "SIGBUS:" not in report_of(tmp_path, text).verdict
     assert not any(d.confidence is Confidence.CERTAIN for d in report_of(tmp_path, text).diagnoses)
+
+
+_SIDES = (
+    (
+        "│ /job/fit.py:15 in <module>        │",
+        "│   13 │   open_all()               │",
+        "│ ❱ 15 │   fit(a)                   │",
+    ),
+    (
+        "| /job/fit.py:15 in <module>        |",
+        "|   13     open_all()               |",
+        "| > 15     fit(a)                   |",
+    ),
+    (
+        "│ /job/fit.py:15 in",
+        "<module>        │",
+        "                  │",
+        "│   13 │   open_all()",
+        "         │",
+        "│ ❱ 15 │   fit(a)",
+        "         │",
+    ),
+)
+
+
+@pytest.mark.parametrize("box", _SIDES)
+@pytest.mark.parametrize("more", [0, 9])
+def test_a_traceback_in_a_box_has_its_places(
+    tmp_path: Path, box: tuple[str, ...], more: int
+) -> None:
+    side = box[0][0]
+    empty = f"{side}{' ' * 35}{side}"
+    head = f"+{'-' * 9} Traceback (most recent call last) {'-' * 9}+"
+    lines = ("step 1", head, *box, *[empty] * more, f"+{'-' * 50}+", "KeyError: 'a'")
+    [told] = report_of(tmp_path, "\n".join(lines) + "\n").body["tracebacks"]
+    assert told["exception"] == "KeyError"
+    [frame] = told["frames"]
+    assert (frame["file"], frame["line"], frame["code"]) == ("/job/fit.py", 15, "fit(a)")
+
+
+def test_a_traceback_without_the_frames_of_sacred_is_one(tmp_path: Path) -> None:
+    head = "Traceback (most recent calls WITHOUT Sacred internals):\n"
+    report = report_of(tmp_path, f'{head}  File "/job/fit.py", line 3, in main\nKeyError: 3\n')
+    assert report.body["first_failure"]["what"] == "KeyError: 3"
