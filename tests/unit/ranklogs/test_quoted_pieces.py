@@ -232,6 +232,26 @@ def test_what_the_hardware_corrected_ends_nothing(tmp_path: Path) -> None:
     assert not report_of(tmp_path, "n1 % dmesg\n" + _CORRECTED).failed
 
 
+_ANSWER = "On Mon, Nov 3, 2026 Ann wrote:\n{}\nSo do I. Any idea?\n"
+
+
+@pytest.mark.parametrize("fence", ["", "> ```\n"])
+@pytest.mark.parametrize(
+    "said", ["free(): invalid pointer\nAborted (core dumped)", "RuntimeError: no room\nKilled"]
+)
+def test_a_log_that_an_answer_quotes_is_taken_out(tmp_path: Path, said: str, fence: str) -> None:
+    plain = report_of(tmp_path, f"{said}\n").verdict
+    marked = "".join(f"> {line}\n" for line in said.split("\n"))
+    report = report_of(tmp_path, _ANSWER.format(f"{fence}{marked}{fence}"))
+    assert report.verdict == plain
+
+
+@pytest.mark.parametrize("below", ["Segmentation fault (core dumped)", "RuntimeError: no room"])
+def test_what_npm_runs_is_no_quotation(tmp_path: Path, below: str) -> None:
+    report = report_of(tmp_path, f"> lumen@1.0.0 fit\n> python fit.py\n\n{below}\n")
+    assert report.verdict == report_of(tmp_path, f"lumen\npython fit.py\n\n{below}\n").verdict
+
+
 def test_a_log_in_fences_is_taken_out_of_its_report(tmp_path: Path) -> None:
     report = report_of(tmp_path, f"what failed in it:\n```\n{_CUT}KeyError: 'lumen'\n```\nhelp\n")
     assert raised_first(report) == (None, "KeyError: 'lumen'")

@@ -14,7 +14,7 @@ from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.ranklogs.last_words import is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK
-from postmortem.readers.ranklogs.pasted import Peel, fenced, flat
+from postmortem.readers.ranklogs.pasted import QUOTE, Peel, fenced, flat, is_quoted, quoted
 
 TEXTS = ("textPayload", "MESSAGE", "line", "log")
 """Fields that hold what a program wrote, as it wrote it."""
@@ -50,7 +50,6 @@ _FEWEST_NAMED = 5
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 _MARK = b"\xef\xbb\xbf"
 """Of a text in UTF-8; what was in UTF-16 has it too."""
-_QUOTE = re.compile(rb"> ?")
 _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 """As docker compose names who wrote a line."""
 _STAMP = re.compile(rb"^@4[0-9a-f]{23} ")
@@ -273,10 +272,9 @@ def first_text(fields: dict[str, Any], names: Sequence[str]) -> str | None:
 
 def _quotes(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes off the marks of a quotation."""
-    quoted = sum(line.startswith(b">") and not line.startswith(b">>>") for line in lines)
-    if quoted * 10 < len(lines) * 9:  # above it may stand who wrote it
+    if sum(map(is_quoted, lines)) * 10 < len(lines) * 9:  # above it may stand who wrote it
         return None
-    return lambda line: _QUOTE.sub(b"", line, count=1)
+    return lambda line: QUOTE.sub(b"", line, count=1)
 
 
 def _margin(lines: Sequence[bytes]) -> Peel | None:
@@ -363,6 +361,7 @@ def _entities(lines: Sequence[bytes]) -> Peel | None:
 
 _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
+    quoted,
     _quotes,
     _cells,
     _span,
