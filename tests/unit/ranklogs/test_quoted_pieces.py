@@ -477,3 +477,18 @@ def test_a_traceback_without_the_frames_of_sacred_is_one(tmp_path: Path) -> None
     head = "Traceback (most recent calls WITHOUT Sacred internals):\n"
     report = report_of(tmp_path, f'{head}  File "/job/fit.py", line 3, in main\nKeyError: 3\n')
     assert report.body["first_failure"]["what"] == "KeyError: 3"
+
+
+@pytest.mark.parametrize("below", ["", "\nThanks, Ann\n"])
+@pytest.mark.parametrize(
+    "head", ["", "Traceback (most recent call last):\n", "epoch 3 begins\nits part is read\n"]
+)
+def test_what_a_person_writes_below_a_cut_stack_was_not_raised(
+    tmp_path: Path, head: str, below: str
+) -> None:
+    frames = "".join(
+        f'  File "/venv/torch/distributed/run.py", line {n}, in run\n    go({n})\n' for n in (7, 9)
+    )
+    report = report_of(tmp_path, f"{head}{frames}{below}")
+    assert report.failed
+    assert "Ann" not in report.verdict
