@@ -60,9 +60,13 @@ def stack_at_end(
     below: list[int] = []
     last = len(lines) - 1
     while last >= 0 and not _is_frame(lines[last], ids[last]):
-        if _survived(lines[last], ids[last]) or len(below) == _MOST_BELOW:
+        indented = last > 0 and lines[last].text[:1] == " "
+        source = indented and _is_frame(lines[last - 1], ids[last - 1])
+        if _survived(lines[last], ids[last]) and not source:
             return None
-        if not goes_on(last) and _OTHERS not in ids[last]:
+        if not (source or goes_on(last)) and _OTHERS not in ids[last]:
+            if len(below) == _MOST_BELOW:
+                return None
             below.append(last)
         last -= 1
     above, frames = last, 0
