@@ -413,3 +413,18 @@ def test_why_a_rank_called_abort_stands_above(tmp_path: Path, above: str, why: s
 def test_the_code_that_lsf_reports_is_told_above_what_the_job_wrote(tmp_path: Path) -> None:
     report = report_of(tmp_path, LSF.split("\n", 2)[2] + "\nThe output follows:\n\n" + QUIET)
     assert [one.id for one in report.diagnoses] == ["unnamed_process_ended"]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("[ERROR] Aborting.", "no map"),
+        ("ERROR: Training aborted", "no map"),
+        ("[ERROR] Aborting: no room is left", "no room"),
+    ],
+)
+def test_who_only_says_that_he_gives_up_has_said_why_above(
+    tmp_path: Path, last: str, told: str
+) -> None:
+    text = f"[INFO] it begins\n[ERROR] no map is there\n[DEBUG] the socket is closed\n{last}\n"
+    assert told in report_of(tmp_path, text).verdict
