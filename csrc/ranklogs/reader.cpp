@@ -23,6 +23,11 @@ constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
 // exception may have several.
 constexpr unsigned kPatience = 6;
 
+// Whether a text stands between the sides of a box, in which rich draws a traceback.
+bool is_in_box(std::string_view text) noexcept {
+  return text.starts_with("\xe2\x94\x82") || (text.starts_with('|') && text.ends_with('|'));
+}
+
 constexpr Kinds kOpens =
     bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kFrames) | bit(Kind::kLauncher);
 // A job is seldom started so often; a log with more of such lines is none of restarts.
@@ -300,7 +305,8 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   }
   if (writer.open) {
     // An empty line says nothing of what stands behind it.
-    const bool goes_on = kinds || (!text.empty() && (text[0] == ' ' || text[0] == '\t'));
+    const bool goes_on =
+        kinds || (!text.empty() && (text[0] == ' ' || text[0] == '\t')) || is_in_box(text);
     if (goes_on) writer.quiet = 0;
     if (!goes_on && !text.empty()) ++writer.quiet;
     if (writer.quiet > kPatience) {

@@ -89,6 +89,12 @@ def test_one_failure_and_the_summary_are_one_attempt(tmp_path: Path) -> None:
     assert len(body["attempts"]) == 1
 
 
+def test_half_a_line_of_an_agent_above_is_no_attempt(tmp_path: Path) -> None:
+    lines = ["why is there failed (exitcode: 1) local_rank", *raised(1, "ValueError: bad")]
+    _, body = report_of(tmp_path, [*lines, agent(1, 11), *summary(1, 11)])
+    assert len(body["attempts"]) == 1
+
+
 def test_agents_of_two_hosts_end_the_same_attempt(tmp_path: Path) -> None:
     one = [*raised(1, "ValueError: bad"), agent(1, 11, 900), agent(0, 21, 901)]
     _, body = report_of(tmp_path, [*one, *one, *summary(1, 11)])

@@ -232,6 +232,26 @@ def test_what_the_hardware_corrected_ends_nothing(tmp_path: Path) -> None:
     assert not report_of(tmp_path, "n1 % dmesg\n" + _CORRECTED).failed
 
 
+_ANSWER = "On Mon, Nov 3, 2026 Ann wrote:\n{}\nSo do I. Any idea?\n"
+
+
+@pytest.mark.parametrize("fence", ["", "> ```\n"])
+@pytest.mark.parametrize(
+    "said", ["free(): invalid pointer\nAborted (core dumped)", "RuntimeError: no room\nKilled"]
+)
+def test_a_log_that_an_answer_quotes_is_taken_out(tmp_path: Path, said: str, fence: str) -> None:
+    plain = report_of(tmp_path, f"{said}\n").verdict
+    marked = "".join(f"> {line}\n" for line in said.split("\n"))
+    report = report_of(tmp_path, _ANSWER.format(f"{fence}{marked}{fence}"))
+    assert report.verdict == plain
+
+
+@pytest.mark.parametrize("below", ["Segmentation fault (core dumped)", "RuntimeError: no room"])
+def test_what_npm_runs_is_no_quotation(tmp_path: Path, below: str) -> None:
+    report = report_of(tmp_path, f"> lumen@1.0.0 fit\n> python fit.py\n\n{below}\n")
+    assert report.verdict == report_of(tmp_path, f"lumen\npython fit.py\n\n{below}\n").verdict
+
+
 def test_a_log_in_fences_is_taken_out_of_its_report(tmp_path: Path) -> None:
     report = report_of(tmp_path, f"what failed in it:\n```\n{_CUT}KeyError: 'lumen'\n```\nhelp\n")
     assert raised_first(report) == (None, "KeyError: 'lumen'")
@@ -350,7 +370,7 @@ _BOXED = (
             "last_words",
             "29500",
         ),
-        (_BOXED, "only_victims", "❱ 15"),
+        (_BOXED, "only_victims", "train.py:15"),
         (
             f"d.cu:9: g: block: [3,0,0], thread: [9,0] Assertion `a < n` failed.\n[rank0]: {_CUT}",
             "last_words",
@@ -413,3 +433,62 @@ def test_a_warning_of_glog_that_quotes_a_handler_is_none(tmp_path: Path) -> None
     text = "W0102 03:04:05.678901 4710 init.cc:234] would write *** SIGBUS received by PID 1 ***\n"
     assert "SIGBUS:" not in report_of(tmp_path, text).verdict
     assert not any(d.confidence is Confidence.CERTAIN for d in report_of(tmp_path, text).diagnoses)
+
+
+_SIDES = (
+    (
+        "│ /job/fit.py:15 in <module>        │",
+        "│   13 │   open_all()               │",
+        "│ ❱ 15 │   fit(a)                   │",
+    ),
+    (
+        "| /job/fit.py:15 in <module>        |",
+        "|   13     open_all()               |",
+        "| > 15     fit(a)                   |",
+    ),
+    (
+        "│ /job/fit.py:15 in",
+        "<module>        │",
+        "                  │",
+        "│   13 │   open_all()",
+        "         │",
+        "│ ❱ 15 │   fit(a)",
+        "         │",
+    ),
+)
+
+
+@pytest.mark.parametrize("box", _SIDES)
+@pytest.mark.parametrize("more", [0, 9])
+def test_a_traceback_in_a_box_has_its_places(
+    tmp_path: Path, box: tuple[str, ...], more: int
+) -> None:
+    side = box[0][0]
+    empty = f"{side}{' ' * 35}{side}"
+    head = f"+{'-' * 9} Traceback (most recent call last) {'-' * 9}+"
+    lines = ("step 1", head, *box, *[empty] * more, f"+{'-' * 50}+", "KeyError: 'a'")
+    [told] = report_of(tmp_path, "\n".join(lines) + "\n").body["tracebacks"]
+    assert told["exception"] == "KeyError"
+    [frame] = told["frames"]
+    assert (frame["file"], frame["line"], frame["code"]) == ("/job/fit.py", 15, "fit(a)")
+
+
+def test_a_traceback_without_the_frames_of_sacred_is_one(tmp_path: Path) -> None:
+    head = "Traceback (most recent calls WITHOUT Sacred internals):\n"
+    report = report_of(tmp_path, f'{head}  File "/job/fit.py", line 3, in main\nKeyError: 3\n')
+    assert report.body["first_failure"]["what"] == "KeyError: 3"
+
+
+@pytest.mark.parametrize("below", ["", "\nThanks, Ann\n"])
+@pytest.mark.parametrize(
+    "head", ["", "Traceback (most recent call last):\n", "epoch 3 begins\nits part is read\n"]
+)
+def test_what_a_person_writes_below_a_cut_stack_was_not_raised(
+    tmp_path: Path, head: str, below: str
+) -> None:
+    frame = (
+        '  File "/venv/torch/distributed/run.py", line {0}, in run\n    go({0})  # type: ignore\n'
+    )
+    report = report_of(tmp_path, f"{head}{frame.format(7)}{frame.format(9)}{below}")
+    assert report.failed
+    assert "Ann" not in report.verdict

@@ -34,6 +34,10 @@ _CONDA = "CondaError: Run 'conda init' before 'conda "
     [
         ("lumen.cc:31 device error, the error code is 5071.\n", True),
         ("lumen.cc:31 errors so far: 0\n", False),
+        ("How do I get rid of the error with eight workers?\n", False),
+        ("I got this error with eight workers\nand went on\n", False),
+        ("Phase I got an error with eight workers\n", True),
+        ("error: no such link, is it up?\n", True),
         ("LX04: the wait for the link's mark times out. It never came.\n", True),
         ("the limit was exceeded; it can be raised by using LUMEN_LIMIT\n", True),
         ("no plug-in was found: using the internal one\n", False),

@@ -121,6 +121,40 @@ ANSWERS = (
 )
 
 
+_SERVES = 'INFO:     10.2.0.7:51538 - "{} HTTP/1.1" {}\n'
+_RATE = "INFO 11-20 09:13:{} [loggers.py:87] Engine 000: Running: 2 reqs\n"
+_CREATE = '  File "/srv/serving.py", line 9, in create\n'
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "frame", "ends"),
+    [
+        ("POST /v1/rank", "200 OK", _CREATE, Outcome.UNKNOWN),
+        ("GET /metrics", "200 OK", _CREATE, Outcome.FAILED),
+        ("POST /v1/rank", "500 Internal Server Error", _CREATE, Outcome.FAILED),
+        ("POST /v1/rank", "200 OK", _CREATE.replace("create", "<module>"), Outcome.FAILED),
+    ],
+)
+def test_a_server_that_took_work_behind_an_error_that_it_logged_served_on(
+    tmp_path: Path, answer: str, code: str, frame: str, ends: Outcome
+) -> None:
+    head = "ERROR 11-20 09:12:44 [serving.py:214] "
+    told = ("cannot answer", "Traceback (most recent call last):", frame[:-1], "KeyError: 'role'")
+    error = "".join(f"{head}{line}\n" for line in told)
+    rates = "".join(_RATE.format(at) for at in (30, 40))
+    closed = "INFO:     Shutting down\nINFO:     Finished server process [4711]\n"
+    text = (
+        "INFO 11-20 09:10:00 [api.py:3] serving\n"
+        + _RATE.format(20)
+        + error
+        + _SERVES.format(answer, code)
+        + rates
+    )
+    for one in (text, text + closed):
+        (tmp_path / "job.log").write_text(one)
+        assert analyse([str(tmp_path / "job.log")], RankLogOptions()).outcome is ends
+
+
 @pytest.mark.parametrize(
     ("code", "later", "ends"),
     [

@@ -454,3 +454,18 @@ def test_with_what_a_task_of_spark_failed_is_told(
     report = report_of(tmp_path, f"{_RUNS}{above and '26/01/02 03:04:25 '}{above}{below}{_CLOSES}")
     assert report.failed == bool(said)
     assert said in report.verdict
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("[ERROR] Aborting.", "no map"),
+        ("ERROR: Training aborted", "no map"),
+        ("[ERROR] Aborting: no room is left", "no room"),
+    ],
+)
+def test_who_only_says_that_he_gives_up_has_said_why_above(
+    tmp_path: Path, last: str, told: str
+) -> None:
+    text = f"[INFO] it begins\n[ERROR] no map is there\n[DEBUG] the socket is closed\n{last}\n"
+    assert told in report_of(tmp_path, text).verdict

@@ -263,3 +263,48 @@ def test_a_job_that_is_cancelled_when_its_ranks_are_done(
         f"slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-21T02:03:32{why} ***\n"
     )
     assert analyse([str(tmp_path)], RankLogOptions()).failed is failed
+
+
+_LOST = (
+    "A worker died or was killed while executing a task by an unexpected system error. Worker IP "
+    "address: 10.0.0.2 Worker port: 10003 Worker PID: 4712 Worker exit type: SYSTEM_ERROR Worker "
+    "exit detail: {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("why", "rule"),
+    [
+        ("Task was killed due to the node running low on memory.", "rank_crashed"),
+        ("Worker unexpectedly exits with a connection error code 2.", "rank_exited_silently"),
+    ],
+)
+def test_a_worker_that_ray_ended_for_memory(tmp_path: Path, why: str, rule: str) -> None:
+    assert report_of(tmp_path, _LOST.format(why)).diagnoses[0].id == rule
+
+
+_NOTICED = "mpirun noticed that process rank 3 with PID {} on node {} exited"
+
+
+@pytest.mark.parametrize(
+    ("text", "signal"),
+    [
+        (_NOTICED.format(4711, "n1") + " on signal 11 (Segmentation fault).\n", "SIGSEGV"),
+        (_NOTICED.format("xxxx", "xxxx") + " on signal 9 (Killed).\n", "SIGKILL"),
+        (_NOTICED.format(4711, "n1") + "\non signal 9 (Killed).\n", "SIGKILL"),
+        (_NOTICED.format(4711, "n1") + "\n", None),
+    ],
+)
+def test_the_sentence_of_mpirun_may_be_broken_cut_or_blotted_out(
+    tmp_path: Path, text: str, signal: str | None
+) -> None:
+    first = report_of(tmp_path, text).body["first_failure"]
+    assert first["ranks"] == [3]
+    assert [end["signal"] for end in report_of(tmp_path, text).body["exits"]] == [signal]
+
+
+@pytest.mark.parametrize(("level", "failed"), [("C", True), ("W", False)])
+def test_a_check_of_rays_own_ends_its_process(tmp_path: Path, level: str, failed: bool) -> None:
+    head = f"(raylet) [2026-01-02 03:04:05,678 {level} 71 71] (raylet) a.cc:9: "
+    report = report_of(tmp_path, f"{head} Check failed: a > b\n")
+    assert [found.id for found in report.diagnoses].count("rank_crashed") == failed

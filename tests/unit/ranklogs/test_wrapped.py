@@ -344,3 +344,33 @@ def test_a_last_line_that_is_cut_off_is_no_sign_of_work(tmp_path: Path) -> None:
     row = "lum.nanny - WARNING - Worker process {} was killed by signal 15\n"
     rows = "".join(map(row.format, (4711, 4712, 4713, 4714)))
     assert report_of(tmp_path, f"{rows}lum.nanny - WARNING - Worker process 4715").failed
+
+
+_IN = '  File "/venv/lib/python3.11/site-packages/lumen/parts/{}.py", line {}, in {}\n    go()\n'
+_STACK = (
+    "Traceback (most recent call last):\n"
+    + _IN.format("a_part_with_a_long_name", 7, "<module>")
+    + _IN.format("fit", 1234, "fit_with_a_name_that_is_long")
+    + _IN.format("fit", 4321, "fit_with_a_name_that_is_long")
+    + "KeyError: 'of a key that is so long that no window has a line for it, and of more to it'\n"
+)
+
+
+@pytest.mark.parametrize("width", [72, 80, 94, 100])
+def test_what_a_terminal_broke_to_its_width_is_whole_again(tmp_path: Path, width: int) -> None:
+    lines = (
+        line[at : at + width]
+        for line in _STACK.splitlines()
+        for at in range(0, max(1, len(line)), width)
+    )
+    broken = report_of(tmp_path, "".join(f"{line}\n" for line in lines))
+    plain = report_of(tmp_path, _STACK)
+    assert broken.body["first_failure"]["what"] == plain.body["first_failure"]["what"]
+    frames = [report.body["tracebacks"][0]["frames"] for report in (broken, plain)]
+    assert frames[0] == frames[1]
+
+
+def test_what_was_raised_below_the_widest_frame_is_no_rest_of_it(tmp_path: Path) -> None:
+    frame = _IN.format("fit", 4321, "fit_with_a_name_that_is_long").split("\n")[0]
+    text = f"Traceback (most recent call last):\n{frame}\nStopIteration\nthe end\n"
+    assert report_of(tmp_path, text).body["first_failure"]["what"] == "StopIteration"

@@ -22,6 +22,7 @@ from postmortem.readers.ranklogs.last_words import (
     done,
     has,
     has_level,
+    ids_of,
     is_cut_head,
     is_frame,
     is_habit,
@@ -33,15 +34,15 @@ from postmortem.readers.ranklogs.last_words import (
     works,
     wrong,
 )
-from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.lines import logs_error, looks_like_log, shape_of
 from postmortem.readers.signatures import Signatures
 from postmortem.text import without_numbers
 
 _ANSWER, _LEVEL, _ALL = "last-answer", "last-calm", "last-calm-end-all"
 _REQUEST, _CLOSED = "run_asgi", "last-closing-done"
 """Where uvicorn catches what a request raised, by which it does not end; and how it ends well."""
-_CLIENTS, _WELL = "4", "2"
-"""How codes begin by which a server says that the request was wrong, not the server, or nothing."""
+_CLIENTS, _SERVERS, _WELL = "4", "5", "2"
+"""How codes begin by which a server says that the request was wrong, the server, or nothing."""
 _FEWEST_AGAIN, _FEWEST, _MANY_AGAIN = 3, 2, 8
 _OF_MANY = frozenset(
     (
@@ -61,6 +62,9 @@ _COUNT = Pattern(r"(?<![\d.:])\d{1,18}(?![\d.:])")
 """No part of a time or of a fraction."""
 _NEAR = 3
 """Lines above and below a traceback among which the bad answer stands."""
+_FENCE = "```"
+_HEAD = Pattern(r"^.*?\b(?:INFO|DEBUG)\b\W+(?:[\w.-]+:)?")
+"""What a logger writes before each of its records."""
 _SHORT = len("End.")  # of a line that says nothing by itself, as unittest's "OK" below its count
 
 
@@ -94,7 +98,9 @@ def went_on_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
         well = (_ALL, *TESTED) if caught else TESTED
         if panic or any(has(ids, well) for ids in read_like(row[1] for row in at_last)):
             return _calm_behind(at_last, failure)
-    return _calm_behind(tail, failure) if failure.torn else _answered_behind(tail, failure)
+    if failure.torn:
+        return _calm_behind(tail, failure)
+    return _answered_behind(tail, failure) or _served_behind(tail, failure)
 
 
 def _next_over(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
@@ -119,15 +125,39 @@ def _next_over(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
     """Return the line behind an error that stands in a text of a language model, above and below.
 
-    Right above its traceback and right below it.
+    Right above its traceback and right below it, or within a record that a logger wrote.
     """
     rows = {row[0]: row for row in tail}
     around = [rows.get(at) for at in (failure.begin_line - 1, failure.line + 1)]
     ids = read_like(row[1] for row in around if row is not None)
     if len(ids) < len(around) or not all(has(names, TEXT) for names in ids):
-        return None
+        return _within_record(tail, failure)
     number, text, since, _ = around[-1] or tail[-1]
     return LastLine(text, failure.file, number, since)
+
+
+def _within_record(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the next record of a logger behind one that holds a text, or a fence, and the error.
+
+    What was raised has lines of that record below it: nobody goes on with one once he has ended.
+    """
+    above = [row for row in tail if row[0] < failure.begin_line]
+    behind = [row for row in tail if row[0] > failure.line]
+    heads = [at for at, row in enumerate(above) if looks_like_log(row[1])]
+    rest = next((at for at, row in enumerate(behind) if looks_like_log(row[1])), 0)
+    if not heads or not rest:
+        return None
+    record, below = above[heads[-1] :], behind[:rest]
+    ids = read_like(row[1] for row in (*record, behind[rest]))
+    fences = [sum(row[1].lstrip().startswith(_FENCE) for row in rows) for rows in (record, below)]
+    fenced = all(count % 2 for count in fences)
+    head = _HEAD.match(without_numbers(behind[rest][1]))
+    same = head is not None and without_numbers(record[0][1]).startswith(head[0])
+    text = any(has(names, TEXT) for names in ids[:-1])
+    if not (fenced or text) or not (same and calm(ids[0]) and _is_good(ids[-1])):
+        return None
+    number, line, since, _ = behind[rest]
+    return LastLine(line, failure.file, number, since)
 
 
 def tried_again(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
@@ -317,3 +347,28 @@ def _answered_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | Non
         return None
     line, text, since, _ = good[-1]
     return LastLine(text, failure.file, line, since)
+
+
+def _served_behind(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
+    """Return the last calm line of a server behind an error that it logged, if it served on.
+
+    It took work well behind it, and is said to be at fault by no answer and no error. A server
+    whose engine is gone answers those who only ask how it is.
+    """
+    begins = next((row[1] for row in tail if row[0] == failure.begin_line), "")
+    rows = [row for row in tail if row[0] > failure.line]
+    if failure.uncaught or not (failure.logged or logs_error(begins)):
+        return None
+    known = Signatures.load("last line").matches(row[1] for row in rows)
+    answers = [match for ids in known for match in ids if match.id == _ANSWER]
+    took = any(one["code"][0] == _WELL and not one["request"].startswith("GET") for one in answers)
+    ids = ids_of(known)
+    if not took or any(one["code"][0] == _SERVERS for one in answers) or any(map(strong, ids)):
+        return None
+    calm_ones = [
+        row for row, names in zip(rows, ids, strict=True) if _is_good(names) and not closes(names)
+    ]
+    if len(calm_ones) < _FEWEST_AGAIN:
+        return None
+    number, text, since, _ = calm_ones[-1]
+    return LastLine(text, failure.file, number, since)

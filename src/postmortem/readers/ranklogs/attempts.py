@@ -19,6 +19,7 @@ _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d{1,18}) ")
 _KERNEL = Pattern(r"\b(?:kernel|NVRM): ")
 """A kernel's log that was put below what the job wrote."""
 _SUMMARY = ("torchrun-summary", "torchrun-rank", "torchelastic-rootcause")
+_MARKS = ("torchrun-group-failed", "torchrun-restarts", "slurm-starts-again")
 _OF_AGENT = ("torchrun-agent", "torchrun-summary")
 _FEW = 12
 """So many lines of all writers between two lines of Slurm on the same end."""
@@ -35,6 +36,8 @@ class FileAttempts:
         for place, (_, label, text) in enumerate(raw["marks"]):
             found = _AGENT.search(text)
             said = known.of(text)
+            if not any(name in said for name in _MARKS):
+                continue  # whoever tells of a log may quote the half of a line
             slurm = "slurm-starts-again" in said
             key = "slurm" if slurm else (label, found and found["pid"])
             mine = agents.setdefault(key, [])

@@ -112,6 +112,8 @@ class FactBuilder:
         ]
         self._writers = Writers(self._labels, exits)
         self._behind = WorkBehind(self._labels, self._writers, self._launchers, self._attempt)
+        self._cut_agents: list[LogFailure] = []
+        """What a launcher raised, and was cut off: told where nothing else is."""
         for position, launchers in self._launchers.items():
             path = self._labels[position].file.path
             launchers.leave_out_others(
@@ -128,6 +130,7 @@ class FactBuilder:
         exits = exits_of(self._labels, self._launchers, self._writers, self._attempt)
         failures += self._error_files()
         failures += self._quoted(failures)
+        failures += self._cut_agents if not (failures or exits) else ()
         writers = self._writers.writers
         named = (i for i, label in enumerate(self._labels) if label.raw["pid"] is not None)
         processes = set(map(self._writers.index, named))
@@ -276,6 +279,8 @@ class FactBuilder:
                 elif nameless and (rank := rank_named(failure, self._known)) is not None:
                     failure = replace(failure, writer=self._writers.of_rank(rank, failure.file))
                 yield failure
+            elif not traceback.said.exception:
+                self._cut_agents.append(self._failure(traceback, writer, position, kept))
         for failure in without_echoes(self._endings(position, writer, kept), self._known):
             rank = rank_named(failure, self._known) if nameless else None
             process = process_named(failure, self._known) if known_writer.shared else None

@@ -46,6 +46,13 @@ _COUNTED = Pattern(
 )
 _COMPLAINTS = ("last-error-word-setup", "last-error-word-shell")
 _ALL = ("last-error-", "last-alone-", "last-few")
+_WORDS = ("last-alone-", "last-few")
+_SPEAKS = Pattern(
+    r"^[*_> ]*[A-Z][^.:]*\?[*_ ]*$"
+    r"|(?:^|\b[a-z]+,? |[.,] |[*_>(])I(?:'m|'ve| (?:am|was|have|had|got|get|ran|run|tried|try|used"
+    r"|use|want|need|think|see|saw|found|faced|face|did|do|can|could|would)) "
+)
+"""A person asks, in one sentence, or speaks of himself: no program does."""
 _ENDS_OTHERS, _MORE = "last-others-ended", "last-more"
 _RECORDER = "last-recorder"
 _EFFECTS = (
@@ -85,6 +92,7 @@ def without_repeated(texts: Sequence[str], ids: Sequence[Ids]) -> list[Ids]:
             name
             for name in names
             if not (name.startswith(_ALL) and (stops or words in outlived or is_code(text)))
+            and not (name.startswith(_WORDS) and _SPEAKS.search(text) is not None)
         )
         for stops, text, words, names in rows
     ]

@@ -12,6 +12,7 @@ from postmortem.readers.ranklogs.last_words import (
     survived,
     told_by,
 )
+from postmortem.readers.ranklogs.lines import Shape, shape_of
 
 _NATIVE = Pattern(
     r"(?:^|[\s!(:>?])[A-Za-z_.$~][\w.$~@:<>,*&-]* ?\+ ?0x[0-9a-f]+(?:/\S*0x[0-9a-f]+)?[)\]]?"
@@ -59,9 +60,13 @@ def stack_at_end(
     below: list[int] = []
     last = len(lines) - 1
     while last >= 0 and not _is_frame(lines[last], ids[last]):
-        if _survived(lines[last], ids[last]) or len(below) == _MOST_BELOW:
+        indented = last > 0 and lines[last].text[:1] == " "
+        source = indented and _is_frame(lines[last - 1], ids[last - 1])
+        if _survived(lines[last], ids[last]) and not source:
             return None
-        if not goes_on(last) and _OTHERS not in ids[last]:
+        if not (source or goes_on(last)) and _OTHERS not in ids[last]:
+            if len(below) == _MOST_BELOW:
+                return None
             below.append(last)
         last -= 1
     above, frames = last, 0
@@ -73,10 +78,14 @@ def stack_at_end(
     )  # a frame, the line it is at, what was raised
     if frames + with_source < _FEWEST or (above >= 0 and shown_only(ids[above])):
         return None
-    if below:
-        return lines[below[-1]]
     cut = told_by(lines[last].text, ids[last]) == "frame"  # what was raised stood below it
+    if below and (not cut or _is_exception(lines[below[-1]])):
+        return lines[below[-1]]
     return lines[last if cut or above < 0 or _survived(lines[above], ids[above]) else above]
+
+
+def _is_exception(line: LastLine) -> bool:
+    return shape_of(line.line, line.line, line.text).shape is Shape.EXCEPTION
 
 
 def _survived(line: LastLine, names: Ids) -> bool:

@@ -97,8 +97,12 @@ def ids_of(rows: Iterable[Iterable[Match]]) -> list[Ids]:
 
 @_once
 def wrong(ids: Ids) -> Ids:
-    """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    if (MEANT in ids and not has(ids, _TESTS)) or _ROLE in ids:
+    """Return what errors a line reads like; words alone make none of a line that says INFO.
+
+    Nor does anything in a text of a language model that a logger wrote so.
+    """
+    text = _ROLE in ids or (TEXT in ids and _CALM in ids)
+    if (MEANT in ids and not has(ids, _TESTS)) or text:
         return ()
     spared = calm(ids) or carries_on(ids) or FALLBACK in ids or _STOPPED in ids
     none = (*_WEAK, *_MINDED) if spared else ()

@@ -349,6 +349,7 @@ class Launchers:
             yield replace(
                 end,
                 blamed=name == "torchrun-failed",
+                died=end.died or launcher == "ray",
                 stopped=end.stopped or (self._ending and end.signal in _KILLS),
                 of_launcher="shell-ended-launcher" in found,
             )
@@ -364,14 +365,19 @@ class Launchers:
         return self._launches or said.id != "launch-command-failed"
 
     def _mpirun(self, number: int, text: str) -> Iterator[LogExit]:
-        """What mpirun says of a rank, in a sentence that may go on in the next lines."""
-        if self._noticed is not None:
+        """What mpirun says of a rank, in a sentence that may go on in the next lines, or be cut."""
+        before, goes_on = self.exits[-1:], self._noticed is not None
+        if goes_on:
             text = f"{self._noticed} {text}"
         said = self._known.of(text).get("mpirun-noticed")
-        begins = said is not None and not said["signal"]
-        self._noticed = text if begins and len(text) < _LONGEST_NOTICE else None
-        if said is not None and not begins:
-            yield exit_of(self._file, number, "mpirun", said)
+        self._noticed = None
+        if said is None:
+            return
+        if goes_on and before:
+            self.exits.pop()
+        if not said["signal"] and len(text) < _LONGEST_NOTICE:
+            self._noticed = text
+        yield exit_of(self._file, number, "mpirun", said)
 
     def _hydra_string(self, found: Found) -> None:
         """Take the signal of which hydra tells below the process that it names."""

@@ -1,5 +1,6 @@
 """Single lines of Python's tracebacks and of what stands around them."""
 
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -51,8 +52,13 @@ _FRAME = Pattern(
 )
 # torch/distributed/checkpoint/api.py quotes the tracebacks of other ranks: "… last): (RANK 2)"
 _HEAD = Pattern(
-    r"(?<!C\+\+ )(?P<group>Exception Group )?Traceback \(most recent call last\)"
-    r"(?:: \(RANK (?P<rank>\d{1,7})\))?"
+    r"(?<!C\+\+ )(?P<group>Exception Group )?Traceback "
+    r"\(most recent call(?: last|s WITHOUT Sacred internals)\)(?:: \(RANK (?P<rank>\d{1,7})\))?"
+)
+# What rich draws in a box: "│ train.py:15 in <module>    │", and below it "│ ❱ 15 │   fit()    │".
+_BOXED = Pattern(
+    r"^[│|] (?:(?P<file>[^\s❱>].*):(?P<line>\d{1,9}) in ?(?P<function>\S*)"
+    r"|[❱>] +\d+ [│|]?[│ ]*(?P<code>\S.*?))\s*[│|]?$"
 )
 _MARGIN = Pattern(r"^ *[|+] ?")
 _SEPARATOR = Pattern(r"^ *\+-[+-]*-+ ?(?:\d+|\.\.\.)? ?-*$")
@@ -84,10 +90,12 @@ _WITHIN = (Shape.FRAME, Shape.CODE, Shape.CARET, Shape.REPEATED)
 
 def shape_of(number: int, ordinal: int, text: str) -> Line:
     """Return what a line is; `text` has no prefix any more."""
-    if not text.strip():
+    if not text.strip(" \t\r\n│"):
         return Line(Shape.BLANK, text, number, ordinal)
     if _SEPARATOR.match(text):
         return Line(Shape.SEPARATOR, text, number, ordinal)
+    if text[0] == "│" or (text[0] == "|" and text.rstrip()[-1] == "|"):
+        return _in_box(number, ordinal, text, _BOXED.match(text))
     margin = _MARGIN.match(text)
     body = text[margin.end() :] if margin else text
     if not body.strip():
@@ -116,6 +124,17 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         shape = Shape.CARET if _CARET.match(body) else Shape.CODE
         return Line(shape, body, number, ordinal)
     return _plain(number, ordinal, body)
+
+
+def _in_box(number: int, ordinal: int, text: str, found: re.Match[str] | None) -> Line:
+    """Return what a line in a box is, as Python writes it; of the code there one line was run."""
+    if found is None:
+        return Line(Shape.BLANK, text, number, ordinal)
+    if found["code"] is not None:
+        return Line(Shape.CODE, f"    {found['code']}", number, ordinal)
+    file, at, function = found["file"], int(found["line"]), found["function"] or None
+    frame = f'  File "{file}", line {at}' + (f", in {function}" if function else "")
+    return Line(Shape.FRAME, frame, number, ordinal, file, at, function)
 
 
 def _quotes_one(body: str, end: int) -> bool:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TypeAlias
 
-from postmortem.readers.ranklogs.last_words import has, read_like
-from postmortem.readers.ranklogs.lines import looks_like_log
+from postmortem.readers.ranklogs.last_words import Ids, has, read_like
+from postmortem.readers.ranklogs.lines import TRACEBACK, looks_like_log
 
 Peel: TypeAlias = Callable[[bytes], bytes]
 """One line to what it holds."""
@@ -19,6 +19,9 @@ _FLAT = re.compile(rb'\(most recent call last\): +File "')
 _FLAT_FRAME = re.compile(rb' +(File "[^"]*", line \d+, in \S+) ?')
 _FLAT_END = re.compile(rb" ((?:\w+\.)*\w*(?:Error|Exception): .*)$")
 _MOST_PROSE = 6
+QUOTE = re.compile(rb"> ?")
+_FRAME = re.compile(rb'^\s*File "[^"]+", line \d')
+_WRONG = "last-error-"
 _TELLING = ("last-error-", "last-alone-", "last-few")
 _NEAR = 25
 """Lines of a report before and behind the log that it holds."""
@@ -60,11 +63,8 @@ def fenced(lines: Sequence[bytes]) -> Peel | None:
         return None  # nobody writes a sentence twice: a program prints samples
     if any(looks_like_log(line.decode("utf-8", "replace")) for line in around):
         return None
-    # What stands between two blocks keeps them apart, where it does not read like an error itself.
     between = [line for part in parts[1:-1] if part in prose for line in part]
-    ids = read_like(line.decode("utf-8", "replace") for line in between)
-    kept = {line for line, row in zip(between, ids, strict=True) if not has(row, _TELLING)}
-    around -= kept
+    around -= _apart(between)
 
     def peel(line: bytes) -> bytes:
         if _FENCE.match(line):
@@ -75,6 +75,47 @@ def fenced(lines: Sequence[bytes]) -> Peel | None:
         return said[0] if said else b""
 
     return peel
+
+
+def quoted(lines: Sequence[bytes]) -> Peel | None:
+    """Return what leaves of an answer, or of a letter, what it quotes; the rest is who writes."""
+    marked = [is_quoted(line) for line in lines]
+    own = [line for line, mark in zip(lines, marked, strict=True) if not mark]
+    runs = [len([*run]) for mark, run in groupby(marked) if not mark]
+    if not own or len(own) * 2 > len(lines) or max(runs) > _NEAR or any(map(_is_log, own)):
+        return None
+    if any(has(row, _WRONG) for row in _read(own)):
+        return None  # npm marks the commands that it runs
+    first, last = marked.index(True), len(marked) - marked[::-1].index(True)
+    between = [line for at, line in enumerate(lines) if first < at < last and not marked[at]]
+    around = frozenset(own) - _apart(between)
+
+    def peel(line: bytes) -> bytes:
+        if is_quoted(line):
+            return QUOTE.sub(b"", line, count=1)
+        return b"" if line.rstrip(b"\r") in around else line
+
+    return peel
+
+
+def is_quoted(line: bytes) -> bool:
+    """Return whether a line has the mark of a quotation, and is none of Python's at its prompt."""
+    return line.startswith(b">") and not line.startswith(b">>>")
+
+
+def _is_log(line: bytes) -> bool:
+    text = line.decode("utf-8", "replace")
+    return looks_like_log(text) or TRACEBACK in line or _FRAME.search(line) is not None
+
+
+def _apart(lines: Sequence[bytes]) -> frozenset[bytes]:
+    """Return those lines that do not read like an error themselves: they keep two parts apart."""
+    rows = zip(lines, _read(lines), strict=True)
+    return frozenset(line for line, row in rows if not has(row, _TELLING))
+
+
+def _read(lines: Sequence[bytes]) -> list[Ids]:
+    return read_like(line.decode("utf-8", "replace") for line in lines)
 
 
 def _is_prose(lines: Sequence[bytes]) -> bool:

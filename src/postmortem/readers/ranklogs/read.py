@@ -40,8 +40,9 @@ from postmortem.readers.ranklogs.pids import said_pids
 from postmortem.readers.ranklogs.pods import described, is_pods
 from postmortem.readers.ranklogs.sources import Found
 from postmortem.readers.ranklogs.user_logs import UserLog, has_events
+from postmortem.readers.ranklogs.windows import is_broken, joined_lines
 from postmortem.readers.ranklogs.world import in_head
-from postmortem.readers.ranklogs.wrapped import is_narrow, joined_lines, layers, unwrapped
+from postmortem.readers.ranklogs.wrapped import layers, unwrapped
 from postmortem.readers.regular import size_of, unread
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record, replace
@@ -286,14 +287,14 @@ def _without_events(opened: OpenedLog) -> tuple[int | Callable[[], bytes], UserL
     source = opened.source
     if isinstance(source, int):
         peels = layers(opened.head)
-        if not (has_events(opened.head) or peels or is_narrow(opened.head)):
+        if not (has_events(opened.head) or peels or is_broken(opened.head)):
             return source, None
         text = iter(partial(os.read, source, _PIECE), b"")
     else:
         first = b"" if opened.head else source()  # of a packed log this reads the head
         text = chain((first,) if first else (), iter(source, b""))
         peels = layers(opened.head)
-    if is_narrow(opened.head):
+    if is_broken(opened.head):
         text = map(joined_lines, text)
     if not has_events(opened.head):
         return partial(next, unwrapped(text, peels) if peels else text, b""), None

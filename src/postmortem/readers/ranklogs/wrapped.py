@@ -11,10 +11,10 @@ from itertools import chain, pairwise
 from typing import Any
 
 from postmortem.readers.formats import HEAD_BYTES
-from postmortem.readers.log_heads import in_utf_8
 from postmortem.readers.ranklogs.last_words import is_frame, read_like
 from postmortem.readers.ranklogs.lines import TRACEBACK
-from postmortem.readers.ranklogs.pasted import Peel, fenced, flat
+from postmortem.readers.ranklogs.pasted import QUOTE, Peel, fenced, flat, is_quoted, quoted
+from postmortem.readers.ranklogs.windows import joined_lines
 
 TEXTS = ("textPayload", "MESSAGE", "line", "log")
 """Fields that hold what a program wrote, as it wrote it."""
@@ -50,7 +50,6 @@ _FEWEST_NAMED = 5
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 _MARK = b"\xef\xbb\xbf"
 """Of a text in UTF-8; what was in UTF-16 has it too."""
-_QUOTE = re.compile(rb"> ?")
 _SERVICE = re.compile(rb"[\w.-]+  +\| ?")
 """As docker compose names who wrote a line."""
 _STAMP = re.compile(rb"^@4[0-9a-f]{23} ")
@@ -62,10 +61,6 @@ _ENTITY = re.compile(rb"&(?:lt|gt|quot|amp|apos|nbsp|#x27|#39|#34|#x22|#x2F);")
 _RAW = re.compile(rb"[<>\"]")
 _MARKUP = re.compile(rb"</?(?:pre|code|div|p|span|samp|details|summary)\b[^<>]*>")
 _MARKS = (b"`", b'"')
-_UNDERLINED, _OF_POWERSHELL = b"\n+ ~", b":NativeCommandError"
-_MARKS_BEGIN, _MARKED = "+ CategoryInfo", "NativeCommandError"
-_NARROWEST = 60
-"""Columns of a window in which a message still stands in a line or two."""
 
 
 def layers(head: bytes) -> tuple[Peel, ...]:
@@ -119,37 +114,6 @@ def written(pieces: Iterable[bytes]) -> Iterator[bytes]:
     head = joined_lines(next(rest, b""))
     peels = layers(head[:HEAD_BYTES])
     return unwrapped(chain((head,), rest), peels) if peels else chain((head,), rest)
-
-
-def joined_lines(head: bytes) -> bytes:
-    """Return what PowerShell broke to the width of a narrow window, as it was: each in its place.
-
-    It does so to all that a program writes to standard error.
-    """
-    if not is_narrow(head):
-        return head
-    lines = in_utf_8(head).decode("utf-8", "replace").replace("\r", "").split("\n")
-    width = max(map(len, lines))
-    whole: list[list[str]] = []
-    parts: list[str] = []
-    inside = False
-    for above, line in pairwise(["", *lines]):
-        room = width - len(above) if above else width
-        full = room <= 1 or (above.endswith(" ") and room <= len(line.split(" ", 1)[0]))
-        goes_on = inside or (full and line and not line[0].isspace())
-        parts = parts if goes_on else []
-        parts.append(line.strip() if inside else line)
-        whole.append([] if goes_on else parts)
-        ended = "".join(parts[-2:]).endswith(_MARKED)
-        inside = not ended and (inside or line.lstrip().startswith(_MARKS_BEGIN))
-    return "\n".join(map("".join, whole)).encode()
-
-
-def is_narrow(head: bytes) -> bool:
-    """Return whether a text holds what PowerShell broke to the width of a narrow window."""
-    text = in_utf_8(head)
-    marked = _UNDERLINED in text and _OF_POWERSHELL in b"".join(text.split())
-    return marked and max(map(len, text.decode("utf-8", "replace").split("\n"))) <= _NARROWEST
 
 
 def _peeled(line: bytes, peels: Sequence[Peel]) -> bytes:
@@ -273,10 +237,9 @@ def first_text(fields: dict[str, Any], names: Sequence[str]) -> str | None:
 
 def _quotes(lines: Sequence[bytes]) -> Peel | None:
     """Return what takes off the marks of a quotation."""
-    quoted = sum(line.startswith(b">") and not line.startswith(b">>>") for line in lines)
-    if quoted * 10 < len(lines) * 9:  # above it may stand who wrote it
+    if sum(map(is_quoted, lines)) * 10 < len(lines) * 9:  # above it may stand who wrote it
         return None
-    return lambda line: _QUOTE.sub(b"", line, count=1)
+    return lambda line: QUOTE.sub(b"", line, count=1)
 
 
 def _margin(lines: Sequence[bytes]) -> Peel | None:
@@ -365,6 +328,7 @@ def _entities(lines: Sequence[bytes]) -> Peel | None:
 
 _LOOKS: tuple[Callable[[Sequence[bytes]], Peel | None], ...] = (
     _objects,
+    quoted,
     _quotes,
     _cells,
     _span,
