@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from postmortem import thresholds
 from postmortem.facts.last_lines import LastLine
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.above import texts_before
 from postmortem.readers.ranklogs.answers import (
     before_done,
@@ -30,13 +29,12 @@ from postmortem.readers.ranklogs.last_words import (
     survived,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
+from postmortem.readers.ranklogs.services import SCRIPT
 from postmortem.readers.ranklogs.writers import Label, Writers
 
 if TYPE_CHECKING:
     from postmortem._native import RawPlainLine
 
-_BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
-"""Programs that only show what a job does."""
 _VERY_LAST = 3
 FEW_WRITERS = 16
 """For each of so many a file may be read again, up to a long traceback."""
@@ -108,7 +106,7 @@ class WorkBehind:
     def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return what tells of the job's work where a program raised that only stands beside it."""
         frame = failure.frames[0] if failure.uncaught and failure.frames else None
-        if frame is None or _BESIDE.search(frame.file or "") is None:
+        if frame is None or SCRIPT.search(frame.file or "") is None:
             return None
         for at, label in enumerate(self._labels):
             rows = [row for row in label.raw["tail"] if at != position or row[0] > failure.line]
