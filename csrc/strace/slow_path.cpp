@@ -170,17 +170,13 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       return;
     }
     case Shape::trace:
-      counts.traces = true;
-      ++counts.remarks;
-      return;
     case Shape::summary:
-      counts.summary = true;
-      ++counts.remarks;
-      return;
     case Shape::notice:
     case Shape::dump:
     case Shape::diagnostic:
     case Shape::empty:
+      counts.traces |= read.shape == Shape::trace;
+      counts.summary |= read.shape == Shape::summary;
       ++counts.remarks;
       return;
     case Shape::rest:

@@ -55,8 +55,7 @@ def record(cls: type[T]) -> type[T]:
 
 def _init_for(cls: type[Any], names: tuple[str, ...]) -> Any:
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-    required = tuple(name for name in names if name not in defaults)
-    count = len(names)
+    known, count = frozenset(names), len(names)
 
     def __init__(self: Any, *args: object, **kwargs: object) -> None:
         values = self.__dict__  # the way past __setattr__, and the fastest one
@@ -67,14 +66,8 @@ def _init_for(cls: type[Any], names: tuple[str, ...]) -> Any:
         if args:
             values.update(zip(names, args, strict=False))
         values.update(kwargs)
-        # As many values as fields, and none of the fields without a default is missing: then
-        # there is none too many either.
-        if len(values) == count and not (args and not _each_once(names, args, kwargs)):
-            for name in required:
-                if name not in values:
-                    break
-            else:
-                return
+        if values.keys() == known and not (args and not _each_once(names, args, kwargs)):
+            return
         values.clear()
         raise TypeError(_wrong_call(cls, names, args, kwargs))
 

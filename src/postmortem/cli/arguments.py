@@ -5,8 +5,27 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 from postmortem.text import parse_size
+
+
+def adding(options: argparse._ActionsContainer) -> Callable[..., argparse.Action]:
+    """Return what adds an argument, or an option as help shows it: ``-o --output FILE``.
+
+    It takes besides what `add_argument` does. An option that takes no value is a flag.
+    """
+
+    def add(names: str, told: str, **more: Any) -> argparse.Action:
+        words = names.split()
+        known = [word for word in words if word.startswith("-")] or words[:1]
+        if len(words) > len(known):
+            more["metavar"] = words[-1]
+        elif known[0].startswith("-") and not more.keys() & {"action", "choices", "nargs"}:
+            more["action"] = "store_true"
+        return options.add_argument(*known, help=told, **more)
+
+    return add
 
 
 def whole(low: int, high: int, what: str = "") -> Callable[[str], int]:
@@ -45,11 +64,11 @@ seconds = number(0, 86_400, above=True)
 
 def add_world_size(parser: argparse.ArgumentParser) -> None:
     """Add the option that says how many ranks a job has."""
-    parser.add_argument(
-        "--world-size",
+    add = adding(parser)
+    add(
+        "--world-size N",
+        "number of ranks: reports ranks that wrote nothing (default: what the logs say)",
         type=whole(1, 99_999_999, "a number of ranks"),
-        metavar="N",
-        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
     )
 
 

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from postmortem.cli.arguments import number
+from postmortem.cli.arguments import adding, number
 
 SUMMARY = "connect this terminal to a breakpoint that waits on a rank"
 EXAMPLES = """\
@@ -21,30 +21,21 @@ leaves, and the program goes on, as it does when the connection breaks.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "address",
-        metavar="ADDRESS",
+    add = adding(parser)
+    add(
+        "address ADDRESS",
+        "HOST:PORT that the rank printed (default: the one that waits on this host)",
         nargs="?",
-        help="HOST:PORT that the rank printed (default: the one that waits on this host)",
     )
-    parser.add_argument(
-        "--rank", type=int, metavar="N", help="the breakpoint of rank N (default: any)"
-    )
-    parser.add_argument(
-        "--job",
-        metavar="ID",
-        help="a breakpoint of this job: SLURM's number, torchrun's --rdzv-id (default: any)",
-    )
-    parser.add_argument(
-        "--wait",
+    add("--rank N", "the breakpoint of rank N (default: any)", type=int)
+    add("--job ID", "a breakpoint of this job: SLURM's number, torchrun's --rdzv-id (default: any)")
+    add(
+        "--wait S",
+        "wait this many seconds for a breakpoint (default: 0)",
         type=number(0, 86_400 * 7),
         default=0.0,
-        metavar="S",
-        help="wait this many seconds for a breakpoint (default: 0)",
     )
-    parser.add_argument(
-        "--list", action="store_true", help="list the waiting breakpoints, and connect to none"
-    )
+    add("--list", "list the waiting breakpoints, and connect to none")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from postmortem.cli.arguments import behind_dashes, number, whole
+from postmortem.cli.arguments import adding, behind_dashes, number, whole
 
 SUMMARY = "find the commit that brought a failure; other failures do not mislead it"
 EXAMPLES = """\
@@ -21,29 +21,26 @@ checked out before.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.usage = "postmortem bisect [options] -- CMD [ARGS...]"
-    parser.add_argument("words", metavar="CMD", nargs=argparse.REMAINDER, help="what to run")
-    parser.add_argument("--good", metavar="REV", help="a commit without the failure")
-    parser.add_argument("--bad", metavar="REV", help="a commit with it (default: HEAD)")
-    parser.add_argument(
-        "--signature",
-        metavar="HASH",
-        help="the failure that is looked for (default: what CMD fails with at --bad)",
+    add = adding(parser)
+    add("words CMD", "what to run", nargs=argparse.REMAINDER)
+    add("--good REV", "a commit without the failure")
+    add("--bad REV", "a commit with it (default: HEAD)")
+    add(
+        "--signature HASH", "the failure that is looked for (default: what CMD fails with at --bad)"
     )
-    parser.add_argument(
-        "--repeat",
+    add(
+        "--repeat N",
+        "run CMD so often before a commit counts as good, for a failure that does not always "
+        "come (default: 1)",
         type=whole(1, 10_000, "a number of runs"),
         default=1,
-        metavar="N",
-        help="run CMD so often before a commit counts as good, for a failure that does not always "
-        "come (default: 1)",
     )
-    parser.add_argument(
-        "--timeout",
+    add(
+        "--timeout S",
+        "end a run after S seconds: it failed then",
         type=number(0, 10_000_000, above=True),
-        metavar="S",
-        help="end a run after S seconds: it failed then",
     )
-    parser.add_argument("--step", action="store_true", help=argparse.SUPPRESS)
+    add("--step", argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:

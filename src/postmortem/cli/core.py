@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import number, pid
+from postmortem.cli.arguments import adding, number, pid
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.errors import EvidenceError
 
@@ -31,98 +31,77 @@ _MOST_SECONDS = 1e6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "cores",
-        metavar="CORE|DIR",
-        nargs="*",
-        type=Path,
-        help="a core file, also packed (.zst, .lz4, .gz, .xz), or a folder: then the newest core "
+    add = adding(parser)
+    add(
+        "cores CORE|DIR",
+        "a core file, also packed (.zst, .lz4, .gz, .xz), or a folder: then the newest core "
         "in it (default: the current folder); several are folded. A core dump of CUDA GPUs is read "
         "too: -v adds registers and memory of the thread that failed",
+        nargs="*",
+        type=Path,
     )
-    parser.add_argument(
+    add(
         "--fold",
-        action="store_true",
-        help="read all cores, also those below folders, and tell how many crashes they are: one "
+        "read all cores, also those below folders, and tell how many crashes they are: one "
         "row for each signature, by the native reader unless --engine is given",
     )
-    parser.add_argument(
-        "--python",
-        metavar="EXE",
-        type=Path,
-        help="the program that crashed (default: the one that the core names)",
+    add(
+        "--python EXE", "the program that crashed (default: the one that the core names)", type=Path
     )
-    parser.add_argument(
-        "--sysroot",
-        metavar="DIR",
-        help="folder under which the program's files lie, for a core from another machine "
-        "(default: /)",
+    add(
+        "--sysroot DIR",
+        "folder under which the program's files lie, for a core from another machine (default: /)",
     )
-    parser.add_argument(
-        "--gdb",
-        metavar="PATH",
-        help="gdb to use (default: $POSTMORTEM_GDB, then PATH, then the wheel of the extra [gdb])",
+    add(
+        "--gdb PATH",
+        "gdb to use (default: $POSTMORTEM_GDB, then PATH, then the wheel of the extra [gdb])",
     )
-    parser.add_argument(
+    add(
         "--open-gdb",
-        action="store_true",
-        help="explain it in one line, then be gdb: at its prompt, on the frame that is blamed",
+        "explain it in one line, then be gdb: at its prompt, on the frame that is blamed",
     )
-    parser.add_argument(
+    add(
         "--engine",
-        choices=("auto", "native", "gdb"),
-        help="native: our own reader alone, in milliseconds; gdb: ask gdb for every stack and tell "
+        "native: our own reader alone, in milliseconds; gdb: ask gdb for every stack and tell "
         "where it disagrees; auto: gdb only for lines that it can add (default: auto)",
+        choices=("auto", "native", "gdb"),
     )
-    parser.add_argument(
+    add(
         "--locals",
-        action="store_true",
-        help="show the local variables of every frame (default: on the card those of the blamed "
-        "ones)",
+        "show the local variables of every frame (default: on the card those of the blamed ones)",
     )
-    parser.add_argument(
-        "--thread",
-        metavar="TID",
-        type=int,
-        help="show the stack of this thread (default: the crashed one)",
-    )
-    parser.add_argument(
+    add("--thread TID", "show the stack of this thread (default: the crashed one)", type=int)
+    add(
         "--all",
+        "show every group of threads with its whole stack (default: one line a group)",
         dest="all_threads",
-        action="store_true",
-        help="show every group of threads with its whole stack (default: one line a group)",
     )
-    parser.add_argument(
+    add(
         "--debuginfod",
-        action="store_true",
-        help="let gdb fetch debug symbols from $DEBUGINFOD_URLS (default: nothing is fetched)",
+        "let gdb fetch debug symbols from $DEBUGINFOD_URLS (default: nothing is fetched)",
     )
-    parser.add_argument(
-        "--deadline",
-        metavar="SECONDS",
-        type=number(0, _MOST_SECONDS, "a number of seconds above 0", above=True),
-        help="how long gdb may take; what it has said by then is used (default: 60, and no more "
+    add(
+        "--deadline SECONDS",
+        "how long gdb may take; what it has said by then is used (default: 60, and no more "
         "than 8 of processor time where gdb only adds arguments)",
+        type=number(0, _MOST_SECONDS, "a number of seconds above 0", above=True),
     )
-    parser.add_argument(
-        "--temp-dir",
-        metavar="DIR",
+    add(
+        "--temp-dir DIR",
+        "where a packed core is unpacked (default: $TMPDIR, else beside the core)",
         type=Path,
-        help="where a packed core is unpacked (default: $TMPDIR, else beside the core)",
     )
-    parser.add_argument(
-        "--slim",
-        metavar="OUT",
-        type=Path,
-        help="write no report but a small core that gdb, pystack and eu-stack read to the same "
+    add(
+        "--slim OUT",
+        "write no report but a small core that gdb, pystack and eu-stack read to the same "
         "stacks; packed if OUT ends in .zst, .lz4, .gz, .xz or .bz2; CORE may be - for a pipe",
+        type=Path,
     )
-    parser.add_argument(
-        "--pid",
-        metavar="PID",
-        type=pid,
-        help="with --slim and CORE -: the process that is being dumped (%%P in core_pattern); its "
+    add(
+        "--pid PID",
+        "with --slim and CORE -: the process that is being dumped (%%P in core_pattern); its "
         "memory is read where it is, however large the core would be",
+        type=pid,
     )
     add_report_options(parser)
     parser.set_defaults(refuse=parser.error, whole_with=("locals", "thread", "all_threads"))

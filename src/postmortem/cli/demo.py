@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from postmortem.cli import core
+from postmortem.cli.arguments import adding
 from postmortem.demo import KINDS
 
 SUMMARY = "crash a sample program for real and explain its core"
@@ -25,19 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command: its own, and those of ``postmortem core`` that fit."""
     kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     default = next(iter(KINDS))
-    parser.add_argument(
-        "kind",
-        metavar="KIND",
+    add = adding(parser)
+    add(
+        "kind KIND",
+        f"what happens (default: {default}). {kinds}",
         nargs="?",
         choices=tuple(KINDS),
         default=default,
-        help=f"what happens (default: {default}). {kinds}",
     )
-    parser.add_argument(
-        "--keep",
-        metavar="DIR",
+    add(
+        "--keep DIR",
+        "keep the core in this folder, and the program below it (default: they are removed)",
         type=Path,
-        help="keep the core in this folder, and the program below it (default: they are removed)",
     )
     core.add_arguments(parser)
     for action in [action for action in parser._actions if action.dest in _OF_FILES]:

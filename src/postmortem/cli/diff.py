@@ -2,7 +2,7 @@
 
 import argparse
 
-from postmortem.cli.arguments import number
+from postmortem.cli.arguments import adding, number
 from postmortem.cli.output import add_report_options, emit
 
 SUMMARY = "tell at which module two flight files or traces part"
@@ -20,19 +20,17 @@ A file is a flight file of the monitor, or a log with the frames that it printed
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("a", metavar="A", help="a flight file, or a log with a trace")
-    parser.add_argument("b", metavar="B", help="the other")
-    parser.add_argument(
-        "--tolerance",
+    add = adding(parser)
+    add("a A", "a flight file, or a log with a trace")
+    add("b B", "the other")
+    add(
+        "--tolerance X",
+        "how much the largest |x| may differ, relative to its size; more where data types "
+        "differ, and in traces, which have three digits (default: 0.01)",
         type=number(0, 1, "a number from 0 to 1"),
         default=0.01,
-        metavar="X",
-        help="how much the largest |x| may differ, relative to its size; more where data types "
-        "differ, and in traces, which have three digits (default: 0.01)",
     )
-    parser.add_argument(
-        "--batches", type=_batches, metavar="N:M", help="compare batch N of A with batch M of B"
-    )
+    add("--batches N:M", "compare batch N of A with batch M of B", type=_batches)
     add_report_options(parser)
 
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from postmortem.cli import output
+from postmortem.cli.arguments import adding
 
 SUMMARY = "say what this machine lacks for good evidence, or whether its hardware fails"
 EXAMPLES = """\
@@ -20,41 +21,30 @@ It ends with 1 where a crash would leave no core to explain, or where hardware f
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="instead read what nvidia-smi -q, -q -x, nvlink -e, dcgmi, df, or sinfo "
+    add = adding(parser)
+    add(
+        "files FILE",
+        "instead read what nvidia-smi -q, -q -x, nvlink -e, dcgmi, df, or sinfo "
         "and its like printed into files, on any machine; of several from one machine, what grew",
+        nargs="*",
     )
-    parser.add_argument(
-        "--gdb",
-        metavar="PATH",
-        help="check this gdb (default: $POSTMORTEM_GDB, then PATH, then the wheel)",
-    )
-    parser.add_argument(
+    add("--gdb PATH", "check this gdb (default: $POSTMORTEM_GDB, then PATH, then the wheel)")
+    add(
         "--fix",
-        action="store_true",
-        help="first mend what decides whether a crash leaves a core: limit and coredump_filter of "
+        "first mend what decides whether a crash leaves a core: limit and coredump_filter of "
         "the shell that called, a core_pattern that leads nowhere; each step is shown",
     )
-    parser.add_argument(
+    add(
         "--host",
-        action="store_true",
-        help="instead look at the host's hardware: memory (EDAC), PCIe, disks, file systems, "
+        "instead look at the host's hardware: memory (EDAC), PCIe, disks, file systems, "
         "fabric, clock, kernel log",
     )
-    parser.add_argument(
+    add(
         "--gpu",
-        action="store_true",
-        help="instead, or with --host, look at its GPUs: ECC, remapped rows, Xids, PCIe, "
+        "instead, or with --host, look at its GPUs: ECC, remapped rows, Xids, PCIe, "
         "throttling, NVLink (nvidia-smi, sysfs)",
     )
-    parser.add_argument(
-        "--since",
-        metavar="FILE",
-        help="with --host or --gpu: what grew since an earlier report (--json -o FILE)",
-    )
+    add("--since FILE", "with --host or --gpu: what grew since an earlier report (--json -o FILE)")
     output.add_report_options(parser)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import number, signal_number, size_in_bytes, whole
+from postmortem.cli.arguments import adding, number, signal_number, size_in_bytes, whole
 from postmortem.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -76,13 +77,10 @@ def parser_of_kinds() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", prog="postmortem emulate")
 
-    def kind(name: str, usage: str, what: str) -> argparse.ArgumentParser:
-        return kinds.add_parser(
-            name,
-            usage=f"postmortem emulate {name} {usage} -- CMD [ARGS...]",
-            description=what,
-            allow_abbrev=False,
-        )
+    def kind(name: str, usage: str, what: str) -> Callable[..., argparse.Action]:
+        usage = f"postmortem emulate {name} {usage} -- CMD [ARGS...]"
+        made = kinds.add_parser(name, usage=usage, description=what, allow_abbrev=False)
+        return adding(made)
 
     disk = kind(
         "disk",
@@ -91,66 +89,50 @@ def parser_of_kinds() -> argparse.ArgumentParser:
         "Its contents stay visible; what is written to it is kept in memory and dropped at "
         "the end.",
     )
-    disk.add_argument("path", metavar="PATH", help="a folder")
-    how = disk.add_mutually_exclusive_group()
-    how.add_argument(
-        "--leave",
-        type=_bytes,
-        default=0,
-        metavar="SIZE",
-        help="room for this much: 512K, 10M (default: none)",
-    )
-    how.add_argument("--read-only", action="store_true", help="nothing can be written")
-    how.add_argument("--slow", action="store_true", help="not possible: prints why")
-    disk.add_argument(
-        "--empty", action="store_true", help="hide what is in it (needs no overlay file system)"
-    )
+    disk("path PATH", "a folder")
+    in_how = adding(kinds.choices["disk"].add_mutually_exclusive_group())
+    in_how("--leave SIZE", "room for this much: 512K, 10M (default: none)", type=_bytes, default=0)
+    in_how("--read-only", "nothing can be written")
+    in_how("--slow", "not possible: prints why")
+    disk("--empty", "hide what is in it (needs no overlay file system)")
 
     shm = kind("shm", "SIZE", "A small, empty /dev/shm.")
-    shm.add_argument("size", type=_bytes, metavar="SIZE", help="512K, 64M")
+    shm("size SIZE", "512K, 64M", type=_bytes)
 
     memory = kind("memory", "SIZE", "Little memory, for the command and all that it starts.")
-    memory.add_argument("size", type=size_in_bytes, metavar="SIZE", help="512M, 4G")
-    memory.add_argument(
+    memory("size SIZE", "512M, 4G", type=size_in_bytes)
+    memory(
         "--addresses",
-        action="store_true",
-        help="limit the addresses of each process (RLIMIT_AS), as is done where "
+        "limit the addresses of each process (RLIMIT_AS), as is done where "
         "there is no control group: allocations fail, nothing is killed",
     )
 
     fd = kind("fd", "N", "Few open files for each process (RLIMIT_NOFILE).")
-    fd.add_argument(
-        "count",
+    fd(
+        "count N",
+        "how many, with 0, 1 and 2",
         type=whole(4, 1_000_000, "a number of files, 4 or more"),
-        metavar="N",
-        help="how many, with 0, 1 and 2",
     )
 
     kill = kind("kill", "WHO [--after S] [--signal NAME]", "A rank that dies of a signal.")
     slow = kind("slow", "WHO [--factor X] [--after S]", "A rank that is slower than the others.")
     for one in (kill, slow):
-        one.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
-        one.add_argument(
-            "--after",
+        one("who WHO", "a rank, or 'command'", type=_who)
+        one(
+            "--after S",
+            "seconds from when it is seen first (default: 0)",
             type=_seconds,
             default=0.0,
-            metavar="S",
-            help="seconds from when it is seen first (default: 0)",
         )
-    kill.add_argument(
-        "--signal",
-        type=signal_number,
-        default="KILL",
-        metavar="NAME",
-        help="KILL, SEGV, TERM, ... (default: KILL)",
+    kill(
+        "--signal NAME", "KILL, SEGV, TERM, ... (default: KILL)", type=signal_number, default="KILL"
     )
 
-    slow.add_argument(
-        "--factor",
+    slow(
+        "--factor X",
+        "how many times slower (default: 4)",
         type=number(1.1, 100, "a number from 1.1 to 100"),
         default=4.0,
-        metavar="X",
-        help="how many times slower (default: 4)",
     )
 
     net = kind(
@@ -159,15 +141,14 @@ def parser_of_kinds() -> argparse.ArgumentParser:
         "A network namespace with a loopback of this quality, and nothing else: for a job "
         "of one host.",
     )
-    net.add_argument("--delay", type=_seconds, metavar="MS", help="milliseconds for each packet")
-    net.add_argument("--loss", type=_percent, metavar="PERCENT", help="packets that are lost")
-    net.add_argument("--rate", type=_bytes, metavar="SIZE", help="bytes a second: 1M")
-    net.add_argument("--cut-after", type=_seconds, metavar="S", help="no packet after S seconds")
-    net.add_argument(
-        "--to-port",
+    net("--delay MS", "milliseconds for each packet", type=_seconds)
+    net("--loss PERCENT", "packets that are lost", type=_percent)
+    net("--rate SIZE", "bytes a second: 1M", type=_bytes)
+    net("--cut-after S", "no packet after S seconds", type=_seconds)
+    net(
+        "--to-port PORT",
+        "one direction: only packets to this TCP or UDP port",
         type=whole(1, 65535, "a port"),
-        metavar="PORT",
-        help="one direction: only packets to this TCP or UDP port",
     )
 
     nan = kind(
@@ -175,19 +156,13 @@ def parser_of_kinds() -> argparse.ArgumentParser:
         "MODULE [--step N] [--rank R]",
         "NaN in the first element of what a module of PyTorch returns.",
     )
-    nan.add_argument("module", metavar="MODULE", help="as in named_modules(): layers.3.mlp")
-    nan.add_argument(
-        "--step",
-        type=_count,
-        default=0,
-        metavar="N",
-        help="in which call of it, from 0 (default: 0)",
-    )
-    nan.add_argument("--rank", type=_count, metavar="R", help="on this rank alone")
+    nan("module MODULE", "as in named_modules(): layers.3.mlp")
+    nan("--step N", "in which call of it, from 0 (default: 0)", type=_count, default=0)
+    nan("--rank R", "on this rank alone", type=_count)
 
     clock = kind("clock", "SECONDS", "The monotonic and the boot clock are off.")
-    clock.add_argument("offset", type=number(-4e9, 4e9), metavar="SECONDS", help="how much ahead")
-    clock.add_argument("--realtime", action="store_true", help="not possible: prints why")
+    clock("offset SECONDS", "how much ahead", type=number(-4e9, 4e9))
+    clock("--realtime", "not possible: prints why")
 
     kind("gpu", "", "A GPU whose memory is taken by another.")
     return parser

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import interruptible, seconds, whole
+from postmortem.cli.arguments import adding, interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, check_target, emit
 from postmortem.cli.parser import Parser
 from postmortem.errors import Refusal
@@ -35,60 +35,39 @@ each crash. Nodes that do not answer in time, or answer rubbish, are named.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("-w", "--hosts", metavar="HOSTS", help="the nodes: node[001-064],login1")
-    parser.add_argument(
-        "--job", metavar="ID", help="a job of SLURM, with all its nodes (default: SLURM_JOB_ID)"
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="the workers of a Dask scheduler (tcp://HOST:8786): one of each host; collect shares "
+    add = adding(parser)
+    add("-w --hosts HOSTS", "the nodes: node[001-064],login1")
+    add("--job ID", "a job of SLURM, with all its nodes (default: SLURM_JOB_ID)")
+    add(
+        "--dask ADDRESS",
+        "the workers of a Dask scheduler (tcp://HOST:8786): one of each host; collect shares "
         "the cores of a storage that all see out among them",
     )
-    parser.add_argument(
-        "--ray",
-        metavar="ADDRESS",
-        help="the nodes of a Ray cluster (HOST:6379; auto: the one that this node belongs to)",
+    add(
+        "--ray ADDRESS",
+        "the nodes of a Ray cluster (HOST:6379; auto: the one that this node belongs to)",
     )
-    parser.add_argument(
+    add(
         "--engine",
+        "what starts it there (default: srun under SLURM, else clush, else ssh)",
         choices=("srun", "clush", "ssh", "kubectl"),
-        help="what starts it there (default: srun under SLURM, else clush, else ssh)",
     )
-    parser.add_argument(
-        "--engine-options",
-        metavar="WORDS",
+    add(
+        "--engine-options WORDS",
+        "for the engine, as one word: '-p 2222', '-n training -c worker'",
         default="",
-        help="for the engine, as one word: '-p 2222', '-n training -c worker'",
     )
-    parser.add_argument(
-        "--remote",
-        metavar="PROGRAM",
+    add(
+        "--remote PROGRAM",
+        "what it is called there: '/opt/env/bin/postmortem' (default: postmortem)",
         default="postmortem",
-        help="what it is called there: '/opt/env/bin/postmortem' (default: postmortem)",
     )
-    parser.add_argument(
-        "--deadline",
-        type=seconds,
-        default=60.0,
-        metavar="S",
-        help="seconds that a node has (default: 60)",
-    )
-    parser.add_argument(
-        "--at-once",
-        type=whole(1, 10_000),
-        default=64,
-        metavar="N",
-        help="nodes at a time (default: 64)",
-    )
-    parser.add_argument(
-        "-d", "--directory", metavar="DIR", help="of collect: where slim cores are put"
-    )
+    add("--deadline S", "seconds that a node has (default: 60)", type=seconds, default=60.0)
+    add("--at-once N", "nodes at a time (default: 64)", type=whole(1, 10_000), default=64)
+    add("-d --directory DIR", "of collect: where slim cores are put")
     add_report_options(parser)
     parser.add_argument("what", choices=("hang", "doctor", "net", "collect"), metavar="COMMAND")
-    parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="...", help="its own options and paths"
-    )
+    add("words ...", "its own options and paths", nargs=argparse.REMAINDER)
 
 
 def run(args: argparse.Namespace) -> int:

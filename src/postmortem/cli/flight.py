@@ -2,6 +2,8 @@
 
 import argparse
 
+from postmortem.cli.arguments import adding
+
 SUMMARY = "show the last frames of a flight file, which the numerics monitor wrote"
 EXAMPLES = """\
 examples:
@@ -12,14 +14,11 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a flight file")
-    parser.add_argument(
-        "--frames", type=int, default=21, metavar="N", help="how many frames (default: 21)"
-    )
-    parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
-    parser.add_argument(
-        "--no-redact", action="store_true", help="show values that look secret (default: masked)"
-    )
+    add = adding(parser)
+    add("files FILE", "a flight file", nargs="+")
+    add("--frames N", "how many frames (default: 21)", type=int, default=21)
+    add("--json", "write JSON (default: text)")
+    add("--no-redact", "show values that look secret (default: masked)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from postmortem.cli.arguments import interruptible, pid, seconds, signal_number, whole
+from postmortem.cli.arguments import adding, interruptible, pid, seconds, signal_number, whole
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Status
 
@@ -29,85 +29,72 @@ INTERRUPTED = "no process was left stopped"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "pids",
-        metavar="PID",
+    add = adding(parser)
+    add(
+        "pids PID",
+        "processes of the job on this node; what they started belongs to them",
         nargs="*",
         type=pid,
-        help="processes of the job on this node; what they started belongs to them",
     )
-    parser.add_argument(
-        "--job",
-        metavar="NAME",
-        type=_name,
-        help="all processes of a job on this node: the id or name that SLURM, PBS, LSF or Flux "
+    add(
+        "--job NAME",
+        "all processes of a job on this node: the id or name that SLURM, PBS, LSF or Flux "
         "gave it, torchrun's --rdzv-id, or else a part of their command lines (default: none)",
+        type=_name,
     )
-    parser.add_argument(
-        "--samples",
+    add(
+        "--samples N",
+        "how often to look: two tell stuck from slow (default: 2)",
         type=whole(1, 100),
         default=2,
-        metavar="N",
-        help="how often to look: two tell stuck from slow (default: 2)",
     )
-    parser.add_argument(
-        "--gap",
-        type=seconds,
-        default=1.0,
-        metavar="S",
-        help="seconds between two looks (default: 1)",
-    )
-    parser.add_argument(
-        "--looks",
+    add("--gap S", "seconds between two looks (default: 1)", type=seconds, default=1.0)
+    add(
+        "--looks N",
+        "how often to look at a process that computes while the others wait, or is the only "
+        "one: what the looks have in common is where its time goes (default: 12; 0: not at all)",
         type=whole(0, 1000),
         default=12,
-        metavar="N",
-        help="how often to look at a process that computes while the others wait, or is the only "
-        "one: what the looks have in common is where its time goes (default: 12; 0: not at all)",
     )
-    parser.add_argument(
-        "--watch",
+    add(
+        "--watch S",
+        "look every S seconds (60) until somebody is stuck for as long, and report that, or "
+        "until the job has ended (default: look now)",
         nargs="?",
         const=60.0,
         type=seconds,
-        metavar="S",
-        help="look every S seconds (60) until somebody is stuck for as long, and report that, or "
-        "until the job has ended (default: look now)",
     )
     _add_ways(parser)
     add_report_options(parser)
 
 
 def _add_ways(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how processes are read")
-    group.add_argument(
+    in_group = adding(parser.add_argument_group("how processes are read"))
+    in_group(
         "--engine",
+        "whose stacks to take; proc takes none (default: auto, the first of native, py-spy "
+        "and gdb that works)",
         choices=("auto", "native", "py-spy", "gdb", "proc"),
         default="auto",
-        help="whose stacks to take; proc takes none (default: auto, the first of native, py-spy "
-        "and gdb that works)",
     )
-    group.add_argument(
+    in_group(
         "--no-stop",
-        action="store_true",
-        help="stop nothing: threads that run have Python frames alone (default: stop each process "
+        "stop nothing: threads that run have Python frames alone (default: stop each process "
         "while it is read)",
     )
-    group.add_argument(
-        "--signal",
-        metavar="NAME",
-        type=signal_number,
-        help="where no stack can be read, have faulthandler print them by this signal, which the "
+    in_group(
+        "--signal NAME",
+        "where no stack can be read, have faulthandler print them by this signal, which the "
         "program must have registered (default: no signal is ever sent)",
+        type=signal_number,
     )
-    group.add_argument(
-        "--deadline",
+    in_group(
+        "--deadline S",
+        "seconds that the reading of one process may take (default: 20)",
         type=seconds,
         default=20.0,
-        metavar="S",
-        help="seconds that the reading of one process may take (default: 20)",
     )
-    group.add_argument("--gdb", metavar="PATH", help="gdb to use (default: the one on PATH)")
+    in_group("--gdb PATH", "gdb to use (default: the one on PATH)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from postmortem.cli.arguments import number
+from postmortem.cli.arguments import adding, number
 from postmortem.cli.output import add_report_options, emit
 
 SUMMARY = "say why an import fails, crashes, hangs or takes long"
@@ -18,16 +18,14 @@ python -c 'import NAME' does.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("name", metavar="NAME", type=_name, help="the module: torch, a.b.c")
-    parser.add_argument(
-        "--python", metavar="EXE", help="the Python to import it with (default: this one)"
-    )
-    parser.add_argument(
-        "--timeout",
+    add = adding(parser)
+    add("name NAME", "the module: torch, a.b.c", type=_name)
+    add("--python EXE", "the Python to import it with (default: this one)")
+    add(
+        "--timeout S",
+        "end it after S seconds and say where it stood (default: 120)",
         type=number(0, 86_400, "a number of seconds above 0", above=True),
         default=120.0,
-        metavar="S",
-        help="end it after S seconds and say where it stood (default: 120)",
     )
     add_report_options(parser)
 

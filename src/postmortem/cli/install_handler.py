@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from postmortem.cli.arguments import number, size_in_bytes
+from postmortem.cli.arguments import adding, number, size_in_bytes
 
 SUMMARY = "have the kernel hand each core to postmortem: a slim core and its verdict"
 EXAMPLES = """\
@@ -20,46 +20,37 @@ core_pattern is as before when it ends.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "--into",
+    add = adding(parser)
+    add(
+        "--into DIR",
+        "where slim cores and verdicts are kept (default: /var/lib/postmortem/cores)",
         type=_folder,
-        metavar="DIR",
         default=Path("/var/lib/postmortem/cores"),
-        help="where slim cores and verdicts are kept (default: /var/lib/postmortem/cores)",
     )
-    parser.add_argument(
-        "--most",
+    add(
+        "--most SIZE",
+        "what they may take together; the oldest are removed (default: 10G)",
         type=size_in_bytes,
-        metavar="SIZE",
         default=10 << 30,
-        help="what they may take together; the oldest are removed (default: 10G)",
     )
-    parser.add_argument(
-        "--days",
+    add(
+        "--days N",
+        "how long they are kept (default: 30)",
         type=number(0, 36500, "a number of days", above=True),
-        metavar="N",
         default=30.0,
-        help="how long they are kept (default: 30)",
     )
-    parser.add_argument(
-        "--socket",
-        type=Path,
-        metavar="PATH",
-        help="listen on a socket for the kernel's cores (Linux 6.17 or later) until ended, and set "
+    add(
+        "--socket PATH",
+        "listen on a socket for the kernel's cores (Linux 6.17 or later) until ended, and set "
         "core_pattern back then",
+        type=Path,
     )
-    parser.add_argument(
+    add(
         "--replace",
-        action="store_true",
-        help="also where cores go to systemd-coredump, apport or ABRT, which are left as they are",
+        "also where cores go to systemd-coredump, apport or ABRT, which are left as they are",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the steps and do none")
-    parser.add_argument(
-        "--undo",
-        "--remove",
-        action="store_true",
-        help="set core_pattern as it was before; cores stay",
-    )
+    add("--dry-run", "show the steps and do none")
+    add("--undo --remove", "set core_pattern as it was before; cores stay")
 
 
 def run(args: argparse.Namespace) -> int:

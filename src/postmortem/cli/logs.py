@@ -5,7 +5,7 @@ import gc
 import sys
 import time
 
-from postmortem.cli.arguments import add_world_size
+from postmortem.cli.arguments import add_world_size, adding
 from postmortem.cli.output import add_report_options, emit, timed
 
 SUMMARY = "tell which rank failed first, from the logs of all ranks"
@@ -19,19 +19,18 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "logs",
-        metavar="LOG",
-        nargs="+",
-        help="logs of one job, of any launcher, also packed (.gz, .zst, .xz); folders, such "
+    add = adding(parser)
+    add(
+        "logs LOG",
+        "logs of one job, of any launcher, also packed (.gz, .zst, .xz); folders, such "
         "as that "
         "of torchrun --log-dir; or - for standard input",
+        nargs="+",
     )
     add_world_size(parser)
-    parser.add_argument(
-        "--split",
-        metavar="DIR",
-        help="also write the clean lines of each rank to a file of its own in DIR, which must be "
+    add(
+        "--split DIR",
+        "also write the clean lines of each rank to a file of its own in DIR, which must be "
         "new, empty, or from an earlier --split (default: none)",
     )
     add_report_options(parser)

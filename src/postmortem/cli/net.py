@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import interruptible, seconds, whole
+from postmortem.cli.arguments import adding, interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 from postmortem.cli.parser import Parser
 from postmortem.errors import Refusal
@@ -31,49 +31,31 @@ the others exit with its status. A node that does not reach node 0 says itself w
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("what", nargs="?", choices=("check",), help="try one port alone")
-    parser.add_argument("place", nargs="?", metavar="HOST:PORT", help="of check")
+    add = adding(parser)
+    add("what", "try one port alone", nargs="?", choices=("check",))
+    add("place HOST:PORT", "of check", nargs="?")
     meeting = parser.add_argument_group("nodes (default: what the launcher's variables say)")
-    meeting.add_argument(
-        "-w", "--hosts", metavar="HOSTS", help="run it on these: as postmortem fleet -w HOSTS net"
+    in_meeting = adding(meeting)
+    in_meeting("-w --hosts HOSTS", "run it on these: as postmortem fleet -w HOSTS net")
+    in_meeting("--job ID", "run it on all nodes of a job of SLURM")
+    in_meeting("--nodes N", "how many nodes there are", type=whole(1, 100_000))
+    in_meeting(
+        "--node I", "which one this is, from 0", type=whole(0, 9_999_999, "the number of a node")
     )
-    meeting.add_argument("--job", metavar="ID", help="run it on all nodes of a job of SLURM")
-    meeting.add_argument(
-        "--nodes", type=whole(1, 100_000), metavar="N", help="how many nodes there are"
-    )
-    meeting.add_argument(
-        "--node",
-        type=whole(0, 9_999_999, "the number of a node"),
-        metavar="I",
-        help="which one this is, from 0",
-    )
-    meeting.add_argument(
-        "--master",
-        metavar="HOST[:PORT]",
-        help="where they meet: the first node (default: MASTER_ADDR and MASTER_PORT, or SLURM's "
+    in_meeting(
+        "--master HOST[:PORT]",
+        "where they meet: the first node (default: MASTER_ADDR and MASTER_PORT, or SLURM's "
         "first node and 29500)",
     )
-    meeting.add_argument(
-        "--token",
-        metavar="WORD",
-        help="the same on all nodes: others are not let in; processes of this host see it "
+    in_meeting(
+        "--token WORD",
+        "the same on all nodes: others are not let in; processes of this host see it "
         "(default: POSTMORTEM_NET_TOKEN, or the id of the job, which is not a secret)",
     )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=3.0,
-        metavar="S",
-        help="seconds for each step of each try (default: 3)",
-    )
-    parser.add_argument(
-        "--wait",
-        type=seconds,
-        metavar="S",
-        help="seconds to wait for the others (default: 60; check: 10)",
-    )
-    parser.add_argument("--no-speed", action="store_true", help="measure no throughput")
-    parser.add_argument("--no-torch", action="store_true", help="no all-reduce of PyTorch")
+    add("--timeout S", "seconds for each step of each try (default: 3)", type=seconds, default=3.0)
+    add("--wait S", "seconds to wait for the others (default: 60; check: 10)", type=seconds)
+    add("--no-speed", "measure no throughput")
+    add("--no-torch", "no all-reduce of PyTorch")
     add_report_options(parser)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from postmortem import underway
-from postmortem.cli.arguments import whole
+from postmortem.cli.arguments import adding, whole
 from postmortem.errors import Refusal
 from postmortem.partial import new_file
 from postmortem.text import counted
@@ -48,66 +48,39 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that every command with a report has."""
     group = parser.add_argument_group("report")
     form = group.add_mutually_exclusive_group()
-    form.add_argument(
-        "--json", action="store_true", help="write JSON (default: text for a terminal)"
-    )
-    form.add_argument(
-        "--markdown",
-        action="store_true",
-        help="write Markdown, to paste into an issue (default: text)",
-    )
-    form.add_argument(
+    in_form = adding(form)
+    in_form("--json", "write JSON (default: text for a terminal)")
+    in_form("--markdown", "write Markdown, to paste into an issue (default: text)")
+    in_form(
         "--github",
-        action="store_true",
-        help="write annotations of GitHub Actions, on the line of the failure (default: text)",
+        "write annotations of GitHub Actions, on the line of the failure (default: text)",
     )
-    group.add_argument(
-        "--html",
-        metavar="FILE",
-        help="also write one HTML file that needs no network (default: none)",
-    )
-    group.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write to FILE, whole or not at all (default: standard output)",
-    )
-    group.add_argument(
+    in_group = adding(group)
+    in_group("--html FILE", "also write one HTML file that needs no network (default: none)")
+    in_group("-o --output FILE", "write to FILE, whole or not at all (default: standard output)")
+    in_group(
         "--color",
+        "colour the text (default: auto, only on a terminal and without NO_COLOR)",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colour the text (default: auto, only on a terminal and without NO_COLOR)",
     )
-    group.add_argument(
-        "--width",
+    in_group(
+        "--width COLUMNS",
+        f"width of the text (default: that of the terminal, else {DEFAULT_WIDTH})",
         type=whole(40, 1000),
-        metavar="COLUMNS",
-        help=f"width of the text (default: that of the terminal, else {DEFAULT_WIDTH})",
     )
-    group.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="the whole report: all evidence, stacks, full names, skipped rules (default: a card "
+    in_group(
+        "-v --verbose",
+        "the whole report: all evidence, stacks, full names, skipped rules (default: a card "
         "of at most 15 lines)",
     )
-    group.add_argument(
-        "-q",
-        "--quiet",
-        action="store_true",
-        help="write the verdict alone, and no progress (default: the card)",
-    )
-    group.add_argument(
+    in_group("-q --quiet", "write the verdict alone, and no progress (default: the card)")
+    in_group(
         "--no-pager",
-        action="store_true",
-        help="write a long report as it is (default: on a terminal through $PAGER, else less)",
+        "write a long report as it is (default: on a terminal through $PAGER, else less)",
     )
-    group.add_argument(
-        "--exit-zero", action="store_true", help="exit with 0 when a failure was found (default: 1)"
-    )
-    group.add_argument(
-        "--no-redact", action="store_true", help="show values that look secret (default: masked)"
-    )
+    in_group("--exit-zero", "exit with 0 when a failure was found (default: 1)")
+    in_group("--no-redact", "show values that look secret (default: masked)")
 
 
 def timed(report: Report, began: float) -> Report:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from postmortem.cli.arguments import adding
 from postmortem.cli.output import page_width, write_text
 from postmortem.text import counted, first_sentence
 
@@ -30,17 +31,14 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "id",
+    add = adding(parser)
+    add(
+        "id ID",
+        "the rule, the signature of a known line, or the known bug to explain (default: list all)",
         nargs="?",
-        metavar="ID",
-        help="the rule, the signature of a known line, or the known bug to explain "
-        "(default: list all)",
     )
-    parser.add_argument(
-        "--find", metavar="TEXT", help="only those that have this in their text (default: all)"
-    )
-    parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
+    add("--find TEXT", "only those that have this in their text (default: all)")
+    add("--json", "write JSON (default: text)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import behind_dashes, number, size_in_bytes, whole
+from postmortem.cli.arguments import adding, behind_dashes, number, size_in_bytes, whole
 from postmortem.cli.output import OutputError
 from postmortem.errors import Refusal
 
@@ -29,75 +29,49 @@ ended it). Nothing is left of a command that does not fail.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.usage = "postmortem run [options] -- CMD [ARGS...]"
-    parser.add_argument("words", metavar="CMD", nargs=argparse.REMAINDER, help="what to run")
-    parser.add_argument(
-        "--timeout",
+    add = adding(parser)
+    add("words CMD", "what to run", nargs=argparse.REMAINDER)
+    add(
+        "--timeout S",
+        "after S seconds say where everyone stands, then end it: SIGTERM, 10 s later SIGKILL",
         type=number(0, 10_000_000, above=True),
-        metavar="S",
-        help="after S seconds say where everyone stands, then end it: SIGTERM, 10 s later SIGKILL",
     )
-    parser.add_argument(
-        "--memory",
-        type=size_in_bytes,
-        metavar="SIZE",
-        help="the memory that it and all it starts may use: 512M, 100G (a control group, or "
+    add(
+        "--memory SIZE",
+        "the memory that it and all it starts may use: 512M, 100G (a control group, or "
         "systemd-run; refused where there is neither)",
+        type=size_in_bytes,
     )
-    parser.add_argument(
-        "--repeat",
+    add(
+        "--repeat N",
+        "run it N times; failures that are alike are one row, with their rate",
         type=whole(1, 1_000_000, "a number of runs"),
         default=1,
-        metavar="N",
-        help="run it N times; failures that are alike are one row, with their rate",
     )
-    parser.add_argument(
-        "--fresh", type=Path, metavar="DIR", help="empty this folder before each run"
-    )
-    parser.add_argument(
-        "--sync",
-        action="store_true",
-        help="when it fails, run it again with CUDA_LAUNCH_BLOCKING=1 and compare",
-    )
-    parser.add_argument(
-        "--cpu",
-        action="store_true",
-        help="when it fails, run it again with the GPUs hidden and compare",
-    )
-    parser.add_argument(
+    add("--fresh DIR", "empty this folder before each run", type=Path)
+    add("--sync", "when it fails, run it again with CUDA_LAUNCH_BLOCKING=1 and compare")
+    add("--cpu", "when it fails, run it again with the GPUs hidden and compare")
+    add(
         "--numerics",
-        action="store_true",
-        help="watch the first model that each Python process trains with PyTorch, and stop where "
+        "watch the first model that each Python process trains with PyTorch, and stop where "
         "NaN or Inf come up first",
     )
-    parser.add_argument(
-        "--strace",
+    add(
+        "--strace QUERY",
+        "record system calls, the least that answers QUERY (as strace --find has it), and "
+        "explain them when it fails",
         nargs="?",
         const="",
         type=_query,
-        metavar="QUERY",
-        help="record system calls, the least that answers QUERY (as strace --find has it), and "
-        "explain them when it fails",
     )
-    parser.add_argument(
+    add(
         "--keep-output",
-        action="store_true",
-        help="keep the last MiB of what goes to a terminal or a pipe as evidence, too: a "
+        "keep the last MiB of what goes to a terminal or a pipe as evidence, too: a "
         "process stands between the two (default: only what goes to a file)",
     )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        metavar="DIR",
-        help="where the folder with the evidence is made (default: here)",
-    )
-    parser.add_argument(
-        "--pack", action="store_true", help="make a .tar.gz of that folder, too, to be sent"
-    )
-    parser.add_argument(
-        "--no-redact",
-        action="store_true",
-        help="keep values that look secret in the evidence (default: masked)",
-    )
+    add("--into DIR", "where the folder with the evidence is made (default: here)", type=Path)
+    add("--pack", "make a .tar.gz of that folder, too, to be sent")
+    add("--no-redact", "keep values that look secret in the evidence (default: masked)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 import gc
 import time
 
+from postmortem.cli.arguments import adding
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Line, bar
 
@@ -21,13 +22,13 @@ _FIRST_WORD_SECONDS = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a checkpoint (.safetensors, .pt, .bin, .pt2, .npy, .npz, .distcp, .gguf, .pkl), an "
+    add = adding(parser)
+    add(
+        "files FILE",
+        "a checkpoint (.safetensors, .pt, .bin, .pt2, .npy, .npz, .distcp, .gguf, .pkl), an "
         "index of shards (model.safetensors.index.json, .metadata), or a folder with any of them; "
         "nothing in it is executed",
+        nargs="+",
     )
     add_report_options(parser)
 

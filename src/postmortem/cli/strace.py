@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import number, pid
+from postmortem.cli.arguments import adding, number, pid
 from postmortem.cli.output import add_report_options, emit, timed
 
 if TYPE_CHECKING:
@@ -27,51 +27,44 @@ INTERRUPTED = "nothing was written"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "logs",
-        metavar="LOG",
-        nargs="*",
-        help="a log of strace, also packed (.gz, .zst, .xz); the prefix given to strace -ff; a "
+    add = adding(parser)
+    add(
+        "logs LOG",
+        "a log of strace, also packed (.gz, .zst, .xz); the prefix given to strace -ff; a "
         "folder with logs; or - for standard input",
+        nargs="*",
     )
-    parser.add_argument(
-        "--find",
-        metavar="QUERY",
-        action="append",
-        default=[],
-        type=_query,
-        help="answer only this: an errno (ENOSPC), a system call (openat), a signal (SIGKILL), "
+    add(
+        "--find QUERY",
+        "answer only this: an errno (ENOSPC), a system call (openat), a signal (SIGKILL), "
         "several with commas; or terms that must all hold: errno=, syscall=, path=GLOB, pid=, fd=, "
         "slower=SECONDS "
         "(default: the whole summary)",
+        action="append",
+        default=[],
+        type=_query,
     )
-    parser.add_argument(
-        "--pid", type=pid, metavar="PID", help="answer for this process and its threads alone"
-    )
-    parser.add_argument(
+    add("--pid PID", "answer for this process and its threads alone", type=pid)
+    add(
         "--record-hint",
-        action="store_true",
-        help="print the strace command that records enough, at the least cost, to follow files; "
+        "print the strace command that records enough, at the least cost, to follow files; "
         "with --find, to answer that",
     )
     group = parser.add_argument_group("a process that lives")
-    group.add_argument(
-        "--attach",
-        type=pid,
-        metavar="PID",
-        help="record its calls with strace for some seconds, detach, and explain them; Ctrl-C ends "
+    in_group = adding(group)
+    in_group(
+        "--attach PID",
+        "record its calls with strace for some seconds, detach, and explain them; Ctrl-C ends "
         "it sooner",
+        type=pid,
     )
-    group.add_argument(
-        "--seconds",
+    in_group(
+        "--seconds N",
+        "how long to record (default: 10)",
         type=number(0, 86_400, "a number of seconds above 0", above=True),
         default=10.0,
-        metavar="N",
-        help="how long to record (default: 10)",
     )
-    group.add_argument(
-        "--keep-log", metavar="OUT", type=_named, help="keep what was recorded (default: removed)"
-    )
+    in_group("--keep-log OUT", "keep what was recorded (default: removed)", type=_named)
     _add_exports(parser)
     add_report_options(parser)
 
@@ -162,27 +155,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _add_exports(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("exports (beside the report; - is standard output)")
-    group.add_argument(
-        "--calls",
-        metavar="OUT",
+    in_group = adding(group)
+    in_group(
+        "--calls OUT",
+        "write all calls as a table: OUT.parquet (needs pyarrow), OUT.csv or OUT.ndjson",
         type=_table,
-        help="write all calls as a table: OUT.parquet (needs pyarrow), OUT.csv or OUT.ndjson",
     )
-    group.add_argument(
-        "--folded",
-        metavar="OUT",
+    in_group(
+        "--folded OUT",
+        "write folded stacks for flame graphs: process;thread;call;target and its time",
         type=_named,
-        help="write folded stacks for flame graphs: process;thread;call;target and its time",
     )
-    group.add_argument(
-        "--trace",
-        metavar="OUT",
+    in_group(
+        "--trace OUT",
+        "write a timeline for ui.perfetto.dev: calls over 1 ms, failures, processes",
         type=_named,
-        help="write a timeline for ui.perfetto.dev: calls over 1 ms, failures, processes",
     )
-    group.add_argument(
-        "--trace-all", action="store_true", help="put all calls on the timeline (default: those)"
-    )
+    in_group("--trace-all", "put all calls on the timeline (default: those)")
 
 
 def _named(text: str) -> str:

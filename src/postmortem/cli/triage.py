@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from postmortem.cli.arguments import add_world_size
+from postmortem.cli.arguments import add_world_size, adding
 from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Status
 
@@ -19,12 +19,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="folders, files and archives (.tar, .tar.gz, .zip) with what a job left behind: logs, "
+    add = adding(parser)
+    add(
+        "paths PATH",
+        "folders, files and archives (.tar, .tar.gz, .zip) with what a job left behind: logs, "
         "cores, strace logs, stacks, flight recorders, kernel logs, checkpoints, our own reports",
+        nargs="+",
     )
     add_world_size(parser)
     add_report_options(parser)

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from postmortem.cli.arguments import interruptible, pid, seconds, whole
+from postmortem.cli.arguments import adding, interruptible, pid, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 from postmortem.text import counted
 
@@ -35,48 +35,37 @@ _PLAIN_SECONDS = 10.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "pids", metavar="PID", nargs="*", type=pid, help="processes, with all that they start"
-    )
-    parser.add_argument(
-        "--job", metavar="NAME", help="all processes of a job here, as for postmortem hang"
-    )
-    parser.add_argument(
-        "--interval",
+    add = adding(parser)
+    add("pids PID", "processes, with all that they start", nargs="*", type=pid)
+    add("--job NAME", "all processes of a job here, as for postmortem hang")
+    add(
+        "--interval S",
+        "seconds between two looks; more where a look would cost 0.4 %% of one core (default: 1)",
         type=seconds,
         default=1.0,
-        metavar="S",
-        help="seconds between two looks; more where a look would cost 0.4 %% of one core "
-        "(default: 1)",
     )
-    parser.add_argument(
-        "--for",
+    add(
+        "--for S",
+        "end after this many seconds (default: when the last process has ended)",
         dest="seconds",
         type=seconds,
-        metavar="S",
-        help="end after this many seconds (default: when the last process has ended)",
     )
-    parser.add_argument(
-        "--ring", metavar="FILE", help="keep the newest looks in FILE (default: none)"
-    )
-    parser.add_argument(
-        "--ring-size",
+    add("--ring FILE", "keep the newest looks in FILE (default: none)")
+    add(
+        "--ring-size MIB",
+        "size of that file (default: 16, which is 30 min of 64 processes)",
         type=whole(1, 1 << 16, "a number of MiB"),
         default=16,
-        metavar="MIB",
-        help="size of that file (default: 16, which is 30 min of 64 processes)",
     )
-    parser.add_argument(
+    add(
         "--no-lines",
-        action="store_true",
-        help="do not look at Python stacks of processes that grow (default: look now and then)",
+        "do not look at Python stacks of processes that grow (default: look now and then)",
     )
-    parser.add_argument(
-        "--read",
-        metavar="FILE",
-        nargs="+",
-        help="explain a ring file, or snapshots of PyTorch's GPU memory (one or those of several "
+    add(
+        "--read FILE",
+        "explain a ring file, or snapshots of PyTorch's GPU memory (one or those of several "
         "ranks), and watch nothing",
+        nargs="+",
     )
     add_report_options(parser)
 

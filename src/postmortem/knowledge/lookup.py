@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from postmortem.records import record
+
 Value = TypeVar("Value")
 
 
@@ -19,10 +21,20 @@ def load_table(file_name: str) -> dict[str, list[dict[str, Any]]]:
         return _parse(file_name, file.read().split("\n"))
 
 
-def ending_signal(name: str | None) -> dict[str, Any] | None:
-    """Return who sends a signal that ends a process from outside, and what to look at next."""
-    rows = load_table("ending_signals.toml")["signal"] if name else []
-    return next((row for row in rows if row["name"] == name), None)
+@record
+class OutsideEnd:
+    """What a signal, a limit or a scheduler's word means that ends a process from outside."""
+
+    means: str
+    steps: tuple[str, ...]
+
+
+def outside_end(kind: str, name: str | None, host: str = "") -> OutsideEnd | None:
+    """Return what is known of an end from outside: of a signal, a limit of memory, a pod, a job."""
+    rows = load_table("outside_ends.toml")[kind] if name else []
+    found = [row for row in rows if name in lines_of(row["name"])]
+    made = (OutsideEnd(row["from"], lines_of(row["next"].format(host=host))) for row in found)
+    return next(made, None)
 
 
 def lines_of(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.phrases import known_cause
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.signature import Signature
-from postmortem.knowledge.lookup import ending_signal, lines_of
+from postmortem.knowledge.lookup import outside_end
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 from postmortem.report.blocks import KeyValues
@@ -375,9 +375,11 @@ def _of_ending(facts: RunFacts) -> Explanation:
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
     next_step = "read what it wrote, above; with run --keep-output that is explained, too"
-    sender = ending_signal(first.signal) if first is not None and not facts.stopped else None
+    sender = (
+        outside_end("signal", first.signal) if first is not None and not facts.stopped else None
+    )
     if sender is not None:
-        next_step = "; ".join(lines_of(sender["next"]))
+        next_step = "; ".join(sender.steps)
     killed = [one for one in facts.processes if one.memory_killed]
     if killed:
         next_step = "give it more memory, or see who grows: postmortem watch PID while it runs"

@@ -211,7 +211,7 @@ def test_full_packets_vanish_at_one_node(hosts: Hosts) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("fault", "count"), [("node", 32), ("link", 16)])
+@pytest.mark.parametrize(("fault", "count"), [("node", 20), ("link", 16)])
 def test_one_of_many(hosts: Hosts, fault: str, count: int) -> None:
     net = hosts(count)
     if fault == "node":

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogFailure, Writer
+from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.patterns import Pattern
 from postmortem.readers.log_clock import last_time
 from postmortem.records import replace
 
-_SERVICE = Pattern(
-    r"(?i)(?:^|[-_.])(?:\w*exporter|tensorboard|prometheus(?=\.|-server)|pushgateway|"
-    r"grafana|fluent-?(?:bit|d)|promtail|filebeat|telegraf|otel[-_]?(?:col\w*|agent))(?:[-_.]|$)"
-)
-"""Names of files of what watches a job, shows it or ships its logs: none of them does its work."""
+_BESIDE = load_table("beside_jobs.toml")["beside"][0]
+_LOGS = lines_of(_BESIDE["both"])
+SCRIPT = Pattern(rf"(?:^|/)bin/(?:{'|'.join((*_LOGS, *lines_of(_BESIDE['script'])))})$")
+"""The file of a program that stands beside a job."""
+_SERVICE = Pattern(rf"(?i)(?:^|[-_.])(?:{'|'.join(_LOGS)})(?:[-_.]|$)")
 
 
 class Services:

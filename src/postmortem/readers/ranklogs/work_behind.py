@@ -36,13 +36,12 @@ from postmortem.readers.ranklogs.last_words import (
     wrong,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
+from postmortem.readers.ranklogs.services import SCRIPT
 from postmortem.readers.ranklogs.writers import Label, Writers
 
 if TYPE_CHECKING:
     from postmortem._native import RawPlainLine
 
-_BESIDE = Pattern(r"(?:^|/)bin/(?:tensorboard|visdom|aim|nvitop|gpustat)$")
-"""Programs that only show what a job does."""
 _STARTED = Pattern(
     r"\b(?:exit(?:ed)?|code|status|returned|rc)\b(?: (?:code|status|with))*"
     r"\W{0,3}-?\d{1,3}\W{1,3}Traceback"
@@ -163,7 +162,7 @@ class WorkBehind:
     def _beside(self, position: int, failure: LogFailure) -> LastLine | None:
         """Return what tells of the job's work where a program raised that only stands beside it."""
         frame = failure.frames[0] if failure.uncaught and failure.frames else None
-        if frame is None or _BESIDE.search(frame.file or "") is None:
+        if frame is None or SCRIPT.search(frame.file or "") is None:
             return None
         for at, label in enumerate(self._labels):
             rows = [row for row in label.raw["tail"] if at != position or row[0] > failure.line]

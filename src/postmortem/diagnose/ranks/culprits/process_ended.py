@@ -14,12 +14,12 @@ What to do
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
-from postmortem.diagnose.ranks.culprits.rank_crashed import LIMITS
+from postmortem.diagnose.ranks.culprits.rank_crashed import from_outside
 from postmortem.diagnose.ranks.culprits.rank_exited_silently import EXITS, just_above
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.exits import RUN
-from postmortem.knowledge.lookup import ending_signal, lines_of
+from postmortem.knowledge.lookup import outside_end
 
 _KEPT = "read the last lines of its output (postmortem run --keep-output keeps them)"
 _LAST_LINES = "read the last lines of its output: it wrote no error that is known"
@@ -38,40 +38,8 @@ def process_ended(blame: Attribution) -> Findings:
     if end.signal is None:  # no core, and no stack of faulthandler
         steps = (_KEPT if end.launcher == RUN else _LAST_LINES, EXITS)
         means = "What it left has no error message." if end.launcher == RUN else means
-    if end.launcher == "raylet":
-        means = (
-            "Ray ends the workers that were started last once the memory of their node is used up "
-            "to its own limit (RAY_memory_usage_threshold), before the kernel would."
-        )
-        steps = (
-            f"ray logs raylet.out -ip {end.host or 'IP'}  names the workers and what they used",
-            "fewer of them at a time (num_cpus, memory= of a task or an actor), or a larger node",
-        )
-    elif end.evicted:
-        means = (
-            "Its node ran short of it, and the kubelet evicts first the pods that use more than "
-            "they asked for."
-        )
-        steps = (
-            "ask for what it uses (resources.requests), or use less: what it writes outside of "
-            "volumes counts as ephemeral-storage",
-            "kubectl get events --field-selector reason=Evicted  tells whom else it hit",
-        )
-    elif end.unplaced:
-        means = "Kubernetes finds no node for it, so that nothing of it has run."
-        if end.refused:
-            means = (
-                "Its node did not take it, so that nothing of it has run: what it asks for is gone."
-            )
-        steps = (
-            f"kubectl describe pod {end.host or 'POD'}; kubectl describe nodes  shows what each "
-            "has left, and its taints",
-            "ask for what a node can give, or wait for one; a job that needs all of its pods at "
-            "once wants a gang scheduler (Kueue, Volcano)",
-        )
-    elif end.memory and end.launcher in LIMITS:
-        said, steps = LIMITS[end.launcher]
-        means += said
+    if outside := from_outside(end):
+        means, steps = outside.means, outside.steps
     elif end.signal == "SIGKILL":  # leaves neither
         steps = (
             "dmesg -T | grep -i -E 'killed process|out of memory': usually it is the kernel's "
@@ -79,9 +47,8 @@ def process_ended(blame: Attribution) -> Findings:
             "under Slurm: sacct -o JobID,State,MaxRSS,ReqMem -j JOB; ask for more memory, or "
             "use less",
         )
-    elif sender := ending_signal(end.signal):  # such a signal leaves no core
-        means = f"{end.signal} usually means: {sender['from']}."
-        steps = lines_of(sender["next"])
+    elif sender := outside_end("signal", end.signal):  # such a signal leaves no core
+        means, steps = f"{end.signal} usually means: {sender.means}.", sender.steps
     why = ": its memory was used up" if memory else ""
     yield Finding(
         title=end.words + why,

@@ -25,8 +25,8 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.crash import CRASH_SIGNALS
-from postmortem.facts.exits import RECORD
-from postmortem.knowledge.lookup import ending_signal, lines_of
+from postmortem.facts.exits import RUN, LogExit
+from postmortem.knowledge.lookup import OutsideEnd, outside_end
 from postmortem.knowledge.messages import CODE_ENDS, MPI_ENDS
 
 _STEPS = {
@@ -43,59 +43,8 @@ _TERMINATED = (
     "shell's history"
 )
 """Of one rank alone: at a time limit all are ended."""
-_EVICTED = (
-    "kubectl describe node NODE, kubectl get events: what it ran short of; a request and a limit "
-    "of the pod for that keep it from being chosen"
-)
 _BY_WHOM = "who sends it? a scheduler's --signal, a timer or a kill: it has no handler for it"
 """Of what leaves no core and is no kill."""
-
-_MORE_OF_SLURM = (
-    "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
-    "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
-)
-LIMITS = {
-    "srun": (
-        " Slurm says Out Of Memory: the tasks of its step used up the memory that the job was "
-        "given on that host, and the kernel chose this one.",
-        _MORE_OF_SLURM,
-    ),
-    "Slurm": (
-        " Slurm accounts it as out of memory: it used up what the job was given on that host.",
-        _MORE_OF_SLURM,
-    ),
-    "ray": (
-        " Ray's memory monitor ended it: the memory of its node was used up to Ray's own limit.",
-        (
-            "ray logs raylet.out -ip IP  names the workers and what they used",
-            "fewer of them at a time (num_cpus, memory= of an actor), or a larger node",
-        ),
-    ),
-    "postmortem run": (
-        " The kernel chose it: the memory limit of its control group was used up.",
-        (
-            "the largest processes stand in report.txt of the run's folder",
-            "a larger limit (run --memory, the container's, the job's), or less in it: DataLoader "
-            "workers and files in /dev/shm count",
-        ),
-    ),
-    RECORD: (
-        " Its record says so: its container, or its host, had no more memory for it.",
-        (
-            "more memory for the container (docker run --memory, its job definition), or the host",
-            "less in it: DataLoader workers, and files in /dev/shm, count",
-        ),
-    ),
-    "kubernetes": (
-        " Kubernetes says OOMKilled: the container used up the memory that it may have.",
-        (
-            "kubectl top pod POD --containers  while it runs; a larger resources.limits.memory",
-            "less in the container: DataLoader workers, and files in an emptyDir with medium: "
-            "Memory (/dev/shm) count",
-        ),
-    ),
-}
-"""What a limit of memory means, and what to do, by who set it."""
 
 
 @rule("https://man7.org/linux/man-pages/man7/signal.7.html")
@@ -107,26 +56,27 @@ def rank_crashed(blame: Attribution) -> Findings:
     if party.failure is not None and party.failure.match(*MPI_ENDS):
         return  # mpi_ended_job
     who = phrases.ranks_words(blame.first)
-    signal = party.exit.signal if party.exit is not None else None
+    end = party.exit
+    signal = end.signal if end is not None else None
     host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
     killed = signal == "SIGKILL" and party.failure is None
     steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
-    if party.exit is not None and party.exit.evicted:
-        steps = [_EVICTED]
+    if end is not None and (outside := from_outside(end)) is not None:
+        steps = [*outside.steps]
     elif killed:
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
         ]
     elif party.failure is None and signal is not None and signal not in CRASH_SIGNALS:
-        sender = ending_signal(signal)
-        steps = [*lines_of(sender["next"] if sender else _BY_WHOM)]
+        sender = outside_end("signal", signal)
+        steps = [*sender.steps] if sender is not None else [_BY_WHOM]
         if signal == "SIGTERM":
             steps = [_TERMINATED]
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    elif party.exit is not None and party.exit.signal is None and party.exit.code:
+    elif end is not None and end.signal is None and end.code:
         steps = ["read what stands around its word: it ended with a code, which leaves no core"]
     it = "it" if len(blame.first) == 1 else "they"
     cause = f"{it.capitalize()} did not end by a Python error{host}."
@@ -143,10 +93,11 @@ def rank_crashed(blame: Attribution) -> Findings:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."
         case MemoryLimit():
-            launcher = party.exit.launcher if party.exit is not None else ""
-            said, limit = LIMITS.get(launcher, LIMITS["postmortem run"])
-            cause += said
-            steps = list(limit)
+            limit = from_outside(end) if end is not None else None
+            limit = limit or outside_end("limit", RUN)
+            assert limit is not None
+            cause += f" {limit.means}"
+            steps = [*limit.steps]
         case MaybeMemory(kill):
             cause += (
                 f" On that host {kill.words}, pid {kill.pid} ({kill.where}). That is not the pid "
@@ -184,6 +135,14 @@ def rank_crashed(blame: Attribution) -> Findings:
         next_steps=tuple(steps),
         evidence=phrases.cite(blame),
     )
+
+
+def from_outside(end: LogExit) -> OutsideEnd | None:
+    """Return what is known of an end by a limit of memory, or by what befell a pod."""
+    if end.evicted or end.unplaced:
+        fate = "refused" if end.refused else "evicted" if end.evicted else "unplaced"
+        return outside_end("pod", fate, end.host or "POD")
+    return outside_end("limit", end.launcher, end.host or "IP") if end.memory else None
 
 
 def _how(party: Suspect) -> str:

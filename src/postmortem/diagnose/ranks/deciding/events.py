@@ -27,7 +27,8 @@ from postmortem.diagnose.ranks.deciding.ends import (
 )
 from postmortem.diagnose.ranks.deciding.hung import not_seen, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel
-from postmortem.diagnose.ranks.deciding.last_words import network_broke, said_above, said_last
+from postmortem.diagnose.ranks.deciding.last_words import said_above, said_last
+from postmortem.diagnose.ranks.deciding.network import network_broke
 from postmortem.diagnose.ranks.deciding.numbers import bad_elsewhere, numbers_went_bad
 from postmortem.diagnose.ranks.deciding.raised import first_to_raise, somebody_raised
 from postmortem.diagnose.ranks.deciding.rank_state import RankState, aborted_unheard

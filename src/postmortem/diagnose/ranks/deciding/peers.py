@@ -24,7 +24,8 @@ from postmortem.diagnose.ranks.deciding.case import (
 )
 from postmortem.diagnose.ranks.deciding.ends import killed_alone
 from postmortem.diagnose.ranks.deciding.hung import stood
-from postmortem.diagnose.ranks.deciding.last_words import network_broke, warned_itself, whole_above
+from postmortem.diagnose.ranks.deciding.last_words import warned_itself, whole_above
+from postmortem.diagnose.ranks.deciding.network import network_broke
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.sites import (
     not_among_the_late,

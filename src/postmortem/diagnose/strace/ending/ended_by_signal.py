@@ -22,7 +22,7 @@ from postmortem.diagnose.strace.signals import CRASHES, and_more, cite_end, ende
 from postmortem.diagnose.strace.stderr_errors import last_stderr_line
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.knowledge.lookup import ending_signal, lines_of
+from postmortem.knowledge.lookup import outside_end
 
 
 @rule(
@@ -48,9 +48,9 @@ def ended_by_signal(logs: Logs) -> Findings:
         how, sender = ": nobody reads what it writes", ""
     used_up = limit(logs, "RLIMIT_CPU", ending) if kill and not sender else None
     spent = used_up is not None and used_up.value is not None
-    known = ending_signal("SIGXCPU" if spent else name)
-    why = known["from"] if known else "somebody outside the log sent it"
-    steps = (known or ending_signal("SIGTERM") or {})["next"]
+    known = outside_end("signal", "SIGXCPU" if spent else name)
+    why = known.means if known else "somebody outside the log sent it"
+    steps = known or outside_end("signal", "SIGTERM")
     said = last_stderr_line(task)
     last = f"; it said last: {clip(said, 160)}" if said else ""
     suspect = ": its limit of processor time?" if spent else ": the OOM killer?"
@@ -66,7 +66,7 @@ def ended_by_signal(logs: Logs) -> Findings:
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
         f"{why}{_was_in(task)}{last}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
-        next_steps=lines_of(steps),
+        next_steps=steps.steps if steps else (),
         evidence=(
             *(cite_end(*one) for one in found[:3]),
             *((used_up.evidence,) if used_up is not None and spent else ()),
