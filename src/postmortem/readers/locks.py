@@ -31,7 +31,7 @@ _HANDLER = "<signal handler called>"
 _STDIO = Pattern(
     r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)"
 )
-_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
+_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait|^std::(?:__tree_)?barrier<")
 
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""

@@ -228,6 +228,8 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
     waits = [(one, wait) for one in threads if (wait := one.waits_for) is not None]
     kinds = {wait.kind for _, wait in waits}
     may, must = (_BY_THREADS, _CONTENDED) if whole else (_BY_PYTHON, _BY_ANOTHER)
+    if whole and not any(thread.python_name for thread in threads):
+        must |= _OF_CODE  # no handler in Python can notify, nor put into a queue
     if len(waits) < max(len(threads), 2) or kinds - may or not kinds & must:
         return
     if any(wait.timed or wait.missing_owner is not None for _, wait in waits):
@@ -241,7 +243,7 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
         title=f"{many}{of} threads wait, and none is left to let another go on",
         cause="; ".join(_edge(one, wait, by_tid) for one, wait in told),
         # what is not Python's may end a Future too
-        confidence=Confidence.POSSIBLE if pool or kinds & _UNKNOWN else Confidence.LIKELY,
+        confidence=_sure(kinds, pool=pool, whole=whole),
         next_steps=(
             "a task must not wait for another one of its own pool: all workers may wait so"
             if pool
@@ -253,12 +255,18 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
     )
 
 
-_UNOWNED = frozenset({"python lock", "unowned mutex"})
+def _sure(kinds: set[str], *, pool: bool, whole: bool) -> Confidence:
+    unknown = kinds & _UNKNOWN or (whole and not kinds & _CONTENDED)
+    return Confidence.POSSIBLE if pool or unknown else Confidence.LIKELY
+
+
+_UNOWNED = frozenset({"python lock", "unowned mutex", "rwlock"})
 _UNKNOWN = frozenset({"private futex"})
-_BY_ANOTHER = frozenset({"python lock", "future"})
+_BY_ANOTHER = frozenset({"python lock", "future", "barrier"})
 """Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
-_BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore", "barrier"}
+_BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore"}
 _CONTENDED = frozenset({"mutex", "unowned mutex", "rwlock"})
+_OF_CODE = frozenset({"join", "barrier"})
 _BY_THREADS = (_BY_PYTHON - {"semaphore"}) | _CONTENDED | _UNKNOWN
 """What other processes do not end; one that is idle waits for no mutex."""
 _FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"
