@@ -197,6 +197,23 @@ void Tasks::add_waiter(std::uint64_t waiter, AsyncTask& task) const {
   }
 }
 
+// Whether nothing of the loop itself can wake its tasks: no call is due, now or later, and it
+// watches no descriptor and no signal but its own waking pipe (BaseEventLoop, BaseSelectorEventLoop
+// and _BaseSelectorImpl of CPython's own asyncio). Lists, dicts and deques count their members in
+// the word behind their head.
+bool Tasks::has_nothing_due(std::uint64_t loop) const {
+  const auto count = [&](std::uint64_t object, std::string_view name, std::string_view type) {
+    const std::uint64_t found = heap_.attribute(object, name);
+    const Type& is = heap_.type_of(found);
+    const bool known = found && (is.name == type || is.name.ends_with("." + std::string(type)));
+    return known ? heap_.field<std::int64_t>(found, heap_.layout().object_head) : std::nullopt;
+  };
+  const std::uint64_t selector = heap_.attribute(loop, "_selector");
+  return count(loop, "_ready", "deque") == 0 && count(loop, "_scheduled", "list") == 0 &&
+         count(loop, "_signal_handlers", "dict") == 0 && selector &&
+         count(selector, "_fd_to_key", "dict") == 1;
+}
+
 std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
                                    const std::vector<ThreadState>& threads,
                                    Problems& problems) const {
@@ -225,6 +242,7 @@ std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
     for (const ThreadState& thread : threads) {
       if (ident && static_cast<std::uint64_t>(*ident) == thread.ident) task.tid = thread.tid;
     }
+    task.nothing_due = !task.running && task.tid && has_nothing_due(parts.loop);
     result.push_back(std::move(task));
   }
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "elfcore/abort_message.h"
 #include "unwind/managed_words.h"
@@ -65,6 +66,10 @@ std::optional<std::string> rust_payload(const Memory& memory, std::uint64_t from
     if ((size != 16 && size != 24 && size != 32) || memory.word(*table + 16) != 8) continue;
     const auto place = rust_place(memory, memory.word(at + 16).value_or(0));
     if (!place) continue;
+    // Behind its String FormatStringPayload has the address of what it was made of, on the stack;
+    // what panic_any() was given may have anything there.
+    const std::uint64_t behind = memory.word(*payload + 24).value_or(0);
+    if (size == 32 && memory.core().segment_at(behind) != memory.core().segment_at(at)) continue;
     const std::uint64_t text = *payload + (size == 16 ? 0 : 8);
     const auto pointer = memory.word(text), length = memory.word(text + 8);
     if (!pointer || !length) continue;
@@ -254,6 +259,49 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
   return std::nullopt;
 }
 
+// What a boxed panic says: a String (capacity, pointer, length) or a &str; the table of functions
+// tells its size.
+std::optional<std::string> boxed_text(const Memory& memory, std::uint64_t data,
+                                      std::uint64_t table) {
+  const std::uint64_t size = memory.word(table + 8).value_or(0);
+  if (data < 65536 || (size != 16 && size != 24) || memory.word(table + 16) != 8) {
+    return std::nullopt;
+  }
+  const std::uint64_t at = data + (size == 24 ? 8 : 0);
+  const auto pointer = memory.word(at), length = memory.word(at + 8);
+  return pointer && length ? counted_text(memory, *pointer, *length) : std::nullopt;
+}
+
+// The panics that were on their way when another one ended the process, innermost first: what
+// unwinds is pointed to from the stack (library/panic_unwind/src/gcc.rs: an _Unwind_Exception of
+// Rust's class, a canary, the boxed panic). free() overwrites the class.
+std::string rust_under_way(const Memory& memory, std::uint64_t sp) {
+  constexpr std::uint64_t kClass = 0x54535552005a4f4d;  // "MOZ\0RUST"
+  constexpr std::uint64_t kBox = 40, kLooked = 64 << 10;
+  constexpr std::size_t kMost = 3;
+  std::string found;
+  std::vector<std::uint64_t> seen;
+  const Bytes stack = clip(memory.at(sp & ~std::uint64_t{15}), 0, kLooked);
+  for (std::uint64_t at = 0; at + 8 <= stack.size() && seen.size() < kMost; at += 8) {
+    const std::uint64_t word = *load<std::uint64_t>(stack, at);
+    if (word < 65536 || word % 16 != 0 || memory.word(word) != kClass) continue;
+    if (std::find(seen.begin(), seen.end(), word) != seen.end()) continue;
+    seen.push_back(word);
+    const auto data = memory.word(word + kBox), table = memory.word(word + kBox + 8);
+    const auto text = data && table ? boxed_text(memory, *data, *table) : std::nullopt;
+    if (text) found += (found.empty() ? "" : "; ") + *text;
+  }
+  return found;
+}
+
+// What ended the process, and what was under way then.
+std::optional<std::string> with_under_way(const Memory& memory, std::uint64_t sp,
+                                          std::optional<std::string> text) {
+  if (!text) return text;
+  const std::string others = rust_under_way(memory, sp);
+  return others.empty() || others == *text ? text : *text + ", while unwinding from: " + others;
+}
+
 // The constant that a register was given among the last instructions before a call: lea of an
 // address beside the code, or mov of 32 bits. 0 is none.
 std::uint64_t constant_before(const Memory& memory, std::uint64_t call, unsigned number) {
@@ -318,7 +366,8 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
       if (auto text = go_fatal_error(memory)) return found("Go", std::move(text));
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
-      return found("Rust", rust_message(memory, stack, names));
+      return found("Rust", with_under_way(memory, thread->registers.sp(),
+                                          rust_message(memory, stack, names)));
     }
     const bool is_of_cxx = name.starts_with("std::__glibcxx_assert_fail");
     const bool is_x86 = thread->registers.machine == elfcore::Machine::x86_64;
@@ -350,7 +399,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   }
   auto text = rust_last_words(memory, sp);
   if (!text) text = rust_payload(memory, sp & ~std::uint64_t{7}, sp + kHook);
-  return found("Rust", std::move(text));
+  return found("Rust", with_under_way(memory, sp, std::move(text)));
 }
 
 }  // namespace pm::unwind

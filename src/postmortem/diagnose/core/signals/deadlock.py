@@ -4,7 +4,8 @@ What it means
     Each thread of a circle waits for a lock that the next one holds, or for the next one to
     end; a thread may also wait for a lock of its own, or for one whose owner is not in this
     process (a fork() while another thread held it). Or all threads, or all of Python, wait for
-    what only another one of them does: release a lock, complete a Future. Nothing but killing the
+    what only another one of them does: release a lock, complete a Future. So may the tasks of an
+    event loop that has nothing due and watches nothing outside. Nothing but killing the
     process ends it.
 How to be sure
     A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller
+from postmortem.diagnose.core.task_waits import stuck_tasks
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.threads import Thread, Threads, Wait
 
@@ -42,6 +44,7 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
         yield _circle(cycle, waits, by_tid, role)
     for wait, stuck in list(_ownerless(waits).items())[:_MOST_CYCLES]:
         yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
+    yield from stuck_tasks(threads, role)
     if len(threads) == 1 and waits:
         yield from _alone(threads.items[0], role)
     elif not cycles:
@@ -260,7 +263,7 @@ def _sure(kinds: set[str], *, pool: bool, whole: bool) -> Confidence:
     return Confidence.POSSIBLE if pool or unknown else Confidence.LIKELY
 
 
-_UNOWNED = frozenset({"python lock", "unowned mutex", "rwlock"})
+_UNOWNED = frozenset({"python lock", "unowned mutex", "rwlock", "future", "barrier"})
 _UNKNOWN = frozenset({"private futex"})
 _BY_ANOTHER = frozenset({"python lock", "future", "barrier"})
 """Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
