@@ -205,7 +205,8 @@ bool Tasks::has_nothing_due(std::uint64_t loop) const {
   const auto count = [&](std::uint64_t object, std::string_view name, std::string_view type) {
     const std::uint64_t found = heap_.attribute(object, name);
     const Type& is = heap_.type_of(found);
-    const bool known = found && (is.name == type || is.name.ends_with("." + std::string(type)));
+    // A type of an extension module, whose name is in its file alone, may have none here.
+    const bool known = found && (is.name.empty() || is.name.ends_with(type));
     return known ? heap_.field<std::int64_t>(found, heap_.layout().object_head) : std::nullopt;
   };
   const std::uint64_t selector = heap_.attribute(loop, "_selector");

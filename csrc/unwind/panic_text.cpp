@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -272,34 +273,45 @@ std::optional<std::string> boxed_text(const Memory& memory, std::uint64_t data,
   return pointer && length ? counted_text(memory, *pointer, *length) : std::nullopt;
 }
 
-// The panics that were on their way when another one ended the process, innermost first: what
-// unwinds is pointed to from the stack (library/panic_unwind/src/gcc.rs: an _Unwind_Exception of
-// Rust's class, a canary, the boxed panic). free() overwrites the class.
-std::string rust_under_way(const Memory& memory, std::uint64_t sp) {
-  constexpr std::uint64_t kClass = 0x54535552005a4f4d;  // "MOZ\0RUST"
-  constexpr std::uint64_t kBox = 40, kLooked = 64 << 10;
-  constexpr std::size_t kMost = 3;
+// The panics that were on their way when another one ended the process: what is unwound lies on the
+// heap (library/panic_unwind/src/gcc.rs: an _Unwind_Exception of Rust's class with a function that
+// cleans up, a canary, the boxed panic). free() overwrites the class.
+std::string rust_under_way(const Memory& memory) {
+  constexpr std::array<std::uint8_t, 8> kClass{'M', 'O', 'Z', 0, 'R', 'U', 'S', 'T'};
+  constexpr std::uint64_t kCleanUp = 8, kCanary = 32, kBox = 40;
+  constexpr std::size_t kMost = 3, kLooked = 64 << 20;
   std::string found;
-  std::vector<std::uint64_t> seen;
-  const Bytes stack = clip(memory.at(sp & ~std::uint64_t{15}), 0, kLooked);
-  for (std::uint64_t at = 0; at + 8 <= stack.size() && seen.size() < kMost; at += 8) {
-    const std::uint64_t word = *load<std::uint64_t>(stack, at);
-    if (word < 65536 || word % 16 != 0 || memory.word(word) != kClass) continue;
-    if (std::find(seen.begin(), seen.end(), word) != seen.end()) continue;
-    seen.push_back(word);
-    const auto data = memory.word(word + kBox), table = memory.word(word + kBox + 8);
-    const auto text = data && table ? boxed_text(memory, *data, *table) : std::nullopt;
-    if (text) found += (found.empty() ? "" : "; ") + *text;
+  std::size_t left = kLooked, count = 0;
+  for (const elfcore::Segment& segment : memory.core().segments()) {
+    if (!(segment.flags & elfcore::kWrite) || left == 0 || count == kMost) continue;
+    const Bytes bytes = clip(memory.core().dumped_at(segment.start), 0, left);
+    left -= bytes.size();
+    for (std::size_t at = 0; at < bytes.size() && count < kMost; ++at) {
+      const Bytes rest = clip(bytes, at, bytes.size());
+      const void* const hit = memmem(rest.data(), rest.size(), kClass.data(), kClass.size());
+      if (!hit) break;
+      at += static_cast<std::size_t>(static_cast<const std::uint8_t*>(hit) - rest.data());
+      const std::uint64_t header = segment.start + at;
+      const auto word = [&](std::uint64_t offset) {
+        return memory.word(header + offset).value_or(0);
+      };
+      if (header % 16 != 0 || !memory.modules().at(word(kCleanUp)) ||
+          !memory.modules().at(word(kCanary))) {
+        continue;
+      }
+      const auto text = boxed_text(memory, word(kBox), word(kBox + 8));
+      if (!text) continue;
+      found += (count++ == 0 ? "" : "; ") + *text;
+    }
   }
   return found;
 }
 
-// What ended the process, and what was under way then.
-std::optional<std::string> with_under_way(const Memory& memory, std::uint64_t sp,
-                                          std::optional<std::string> text) {
+// What ended the process, behind what was under way then.
+std::optional<std::string> with_under_way(const Memory& memory, std::optional<std::string> text) {
   if (!text) return text;
-  const std::string others = rust_under_way(memory, sp);
-  return others.empty() || others == *text ? text : *text + ", while unwinding from: " + others;
+  const std::string others = rust_under_way(memory);
+  return others.empty() || text->starts_with(others) ? text : others + "; then " + *text;
 }
 
 // The constant that a register was given among the last instructions before a call: lea of an
@@ -366,8 +378,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
       if (auto text = go_fatal_error(memory)) return found("Go", std::move(text));
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
-      return found("Rust", with_under_way(memory, thread->registers.sp(),
-                                          rust_message(memory, stack, names)));
+      return found("Rust", with_under_way(memory, rust_message(memory, stack, names)));
     }
     const bool is_of_cxx = name.starts_with("std::__glibcxx_assert_fail");
     const bool is_x86 = thread->registers.machine == elfcore::Machine::x86_64;
@@ -399,7 +410,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   }
   auto text = rust_last_words(memory, sp);
   if (!text) text = rust_payload(memory, sp & ~std::uint64_t{7}, sp + kHook);
-  return found("Rust", with_under_way(memory, sp, std::move(text)));
+  return found("Rust", with_under_way(memory, std::move(text)));
 }
 
 }  // namespace pm::unwind

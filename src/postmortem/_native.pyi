@@ -56,7 +56,7 @@ class RawThread(TypedDict):
     registers: tuple[int, ...]
     """In the order of `register_names`."""
     handles: RawSignal | None
-    """The fault whose handler it runs."""
+    """The fault, or what another process sent, whose handler it runs."""
     frames: list[RawFrame]
     """Of threads with equal stacks the same list."""
     stopped: str | None

@@ -179,7 +179,7 @@ class Thread:
     python_exception: RaisedException | None = None
     waits_for: Wait | None = None
     handles: Signal | None = None
-    """The fault whose handler it runs, as the kernel put it on the stack."""
+    """The fault, or what another process sent, whose handler it runs: the kernel's own record."""
 
     @property
     def called(self) -> str | None:

@@ -9,7 +9,7 @@ from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
 _NEEDS_NO_GIL = Pattern(
-    r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
+    r"^(_?PyThread(?!State_(HasStack|Push|Pop))|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
     r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
 )
 _NO_OBJECT = Pattern(
