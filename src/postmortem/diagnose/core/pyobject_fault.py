@@ -97,6 +97,8 @@ def object_fault(
         checks = _CHECK.match(bare(crashed.frames[start].function))
         if owner(crashed.frames[end]) is Owner.LIBFFI and not checks:
             return None  # ctypes_call
+        if owner(crashed.frames[end]) is Owner.GLIBC:
+            caller = None  # main() or exit() called, and they own no object
     if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
         return _null(threads, signal, run, caller)
     found = _touched(crashed, run, caller)

@@ -250,7 +250,9 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
         next_steps=(
             "a task must not wait for another one of its own pool: all workers may wait so"
             if pool
-            else "take these locks in the same order in all threads, at the lines cited here",
+            else "take these locks in the same order in all threads, at the lines cited here"
+            if kinds & (_CONTENDED | {"python lock"})
+            else "count who has to arrive or to notify, and see whether one of them has ended",
             "see what each of these waits is for, and which thread was to do it",
         ),
         evidence=tuple(row for one, wait in told for row in _cited(one, wait)),
