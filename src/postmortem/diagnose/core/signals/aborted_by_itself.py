@@ -68,7 +68,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None, core: CoreFile
         title = f"the C library stopped the process: {fatal['what'] if fatal else words}"
         meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
-    elif index is None and has_lost_stack(core, crashed):
+    elif _is_nobody(crashed, index) and has_lost_stack(core, crashed):
         title += "; the core was cut before the stack that says why"
     yield Finding(
         title=title,
@@ -104,6 +104,10 @@ def _who(thread: Thread) -> int | None:
         if not is_malloc(frame) and not of_python:
             return index
     return start
+
+
+def _is_nobody(thread: Thread, index: int | None) -> bool:
+    return index is None or (index == 0 and thread.frames[0].function == "??")
 
 
 def _sent(crash: Crash) -> Signal | None:
