@@ -33,8 +33,8 @@ def _waits_of(threads: Threads) -> str:
         if thread is None:
             break
         wait = thread.waits_for
-        words = f"waits for {wait.what}" if wait else loop_words(threads, thread.tid)
-        words = words or activity(thread, threads.main_tid, None).waits
+        found = f"waits for {wait.what}" if wait else loop_words(threads, thread.tid)
+        words = found or activity(thread, threads.main_tid, None).waits
         if not words:
             break
         told += f", which {words}" if told else f": the main thread {words}"
