@@ -221,6 +221,8 @@ std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
   std::vector<AsyncTask> result;
   if (heap_.features().frame_objects || heap_.features().base_frame) return result;
   std::unordered_set<std::uint64_t> seen;
+  std::uint64_t loop = 0;
+  bool nothing_due = false;
   for (const std::uint64_t object : all(interpreter, threads)) {
     if (result.size() >= kMaxTasks) {
       problems.add("asyncio", "more than " + std::to_string(kMaxTasks) + " tasks: the first ones");
@@ -243,7 +245,11 @@ std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
     for (const ThreadState& thread : threads) {
       if (ident && static_cast<std::uint64_t>(*ident) == thread.ident) task.tid = thread.tid;
     }
-    task.nothing_due = !task.running && task.tid && has_nothing_due(parts.loop);
+    if (parts.loop != loop) {  // most have the same one
+      loop = parts.loop;
+      nothing_due = has_nothing_due(loop);
+    }
+    task.nothing_due = nothing_due && !task.running && task.tid;
     result.push_back(std::move(task));
   }
   return result;
