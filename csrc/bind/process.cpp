@@ -65,7 +65,14 @@ void read_handler(const elfcore::Memory& memory, const Stacks& stacks, ProcessFi
   found.caught = elfcore::find_left_signal_frame(memory);
 }
 
-// The faults whose handlers run in threads, in the order of the threads.
+// Whether another process sent a signal by kill().
+bool is_sent(const Core& core, const elfcore::SignalInfo& info) {
+  const std::int32_t sender = info.sender_pid.value_or(0);
+  const bool own = core.thread(sender) || (core.process() && core.process()->pid == sender);
+  return info.code == 0 && sender > 0 && !own;
+}
+
+// The faults, or what another process sent, whose handlers run in threads, in the order of these.
 std::vector<std::optional<elfcore::SignalInfo>> handled_faults(const elfcore::Memory& memory,
                                                                const Stacks& stacks) {
   constexpr std::int32_t kIll = 4, kBus = 7, kFpe = 8, kSegv = 11;
@@ -75,7 +82,9 @@ std::vector<std::optional<elfcore::SignalInfo>> handled_faults(const elfcore::Me
     for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
       if (!frames[i].signal_frame) continue;
       const auto caught = elfcore::read_signal_frame(memory, frames[i].sp, frames[i + 1].pc);
-      if (!caught || caught->info.code.value_or(0) <= 0) continue;
+      if (!caught) continue;
+      if (is_sent(memory.core(), caught->info) && !found[index]) found[index] = caught->info;
+      if (caught->info.code.value_or(0) <= 0) continue;
       for (const std::int32_t fault : {kIll, kBus, kFpe, kSegv}) {
         if (caught->info.number == fault) found[index] = caught->info;
       }

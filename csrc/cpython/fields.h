@@ -80,6 +80,7 @@ inline constexpr auto kFields<cpython::AsyncTask> = std::tuple(
     field("object", &cpython::AsyncTask::object), field("name", &cpython::AsyncTask::name),
     field("tid", unless_zero(&cpython::AsyncTask::tid)),
     field("running", &cpython::AsyncTask::running),
+    field("nothing_due", &cpython::AsyncTask::nothing_due),
     field<Told::or_none>("waits_on", &cpython::AsyncTask::waits_on),
     field("waits_for", &cpython::AsyncTask::waits_for));
 

@@ -93,6 +93,7 @@ struct AsyncTask {
   std::vector<Frame> frames;  // from what it awaits to its own coroutine
   std::string waits_on;       // type of the future that wakes it: "Future", "Task"; empty: none
   std::vector<std::uint64_t> waits_for;  // that future, and for gather() what it gathers
+  bool nothing_due = false;  // its loop has nothing to do, and waits for nothing from outside
 };
 
 // A greenlet that is switched out.

@@ -197,12 +197,32 @@ void Tasks::add_waiter(std::uint64_t waiter, AsyncTask& task) const {
   }
 }
 
+// Whether nothing of the loop itself can wake its tasks: no call is due, now or later, and it
+// watches no descriptor and no signal but its own waking pipe (BaseEventLoop, BaseSelectorEventLoop
+// and _BaseSelectorImpl of CPython's own asyncio). Lists, dicts and deques count their members in
+// the word behind their head.
+bool Tasks::has_nothing_due(std::uint64_t loop) const {
+  const auto count = [&](std::uint64_t object, std::string_view name, std::string_view type) {
+    const std::uint64_t found = heap_.attribute(object, name);
+    const Type& is = heap_.type_of(found);
+    // A type of an extension module, whose name is in its file alone, may have none here.
+    const bool known = found && (is.name.empty() || is.name.ends_with(type));
+    return known ? heap_.field<std::int64_t>(found, heap_.layout().object_head) : std::nullopt;
+  };
+  const std::uint64_t selector = heap_.attribute(loop, "_selector");
+  return count(loop, "_ready", "deque") == 0 && count(loop, "_scheduled", "list") == 0 &&
+         count(loop, "_signal_handlers", "dict") == 0 && selector &&
+         count(selector, "_fd_to_key", "dict") == 1;
+}
+
 std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
                                    const std::vector<ThreadState>& threads,
                                    Problems& problems) const {
   std::vector<AsyncTask> result;
   if (heap_.features().frame_objects || heap_.features().base_frame) return result;
   std::unordered_set<std::uint64_t> seen;
+  std::uint64_t loop = 0;
+  bool nothing_due = false;
   for (const std::uint64_t object : all(interpreter, threads)) {
     if (result.size() >= kMaxTasks) {
       problems.add("asyncio", "more than " + std::to_string(kMaxTasks) + " tasks: the first ones");
@@ -225,6 +245,11 @@ std::vector<AsyncTask> Tasks::read(std::uint64_t interpreter,
     for (const ThreadState& thread : threads) {
       if (ident && static_cast<std::uint64_t>(*ident) == thread.ident) task.tid = thread.tid;
     }
+    if (parts.loop != loop) {  // most have the same one
+      loop = parts.loop;
+      nothing_due = has_nothing_due(loop);
+    }
+    task.nothing_due = nothing_due && !task.running && task.tid;
     result.push_back(std::move(task));
   }
   return result;

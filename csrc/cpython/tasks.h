@@ -41,6 +41,7 @@ class Tasks {
   std::uint64_t frame_in(std::uint64_t generator, const Type& type) const;
   std::uint64_t awaited_by(std::uint64_t frame) const;
   Chain walk(std::uint64_t coroutine, bool& running) const;
+  bool has_nothing_due(std::uint64_t loop) const;
   void add_waiter(std::uint64_t waiter, AsyncTask& task) const;
 
   const Heap& heap_;

@@ -301,7 +301,21 @@ def panics() -> dict[str, bytes]:
         core.segments.append(unwind_cores.Segment(code, image.build(), 5))
         core.segments.append(unwind_cores.Segment(words, memory))
         found[seed] = core.build()
-    return found
+    return found | {"unwound": unwound(code, stack, words)}
+
+
+def unwound(code: int, stack: int, words: int) -> bytes:
+    """Return a core of Rust without names: a panic ended it while another one was unwound."""
+    text = b"epoch 3 failed"
+    # class, clean-up, the unwinder's own, canary, box; the String; the box's table of functions
+    thrown = [int.from_bytes(b"MOZ\0RUST", "little"), code + 8, 0, 0, code + 64]
+    thrown += [words + 56, words + 80, len(text), words + 104, len(text), 0, 24, 8]
+    said = b"\nthread 'main' (7) panicked at src/main.rs:2:39:\nguard leaked\n\0"
+    core = unwind_cores.CoreBuilder(auxv={3: code + 64})
+    core.thread(11, 6, rip=code + 4, rsp=stack + 64).module("/app/reader", code, 4096)
+    core.segments.append(unwind_cores.Segment(stack, bytes(64) + said.ljust(192, b"\0")))
+    core.segments.append(unwind_cores.Segment(words, struct.pack("<13Q", *thrown) + text))
+    return core.build()
 
 
 def main(folder: Path) -> None:

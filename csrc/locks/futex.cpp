@@ -61,6 +61,13 @@ std::uint64_t parked_at(const elfcore::Memory& memory, const elfcore::ThreadStat
   return memory.word(entry + 8).value_or(0);
 }
 
+// Whether another process can have the word: what no file backs is this one's own (the kernel names
+// shared anonymous memory /dev/zero), and so are the variables of a program or library. libstdc++
+// waits for its barriers and semaphores without FUTEX_PRIVATE_FLAG.
+bool may_be_shared(const elfcore::Memory& memory, std::uint64_t address) {
+  return memory.core().file_at(address) && !memory.modules().at(address);
+}
+
 std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
                                    const elfcore::ThreadState& thread) {
   const bool x86 = thread.registers.machine == elfcore::Machine::x86_64;
@@ -89,6 +96,7 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
     return std::nullopt;
   }
   if (wait.address == 0 || wait.address % 4 != 0) return std::nullopt;
+  wait.shared = wait.shared && may_be_shared(memory, wait.address);
   wait.words = memory.get<std::array<std::uint32_t, 5>>(wait.address);
   if (!wait.words) {
     // The end of a mapping: the word alone.

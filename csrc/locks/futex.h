@@ -17,7 +17,7 @@ struct FutexWait {
   std::uint64_t address = 0;
   std::uint32_t operation = 0;  // FUTEX_WAIT, FUTEX_LOCK_PI, ... without the flags
   bool timed = false;           // it ends by itself some time
-  bool shared = false;          // not FUTEX_PRIVATE_FLAG: another process may wake it
+  bool shared = false;          // another process may wake it: a file's memory, no private flag
   std::uint32_t expected = 0;   // what the word held when the wait began; 0 for the PI operations
   // The word itself and the four behind it, where they are in the core: of a pthread_mutex_t of
   // glibc these are lock, count, owner, number of users and kind (struct __pthread_mutex_s).

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "elfcore/abort_message.h"
 #include "unwind/managed_words.h"
@@ -65,6 +67,10 @@ std::optional<std::string> rust_payload(const Memory& memory, std::uint64_t from
     if ((size != 16 && size != 24 && size != 32) || memory.word(*table + 16) != 8) continue;
     const auto place = rust_place(memory, memory.word(at + 16).value_or(0));
     if (!place) continue;
+    // Behind its String FormatStringPayload has the address of what it was made of, on the stack;
+    // what panic_any() was given may have anything there.
+    const std::uint64_t behind = memory.word(*payload + 24).value_or(0);
+    if (size == 32 && memory.core().segment_at(behind) != memory.core().segment_at(at)) continue;
     const std::uint64_t text = *payload + (size == 16 ? 0 : 8);
     const auto pointer = memory.word(text), length = memory.word(text + 8);
     if (!pointer || !length) continue;
@@ -254,6 +260,60 @@ std::optional<std::string> rust_last_words(const Memory& memory, std::uint64_t s
   return std::nullopt;
 }
 
+// What a boxed panic says: a String (capacity, pointer, length) or a &str; the table of functions
+// tells its size.
+std::optional<std::string> boxed_text(const Memory& memory, std::uint64_t data,
+                                      std::uint64_t table) {
+  const std::uint64_t size = memory.word(table + 8).value_or(0);
+  if (data < 65536 || (size != 16 && size != 24) || memory.word(table + 16) != 8) {
+    return std::nullopt;
+  }
+  const std::uint64_t at = data + (size == 24 ? 8 : 0);
+  const auto pointer = memory.word(at), length = memory.word(at + 8);
+  return pointer && length ? counted_text(memory, *pointer, *length) : std::nullopt;
+}
+
+// The panics that were on their way when another one ended the process: what is unwound lies on the
+// heap (library/panic_unwind/src/gcc.rs: an _Unwind_Exception of Rust's class with a function that
+// cleans up, a canary, the boxed panic). free() overwrites the class.
+std::string rust_under_way(const Memory& memory) {
+  constexpr std::array<std::uint8_t, 8> kClass{'M', 'O', 'Z', 0, 'R', 'U', 'S', 'T'};
+  constexpr std::uint64_t kCleanUp = 8, kCanary = 32, kBox = 40;
+  constexpr std::size_t kMost = 3, kLooked = 64 << 20;
+  std::string found;
+  std::size_t left = kLooked, count = 0;
+  for (const elfcore::Segment& segment : memory.core().segments()) {
+    if (!(segment.flags & elfcore::kWrite) || left == 0 || count == kMost) continue;
+    const Bytes bytes = clip(memory.core().dumped_at(segment.start), 0, left);
+    left -= bytes.size();
+    for (std::size_t at = 0; at < bytes.size() && count < kMost; ++at) {
+      const Bytes rest = clip(bytes, at, bytes.size());
+      const void* const hit = memmem(rest.data(), rest.size(), kClass.data(), kClass.size());
+      if (!hit) break;
+      at += static_cast<std::size_t>(static_cast<const std::uint8_t*>(hit) - rest.data());
+      const std::uint64_t header = segment.start + at;
+      const auto word = [&](std::uint64_t offset) {
+        return memory.word(header + offset).value_or(0);
+      };
+      if (header % 16 != 0 || !memory.modules().at(word(kCleanUp)) ||
+          !memory.modules().at(word(kCanary))) {
+        continue;
+      }
+      const auto text = boxed_text(memory, word(kBox), word(kBox + 8));
+      if (!text) continue;
+      found += (count++ == 0 ? "" : "; ") + *text;
+    }
+  }
+  return found;
+}
+
+// What ended the process, behind what was under way then.
+std::optional<std::string> with_under_way(const Memory& memory, std::optional<std::string> text) {
+  if (!text) return text;
+  const std::string others = rust_under_way(memory);
+  return others.empty() || text->starts_with(others) ? text : others + "; then " + *text;
+}
+
 // The constant that a register was given among the last instructions before a call: lea of an
 // address beside the code, or mov of 32 bits. 0 is none.
 std::uint64_t constant_before(const Memory& memory, std::uint64_t call, unsigned number) {
@@ -318,7 +378,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
       if (auto text = go_fatal_error(memory)) return found("Go", std::move(text));
     }
     if (has(name, "rust_panic") || has(name, "std::panicking::")) {
-      return found("Rust", rust_message(memory, stack, names));
+      return found("Rust", with_under_way(memory, rust_message(memory, stack, names)));
     }
     const bool is_of_cxx = name.starts_with("std::__glibcxx_assert_fail");
     const bool is_x86 = thread->registers.machine == elfcore::Machine::x86_64;
@@ -350,7 +410,7 @@ std::optional<PanicText> find_panic_text(const Memory& memory, const Stack& stac
   }
   auto text = rust_last_words(memory, sp);
   if (!text) text = rust_payload(memory, sp & ~std::uint64_t{7}, sp + kHook);
-  return found("Rust", std::move(text));
+  return found("Rust", with_under_way(memory, std::move(text)));
 }
 
 }  // namespace pm::unwind

@@ -56,7 +56,7 @@ class RawThread(TypedDict):
     registers: tuple[int, ...]
     """In the order of `register_names`."""
     handles: RawSignal | None
-    """The fault whose handler it runs."""
+    """The fault, or what another process sent, whose handler it runs."""
     frames: list[RawFrame]
     """Of threads with equal stacks the same list."""
     stopped: str | None
@@ -222,6 +222,8 @@ class RawAsyncTask(TypedDict):
     """Of the thread that runs its event loop; None: not known, or none does."""
     running: bool
     """Its innermost frame is on the stack of that thread."""
+    nothing_due: bool
+    """Its loop has no call due, now or later, and watches nothing but its own waking pipe."""
     waits_on: str | None
     """Type of the future that wakes it."""
     waits_for: tuple[int, ...]

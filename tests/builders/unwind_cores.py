@@ -14,7 +14,7 @@ _PAGE = 4096
 # Index in elf_gregset_t.
 X86_REGISTERS = {
     "r15": 0, "r14": 1, "r13": 2, "r12": 3, "rbp": 4, "rbx": 5, "rax": 10, "rcx": 11,
-    "rdx": 12, "rsi": 13, "rdi": 14, "rip": 16, "rsp": 19, "fs_base": 21,
+    "rdx": 12, "rsi": 13, "rdi": 14, "orig_rax": 15, "rip": 16, "rsp": 19, "fs_base": 21,
 }  # fmt: skip
 
 

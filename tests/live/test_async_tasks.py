@@ -118,3 +118,41 @@ def test_a_task_that_computes(tmp_path: Path) -> None:
     }
     assert tasks["Task-1"]["waits_for"] == ["spinner"]
     assert " tasks" not in one["threads"][0]["does"]
+
+
+_STUCK = """\
+import asyncio
+async def main():
+    lock = asyncio.Lock()
+    await lock.acquire()
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.2, lambda: print('ready', flush=True))
+    if OUTSIDE: loop.add_reader(0, print)
+    await lock.acquire()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("interpreter", interpreters())
+def test_a_lock_that_nothing_can_release(interpreter: str, outside: bool, tmp_path: Path) -> None:
+    gcore = shutil.which("gcore")
+    if gcore is None:
+        pytest.skip("no gcore here")
+    program = tmp_path / "stuck.py"
+    program.write_text(_STUCK.replace("OUTSIDE", str(outside)))
+    command = [interpreter, program]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            core = tmp_path / f"core.{child.pid}"
+            save = [gcore, "-o", str(tmp_path / "core"), str(child.pid)]
+            subprocess.run(save, capture_output=True, check=False)
+        finally:
+            child.kill()
+    if not core.exists():
+        pytest.skip("gcore wrote none")
+    found = {one["id"] for one in report("core", core, "--engine", "native")["diagnoses"]}
+    assert ("deadlock" in found) is not outside

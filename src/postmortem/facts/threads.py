@@ -179,7 +179,7 @@ class Thread:
     python_exception: RaisedException | None = None
     waits_for: Wait | None = None
     handles: Signal | None = None
-    """The fault whose handler it runs, as the kernel put it on the stack."""
+    """The fault, or what another process sent, whose handler it runs: the kernel's own record."""
 
     @property
     def called(self) -> str | None:
@@ -263,6 +263,8 @@ class Threads:
     """Of CPython 3.11 to 3.14."""
     greenlets: tuple[Greenlet, ...] = ()
     """Of greenlet 2.0 and later; in slim cores and free-threaded interpreters none are found."""
+    idle_loops: frozenset[int] = frozenset()
+    """Threads whose loop of asyncio has no call due, ever, and watches nothing outside."""
 
     def __iter__(self) -> Iterator[Thread]:
         return iter(self.items)

@@ -342,4 +342,5 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         len(state["threads"]) if whole and state["gil"] else None,
         async_tasks(state["tasks"]),
         greenlets(state["greenlets"]),
+        frozenset(row["tid"] for row in state["tasks"] if row["tid"] and row["nothing_due"]),
     )

@@ -31,7 +31,7 @@ _HANDLER = "<signal handler called>"
 _STDIO = Pattern(
     r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)"
 )
-_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
+_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait|^std::(?:__tree_)?barrier<")
 
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""
@@ -122,11 +122,14 @@ def _native_wait(
             return Wait(what, address, writer, kind="rwlock", certain=not nameless, how=how)
         unnamed = "it names no writer: readers hold it, and it does not name those"
         how_not = unnamed if words is not None and writer == 0 else None
-        return Wait(what, address, kind="rwlock", certain=False, how=how_not)
+        # one in memory that processes share may be another one's
+        kind = "futex" if row["shared"] else "rwlock"
+        return Wait(what, address, kind=kind, certain=False, how=how_not)
     if stands_in(_LOW_LEVEL, stack):
         return _low_level(row, stack, pointers)
     if stands_in(_BARRIER, stack):
-        return Wait("a barrier", address, kind="barrier", certain=False)
+        kind = "futex" if row["shared"] else "barrier"
+        return Wait("a barrier", address, kind=kind, certain=False)
     if stands_in(_SEMAPHORE, stack):
         return Wait("a semaphore", address, kind="semaphore", certain=False)
     kind = "futex" if row["shared"] else "private futex"

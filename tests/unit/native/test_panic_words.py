@@ -214,6 +214,43 @@ def test_a_text_that_only_the_program_has(tmp_path: Path) -> None:
     assert nameless(tmp_path, *hook((OTHER, 11), file=CODE + 64)) is None
 
 
+def test_what_is_handed_on_as_it_is_may_only_begin_like_a_message(tmp_path: Path) -> None:
+    assert nameless(tmp_path, *hook((16, *NO_SHARD, 4))) is None
+
+
+def unwound(said: bytes, **changed: int) -> Segment:
+    """Return a heap with a panic that is being unwound (library/panic_unwind/src/gcc.rs)."""
+    words = {"kind": int.from_bytes(b"MOZ\0RUST", "little"), "clean_up": CODE + 8, **changed}
+    memory = bytearray(struct.pack("<4Q", words["kind"], words["clean_up"], 0, 0))
+    memory += struct.pack("<3Q", CODE + 64, OTHER + 128, words.get("table", OTHER + 192))
+    memory = memory.ljust(128, b"\0") + struct.pack("<3Q", len(said), OTHER + 256, len(said))
+    memory = memory.ljust(192, b"\0") + struct.pack("<3Q", 0, words.get("size", 24), 8)
+    return Segment(OTHER, bytes(memory.ljust(256, b"\0") + said).ljust(4096, b"\0"))
+
+
+def test_a_panic_that_is_unwound_when_another_one_ends_the_process(tmp_path: Path) -> None:
+    told = nameless(tmp_path, stack(WORDS), unwound(b"epoch 3 failed"))
+    assert told is not None
+    assert told[1].startswith("epoch 3 failed")
+    assert told[1].endswith("no shard 12 (at src/shard.rs:2:39)")
+    same = nameless(tmp_path, stack(WORDS), unwound(b"no shard 12"))
+    assert same == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"kind": 0}, id="given back"),
+        pytest.param({"clean_up": OTHER}, id="not cleaned up by a program"),
+        pytest.param({"table": 8}, id="no table"),
+        pytest.param({"size": 32}, id="another object"),
+    ],
+)
+def test_what_is_no_panic_under_way_is_not_told(tmp_path: Path, changed: dict[str, int]) -> None:
+    told = nameless(tmp_path, stack(WORDS), unwound(b"epoch 3 failed", **changed))
+    assert told == ("Rust", "no shard 12 (at src/shard.rs:2:39)")
+
+
 G, G0, M, PANIC, TEXT = (HEAP + 0x100 * i for i in range(1, 6))
 
 

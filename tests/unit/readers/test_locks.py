@@ -55,3 +55,10 @@ def test_a_mutex_of_musl_names_nobody() -> None:
 @pytest.mark.parametrize(("shared", "kind"), [(True, "futex"), (False, "private futex")])
 def test_who_may_wake_a_futex(shared: bool, kind: str) -> None:
     assert wait(0x5004, 1, 0, 0, 0, 0, shared=shared).kind == kind
+
+
+@pytest.mark.parametrize("function", ["pthread_rwlock_wrlock", "pthread_barrier_wait"])
+def test_what_processes_share_may_be_held_by_another_one(function: str) -> None:
+    assert wait(0x5004, 1, 0, 0, 0, 0, function=function, shared=True).kind == "futex"
+    own = wait(0x5004, 1, 0, 0, 0, 0, function=function, shared=False)
+    assert own.kind in ("rwlock", "barrier")

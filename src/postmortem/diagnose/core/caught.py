@@ -90,5 +90,7 @@ def fault_elsewhere(threads: Threads) -> tuple[Thread, int, str] | None:
         index = thread.handler_index
         if thread.crashed or thread.handles is None or index is None:
             continue
+        if thread.handles.code_number == 0:
+            continue  # another process sent it
         return thread, index + 1, f"{thread.handles.name}{place(thread, index + 1)}"
     return None

@@ -9,11 +9,11 @@ from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
 _NEEDS_NO_GIL = Pattern(
-    r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
+    r"^(_?PyThread(?!State_(HasStack|Push|Pop))|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
     r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
 )
 _NO_OBJECT = Pattern(
-    r"^(_?Py(Interpreter|Thread)State_GET|_Py_object_freelists_GET|new_threadstate|get_state|"
+    r"^(_?Py(Interpreter|Thread)State_\w+|_Py_object_freelists_GET|new_threadstate|get_state|"
     r"PyThreadState_New|PyGILState_Ensure|Py(List|Dict|Tuple|Set)_New|"
     r"_?PyErr_(Occurred|CheckSignals|Clear|Print|NoMemory)|PyRun_Simple\w+|PyImport_(Add|Import)Module|"
     r"Py(Long|Float|Bool|Unicode|Bytes)_From(Long|Double|S?size_t|Ssize_t|String\w*|Format))$"
@@ -54,8 +54,8 @@ def api_without_gil(threads: Threads, kind: FaultKind | None = None) -> int | No
         return None
     if is_known and crashed.holds_gil and any(f.kind == "python" for f in crashed.frames):
         return None  # its state is what runs these lines
-    is_given_none = _NO_OBJECT.match(passed[0]) or _NO_OBJECT.match(passed[-1])
-    if kind is FaultKind.NULL_DEREFERENCE and api <= _NEAR and is_given_none:
+    is_given_none = _NO_OBJECT.match(passed[0]) or (api <= _NEAR and _NO_OBJECT.match(passed[-1]))
+    if kind is FaultKind.NULL_DEREFERENCE and is_given_none:
         return api
     return None if crashed.holds_gil or not threads.gil or not is_known else api
 

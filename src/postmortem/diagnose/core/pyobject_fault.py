@@ -55,8 +55,13 @@ _COLLECTOR = Pattern(
 )
 _ALLOCATOR = Pattern(
     r"^(pymalloc_\w+|_?Py(Object|Mem)_(Malloc|Calloc|Realloc|Free)|address_in_range|arena_map_get|"
-    r"_PyObject_GC_(Alloc|Malloc|New|NewVar))$"
+    r"_PyObject_GC_(Alloc|Malloc|New|NewVar)|insert_to_(used|free)pool|allocate_from_new_pool)$"
 )
+_LINKS = Pattern(
+    r"^(gc_list_(remove|append|move|merge)|_PyGCHead_\w+|_?PyObject_GC_(Un)?Track|PyObject_GC_Del|"
+    r"_PyObject_GC_(UN)?TRACK)$"
+)
+"""What follows an object's neighbours among those that the collector watches."""
 _CHECK = Pattern(r"^(_PyObject_DebugDumpAddress|_PyMem_Debug(CheckAddress|Raw\w+|Free|Realloc))$")
 _RELEASE = Pattern(r"(^|_)[Dd]ealloc$|^_?Py_X?(DECREF|DecRef|Dealloc|CLEAR)\w*$|_dealloc(_part)?$")
 _USE = Pattern(
@@ -92,6 +97,8 @@ def object_fault(
         checks = _CHECK.match(bare(crashed.frames[start].function))
         if owner(crashed.frames[end]) is Owner.LIBFFI and not checks:
             return None  # ctypes_call
+        if owner(crashed.frames[end]) is Owner.GLIBC:
+            caller = None  # main() or exit() called, and they own no object
     if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
         return _null(threads, signal, run, caller)
     found = _touched(crashed, run, caller)
@@ -142,6 +149,7 @@ def _touched(thread: Thread, run: list[int], caller: int | None) -> ObjectFault 
         (Touch.COLLECTOR, _COLLECTOR, len(names)),
         (Touch.RELEASE, _RELEASE, 3),
         (Touch.USE, _USE, 1),
+        (Touch.USE, _LINKS, 1),
     ):
         found = next((i for i, name in enumerate(names[:within]) if pattern.search(name)), None)
         if found is not None:
@@ -161,6 +169,8 @@ def _null(
         return ObjectFault(Touch.ALLOCATOR, run[0], caller)
     if any(_COLLECTOR.search(name) for name in names[:4]):
         return ObjectFault(Touch.COLLECTOR, run[0], caller)
+    if _LINKS.match(names[0]):
+        return ObjectFault(Touch.USE, run[0], caller)
     of_extension = caller is not None and owner(thread.frames[caller]) is Owner.EXTENSION
     if not is_interpreter_known(threads):
         return None  # finished, or not begun: then the thread's own state is what is null

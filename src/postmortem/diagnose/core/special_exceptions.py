@@ -1,5 +1,6 @@
 """C++ exceptions and frames that have a rule of their own, so that no two rules claim them."""
 
+from postmortem.diagnose.core.stacks import is_nameless
 from postmortem.diagnose.names import bare, clip
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
@@ -15,6 +16,7 @@ EXCEPTION_RULES = (
 )
 """Rules that read the exception of the crashed thread, and say more of it than its words."""
 
+UNKNOWN_TYPE = "(unknown type)"
 _OUT_OF_MEMORY = Pattern(r"bad_alloc|OutOfMemoryError")
 _NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
 
@@ -108,10 +110,17 @@ def is_out_of_memory(exception: CppException) -> bool:
 
 
 def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
-    """Return whether std::thread threw because pthread_create() failed (EAGAIN)."""
-    if exception is None or exception.type != "std::system_error":
+    """Return whether std::thread threw because pthread_create() failed (EAGAIN).
+
+    Little else throws that; without a name on the stack its words are enough.
+    """
+    if exception is None or exception.type not in ("std::system_error", UNKNOWN_TYPE):
         return False
     if exception.match("system-error-eagain") is None:
         return False
+    if exception.type == UNKNOWN_TYPE and exception.match("system-error-eagain-alone") is None:
+        return False
+    if is_nameless(thread):
+        return True
     names = [bare(frame.function) for frame in thread.frames[:24]]
     return any(name.startswith("std::thread::") for name in names)

@@ -183,6 +183,7 @@ class _Snapshot:
             main_tid=self._pid,
             async_tasks=tuple(replace(t, tid=ours(t.tid)) for t in facts.threads.async_tasks),
             greenlets=tuple(replace(g, tid=ours(g.tid)) for g in facts.threads.greenlets),
+            idle_loops=frozenset(tids.get(tid, tid) for tid in facts.threads.idle_loops),
         )
 
     def _tell(self, refused: int, stopped: bool, process: LiveProcess) -> None:

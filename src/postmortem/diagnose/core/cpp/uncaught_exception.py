@@ -22,7 +22,7 @@ from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import bare, clip, short, short_type
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import AbortMessage, CppException
-from postmortem.facts.threads import Thread
+from postmortem.facts.threads import Thread, Trust
 from postmortem.patterns import Pattern
 
 
@@ -135,27 +135,35 @@ def _handler_of_terminate(thread: Thread) -> int | None:
     return at if any(name in _THROWING for name in names[at + 1 : at + 4]) else None
 
 
+_PROGRAMS = (Owner.PROGRAM, Owner.EXTENSION)
+
+
 def _ended_in_handler(thread: Thread) -> bool:
     """Return whether std::terminate was called by other code than what throws."""
     names = [bare(frame.function) for frame in thread.frames[:24]]
     at = next((i for i, name in enumerate(names) if name == "std::terminate"), None)
     if at is None or any(name in _THROWING or "Unwind" in name for name in names):
         return False
-    following = thread.frames[at + 1 : at + 2]
-    return (
-        bool(following) and following[0].function != "??" and not stacks.is_terminate(following[0])
-    )
+    following = thread.frames[at + 1] if at + 1 < len(thread.frames) else None
+    if following is None or stacks.is_terminate(following) or following.trust is Trust.SCAN:
+        return False
+    # The C++ library's throwing functions are exported: what has no name there is not of it.
+    return following.function != "??" or owner(following) in _PROGRAMS
 
 
 def _terminated_in_handler(thread: Thread, own: CppException, index: int | None) -> Finding:
-    name = "" if index is None else short(thread.frames[index].function, 36)
+    known = index is not None and thread.frames[index].function != "??"
+    name = short(thread.frames[index].function, 36) if known and index is not None else ""
     by = f" by {name}" if name else ""
     said = f": {own.what}" if own.what else ""
     frames = () if index is None else (cite_frame(thread, index),)
+    caught = own.found_by == "tls"  # those are on the thread's list of caught ones
+    did = "handled" if caught else "unwound"
+    was = "had been caught" if caught else "was on its way to a handler, and destructors ran"
     return Finding(
-        title=f"std::terminate was called{by} while {short_type(own.type, 30)} was handled",
-        cause=f"{own.type}{clip(said, 400)} had been caught; no throw is on the stack, so the code "
-        "that handled it ended the process itself, or something it used did (a std::thread that "
+        title=f"std::terminate was called{by} while {short_type(own.type, 30)} was {did}{said}",
+        cause=f"{own.type}{clip(said, 400)} {was}; no throw is on the stack, so the code "
+        "that ran then ended the process itself, or something it used did (a std::thread that "
         "was destroyed before it was joined). It is most likely what went wrong first",
         confidence=Confidence.LIKELY,
         next_steps=(f"see in {name or 'the handler'} what calls std::terminate",),

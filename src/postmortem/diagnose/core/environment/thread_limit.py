@@ -18,7 +18,7 @@ from postmortem.diagnose.core.citing import cite_exception
 from postmortem.diagnose.core.crash import Crash
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
-from postmortem.diagnose.core.stacks import caller, thrown
+from postmortem.diagnose.core.stacks import caller, is_nameless, thrown
 from postmortem.diagnose.names import bare
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
@@ -54,7 +54,7 @@ def thread_limit(
         cause="pthread_create() failed with EAGAIN, and the exception that std::thread made of it "
         "was not caught: a limit of threads (ulimit -u, pids.max of the container or job) or of "
         "address space (ulimit -v) was reached",
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if is_nameless(crash.crashed) else Confidence.LIKELY,
         next_steps=(
             "ulimit -u; ulimit -v; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current "
             "/proc/sys/kernel/threads-max",

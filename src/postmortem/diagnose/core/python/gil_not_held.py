@@ -18,6 +18,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.gil_use import api_without_gil, is_interpreter_known
 from postmortem.diagnose.names import short
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
 
 
@@ -25,7 +26,7 @@ from postmortem.facts.threads import Threads
     "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
     "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
 )
-def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
+def gil_not_held(kind: FaultKind, threads: Threads, core: CoreFile | None) -> Findings:
     if not kind.is_memory_fault:
         return
     index = api_without_gil(threads, kind)
@@ -36,7 +37,10 @@ def gil_not_held(kind: FaultKind, threads: Threads) -> Findings:
     name = "a function of it" if function == "??" else short(function, 40)
     holder = next((thread for thread in threads if thread.holds_gil), None)
     without = "a thread state"
-    if not is_interpreter_known(threads):
+    if not is_interpreter_known(threads) and core is not None and core.truncated:
+        without = "the GIL, or without a thread state"
+        held = "the core was cut before it; what is null here is a thread's state"
+    elif not is_interpreter_known(threads):
         held = (
             "no thread has a state: the interpreter had not begun, or the state was deleted "
             "(Py_Finalize, PyGILState_Release)"

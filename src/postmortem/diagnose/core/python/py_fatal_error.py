@@ -59,7 +59,7 @@ def py_fatal_error(kind: FaultKind, threads: Threads, error: FatalPythonError | 
         return
     check = _outside(crashed, fatal[-1] + 1)
     names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
-    message = error.message if error is not None else None
+    message = error.message or None if error is not None else None
     what, cause, step = _meaning(names, error)
     evidence = [cite_frame(crashed, fatal[-1])]
     by = ""

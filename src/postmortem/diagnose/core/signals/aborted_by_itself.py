@@ -18,7 +18,7 @@ from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stack_end import has_lost_stack
 from postmortem.diagnose.core.stacks import frame_name, is_malloc, plain, site
 from postmortem.diagnose.rule import ANY_REASON, Confidence, Finding, Findings, Role, rule
-from postmortem.facts.crash import AbortMessage
+from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Thread, Trust
 
@@ -43,6 +43,9 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None, core: CoreFile
         said = python_call(crashed, index)
         if said is not None:
             title += f": {said}"
+        elif (sent := _sent(crash)) is not None and crashed.handler_index in range(index):
+            title = f"process {sent.sender_pid} sent {sent.name}, whose handler ended this one"
+            sure = False  # the siginfo of a handler without SA_SIGINFO may be an older one's
         elif crashed.handler_index in range(index) and not _handled_itself(crashed, index):
             ran = "abort() ran as" if _has_abort(crashed) else "SIGABRT was raised by"
             title += f": {ran} a signal handler" + crash.named(", over", index)
@@ -65,7 +68,7 @@ def aborted_by_itself(crash: Crash, message: AbortMessage | None, core: CoreFile
         title = f"the C library stopped the process: {fatal['what'] if fatal else words}"
         meaning = _STDIO if fatal is not None and fatal["stdio"] else ""
         evidence.insert(0, cite_abort(message))
-    elif index is None and has_lost_stack(core, crashed):
+    elif _is_nobody(crashed, index) and has_lost_stack(core, crashed):
         title += "; the core was cut before the stack that says why"
     yield Finding(
         title=title,
@@ -101,6 +104,17 @@ def _who(thread: Thread) -> int | None:
         if not is_malloc(frame) and not of_python:
             return index
     return start
+
+
+def _is_nobody(thread: Thread, index: int | None) -> bool:
+    return index is None or (index == 0 and thread.frames[0].function == "??")
+
+
+def _sent(crash: Crash) -> Signal | None:
+    """Return what another process sent, where its handler still runs here or in another thread."""
+    threads = (crash.crashed, *crash.threads.others())
+    signals = (thread.handles for thread in threads)
+    return next((sent for sent in signals if sent is not None and sent.code_number == 0), None)
 
 
 def _called_abort(thread: Thread, index: int) -> bool:

@@ -4,7 +4,8 @@ What it means
     Each thread of a circle waits for a lock that the next one holds, or for the next one to
     end; a thread may also wait for a lock of its own, or for one whose owner is not in this
     process (a fork() while another thread held it). Or all threads, or all of Python, wait for
-    what only another one of them does: release a lock, complete a Future. Nothing but killing the
+    what only another one of them does: release a lock, complete a Future. So may the tasks of an
+    event loop that has nothing due and watches nothing outside. Nothing but killing the
     process ends it.
 How to be sure
     A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller
+from postmortem.diagnose.core.task_waits import stuck_tasks
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
 from postmortem.facts.threads import Thread, Threads, Wait
 
@@ -42,6 +44,7 @@ def deadlock(kind: FaultKind, threads: Threads) -> Findings:
         yield _circle(cycle, waits, by_tid, role)
     for wait, stuck in list(_ownerless(waits).items())[:_MOST_CYCLES]:
         yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
+    yield from stuck_tasks(threads, role)
     if len(threads) == 1 and waits:
         yield from _alone(threads.items[0], role)
     elif not cycles:
@@ -228,6 +231,8 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
     waits = [(one, wait) for one in threads if (wait := one.waits_for) is not None]
     kinds = {wait.kind for _, wait in waits}
     may, must = (_BY_THREADS, _CONTENDED) if whole else (_BY_PYTHON, _BY_ANOTHER)
+    if whole and not any(thread.python_name for thread in threads):
+        must |= _OF_CODE  # no handler in Python can notify, nor put into a queue
     if len(waits) < max(len(threads), 2) or kinds - may or not kinds & must:
         return
     if any(wait.timed or wait.missing_owner is not None for _, wait in waits):
@@ -241,11 +246,13 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
         title=f"{many}{of} threads wait, and none is left to let another go on",
         cause="; ".join(_edge(one, wait, by_tid) for one, wait in told),
         # what is not Python's may end a Future too
-        confidence=Confidence.POSSIBLE if pool or kinds & _UNKNOWN else Confidence.LIKELY,
+        confidence=_sure(kinds, pool=pool, whole=whole),
         next_steps=(
             "a task must not wait for another one of its own pool: all workers may wait so"
             if pool
-            else "take these locks in the same order in all threads, at the lines cited here",
+            else "take these locks in the same order in all threads, at the lines cited here"
+            if kinds & (_CONTENDED | {"python lock"})
+            else "count who has to arrive or to notify, and see whether one of them has ended",
             "see what each of these waits is for, and which thread was to do it",
         ),
         evidence=tuple(row for one, wait in told for row in _cited(one, wait)),
@@ -253,12 +260,18 @@ def _none_left(threads: Sequence[Thread], role: Role | None, *, whole: bool = Fa
     )
 
 
-_UNOWNED = frozenset({"python lock", "unowned mutex"})
+def _sure(kinds: set[str], *, pool: bool, whole: bool) -> Confidence:
+    unknown = kinds & _UNKNOWN or (whole and not kinds & _CONTENDED)
+    return Confidence.POSSIBLE if pool or unknown else Confidence.LIKELY
+
+
+_UNOWNED = frozenset({"python lock", "unowned mutex", "rwlock", "future", "barrier"})
 _UNKNOWN = frozenset({"private futex"})
-_BY_ANOTHER = frozenset({"python lock", "future"})
+_BY_ANOTHER = frozenset({"python lock", "future", "barrier"})
 """Waits that a thread of Python ends, and nothing else: signal handlers set Events."""
-_BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore", "barrier"}
+_BY_PYTHON = _BY_ANOTHER | {"join", "queue", "condition", "event", "semaphore"}
 _CONTENDED = frozenset({"mutex", "unowned mutex", "rwlock"})
+_OF_CODE = frozenset({"join", "barrier"})
 _BY_THREADS = (_BY_PYTHON - {"semaphore"}) | _CONTENDED | _UNKNOWN
 """What other processes do not end; one that is idle waits for no mutex."""
 _FORKED = "was the process forked while threads ran? start workers with spawn or forkserver"

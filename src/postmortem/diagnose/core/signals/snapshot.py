@@ -16,9 +16,31 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signal_words import saved_by
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
+from postmortem.diagnose.stacks.activity import activity
+from postmortem.diagnose.stacks.async_tasks import loop_words
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
+
+_MOST_FOLLOWED = 4
+
+
+def _waits_of(threads: Threads) -> str:
+    """Return what the main thread waits for, and the threads whose end it waits for."""
+    by_tid = {thread.tid: thread for thread in threads}
+    thread, told = threads.main, ""
+    for _ in range(_MOST_FOLLOWED):
+        if thread is None:
+            break
+        wait = thread.waits_for
+        found = f"waits for {wait.what}" if wait else loop_words(threads, thread.tid)
+        words = found or activity(thread, threads.main_tid, None).waits
+        if not words:
+            break
+        told += f", which {words}" if told else f": the main thread {words}"
+        joined = wait.holder if wait is not None and wait.kind == "join" else None
+        thread = by_tid.get(joined) if joined is not None else None
+    return told
 
 
 @rule("https://man7.org/linux/man-pages/man1/gcore.1.html", role=Role.CONTEXT, topic=Topic.SNAPSHOT)
@@ -45,7 +67,7 @@ def snapshot(kind: FaultKind, core: CoreFile, threads: Threads, modules: Modules
     yield Finding(
         title=f"a snapshot of a live process ({by}): it did not crash",
         cause=f"{by} wrote this core while the process was running; it tells where the threads "
-        "stood at that moment",
+        f"stood at that moment{_waits_of(threads)}",
         # A program can write such a core of itself from its crash handler, as other tools do.
         confidence=Confidence.CERTAIN if core.origin == "gcore" else Confidence.LIKELY,
         next_steps=(
