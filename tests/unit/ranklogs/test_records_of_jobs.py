@@ -113,7 +113,7 @@ def test_what_is_no_record_of_one_job(tmp_path: Path, record: object) -> None:
         (AWS | {"jobs": [AWS["jobs"][0] | {"statusReason": "Host EC2 (instance i-7) terminated."}]},
          "stopped_from_outside"),
         (SACCT, "last_words"),
-        (VERTEX, "last_words"),
+        (VERTEX, "process_ended"),
         (RUN, "last_words"),
     ],
 )  # fmt: skip
@@ -225,7 +225,7 @@ MODULES = "".join(f"                Module libx{i}.so from rpm x-{i}\n" for i in
 def test_where_a_system_saw_a_crash(tmp_path: Path, name: str, text: str) -> None:
     report = _report(tmp_path / "job" / name, text)
     assert report.failed
-    assert report.diagnoses[0].title.endswith("was ended by SIGSEGV: in gather (rows.so)")
+    assert report.diagnoses[0].title.endswith("SIGSEGV: in gather (rows.so)")
 
 
 def test_a_damaged_report_of_macos_is_a_text(tmp_path: Path) -> None:
@@ -335,6 +335,19 @@ def test_who_watched_saw_nothing_bad(tmp_path: Path, text: str) -> None:
     assert not _report(tmp_path / "job" / "out.log", text).failed
 
 
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        ("EXT4-fs (nvme0n1p2): Remounting filesystem read-only", True),
+        ("blk_update_request: I/O error, dev sr0, sector 0 op 0x0:(READ)", False),
+    ],
+)
+def test_a_file_system_that_fails_ends_programs(tmp_path: Path, line: str, failed: bool) -> None:
+    """The log of the kernel alone; a drive without a medium gives errors too."""
+    log = f"[ 1234.567890] usb 1-1: new device\n[ 1235.567890] {line}\n"
+    assert _report(tmp_path / "job" / "dmesg.txt", log).failed is failed
+
+
 def test_the_journal_of_one_unit_is_its_log() -> None:
     """Systemd tells in it how the unit began and ended."""
     row = "Jan 02 03:04:0{} n1 {}: {}\n"
@@ -342,7 +355,7 @@ def test_the_journal_of_one_unit_is_its_log() -> None:
         row.format(i, "python[71]", f"step {i}") for i in range(2, 6)
     )
     assert not looks_like_kernel_log(unit.encode(), "journal.txt")
-    several = unit + row.format(7, "sshd[9]", "Accepted publickey for ann")
+    several = unit + row.format(7, "kernel", "usb 1-1: new device") + row.format(8, "sshd[9]", "in")
     assert looks_like_kernel_log(several.encode(), "journal.txt")
 
 

@@ -32,6 +32,8 @@ _CARDS = (KernelKind.PCIE, KernelKind.FABRIC)
 """Whose failure ends the work of their host. A drive without a medium gives errors too."""
 _LINK = "dmesg-link-down"
 """A link goes down at a boot, too."""
+_FILE_SYSTEM = "dmesg-file-system"
+"""One that is damaged ends who writes to it, where a disk's error alone may pass."""
 _SWITCH = "dmesg-nvswitch"
 _ORDER = (
     KernelKind.MACHINE,
@@ -80,6 +82,7 @@ def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
     ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH and not _mild(event)
     broken = event.kind in _CARDS and event.fault is Fault.HARDWARE and event.signature != _LINK
+    broken = broken or event.signature == _FILE_SYSTEM
     root = (broken and alone) or (ends and (alone or (ended and not blame.first)))
     host = f"on {event.host}: " if event.host else ""
     others = more(len(left) - 1, " ({} more)")
