@@ -42,7 +42,7 @@ _MLFLOW = re.compile(rb"(?m)^run_id: ")
 _STATED = re.compile(rb'"\w*(?:[Ss]tatus|[Ss]tate|STATE|conclusion|phase|OOMKilled)"\s*:')
 _FIELD = re.compile(r"([A-Za-z_]\w*): *(.*)")
 _DEEPEST, _MOST_JOBS, _MOST_TEXT = 8, 1000, 1000
-_LARGEST = 4 << 20
+_LARGEST = 512 << 10
 
 
 def holds_records(path: str) -> bool:
