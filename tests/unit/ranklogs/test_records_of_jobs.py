@@ -336,6 +336,21 @@ def test_who_watched_saw_nothing_bad(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("above", "cited"),
+    [
+        ("blas_thread_init: pthread_create failed for thread 6 of 9: Resource temporarily "
+         "unavailable\nblas_thread_init: or set a smaller OPENBLAS_NUM_THREADS\n", 2),
+        ("Loaded model in 4.1s\nFound 3 rows\n", None),
+    ],
+)  # fmt: skip
+def test_what_a_fault_may_follow_from(tmp_path: Path, above: str, cited: int | None) -> None:
+    text = f"step 1\n{above}Segmentation fault (core dumped)\n"
+    evidence = _report(tmp_path / "job" / "out.log", text).diagnoses[0].evidence
+    lines = [int(one.where.rpartition(":")[2]) for one in evidence]
+    assert lines == [4, cited] if cited else [4]
+
+
+@pytest.mark.parametrize(
     ("line", "failed"),
     [
         ("EXT4-fs (nvme0n1p2): Remounting filesystem read-only", True),

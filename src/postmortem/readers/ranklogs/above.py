@@ -53,6 +53,8 @@ _ABORT, _ABORTED = "MPI_Abort", "py-faulthandler-abort"
 _CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
 _WITH_WORDS = (None, "SIGABRT")
+_FAULTS = ("SIGSEGV", "SIGBUS")
+"""They leave no time for a word, but may follow from what a library had to do without."""
 _TABLES = ("Slurm", "kubernetes", RUN, RECORD)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
@@ -96,13 +98,15 @@ def with_above(
     """Return ends, the first bad ones of each file with the lines right above them.
 
     Only where a launcher tells of who is not `named` before its lines, and no failure stands
-    above: then an error in words that nobody knows may be its own. A signal leaves no time for one,
-    but an abort mostly comes with a line that says why, right above; or above those who lost it.
+    above: then an error in words that nobody knows may be its own. A fault leaves no time for one,
+    and only a known cause is told; an abort mostly comes with a line that says why, right above, or
+    above those who lost it.
     """
     first: dict[str, int] = {}
     for end in exits:
         nameless = end.rank is None or end.rank not in named
-        left = end.code != 0 and end.signal in _WITH_WORDS and end.launcher not in _TABLES
+        words = (*_WITH_WORDS, *_FAULTS)
+        left = end.code != 0 and end.signal in words and end.launcher not in _TABLES
         if left and nameless and not end.stopped:
             first[end.file] = min(end.line, first.get(end.file, end.line))
     since = dict(first)
@@ -114,6 +118,9 @@ def with_above(
                 del first[failure.file]
     bad = {end.file: end for end in exits if first.get(end.file) == end.line}
     rows = {file: _rows_above(end, since[file]) for file, end in bad.items()}
+    for file, end in bad.items():
+        if end.signal in _FAULTS:
+            rows[file] = tuple(row for row in rows[file] if reason(row.text))
     return tuple(
         replace(end, above=rows[end.file]) if first.get(end.file) == end.line else end
         for end in exits
