@@ -161,6 +161,20 @@ def test_a_notebook_with_states_is_a_notebook(tmp_path: Path) -> None:
     assert "ValueError" in report.diagnoses[0].title
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        AWS | {"jobs": [AWS["jobs"][0] | {"status": "SUCCEEDED", "container": {"exitCode": 0},
+               "attempts": [{"container": {"exitCode": 137, "reason": "OutOfMemoryError"}}]}]},
+        {"kind": "Workflow", "metadata": {"name": "fit"}, "status": {
+            "phase": "Succeeded", "startedAt": "2026-01-02",
+            "nodes": {"a": {"displayName": "fit(0)", "phase": "Failed", "message": "Error"}}}},
+    ],
+)  # fmt: skip
+def test_an_earlier_attempt_failed_of_a_job_that_did_not(tmp_path: Path, record: object) -> None:
+    assert not _report(tmp_path / "job" / "x.json", record).failed
+
+
 def test_mlflow_keeps_how_a_run_ended(tmp_path: Path) -> None:
     assert _report(tmp_path / "4" / "meta.yaml", MLFLOW.format(4)).failed
     assert not _report(tmp_path / "3" / "meta.yaml", MLFLOW.format(3)).failed
@@ -324,6 +338,7 @@ def test_who_watched_says_how_it_ended(tmp_path: Path, text: str, rule: str) -> 
         "critical_warning\t\t: 0\nmedia_errors\t\t: 0\n",
         "   2 | 01/02/2026 | 03:04:05 | Memory #0x53 | Correctable ECC | Asserted\n",
         "exit_status  0\nru_wallclock 4211s\n",
+        "==71== Memcheck, a memory error detector\n==71== ERROR SUMMARY: 0 errors\n",
         "Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
         "[I 2026-01-02 03:04:05.678 ServerApp] Kernel restarted: 0a1b\n",
         "Windows fatal exception: code 0xe06d7363\n\nThread 0x01 (most recent call first):\n"

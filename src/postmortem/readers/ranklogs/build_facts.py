@@ -119,6 +119,7 @@ class FactBuilder:
             launchers.leave_out_others(
                 partial(self._behind.works_below, path),
                 partial(self._behind.tried_again_below, path),
+                partial(self._behind.calm_below, path),
             )
 
     def logs(self, world: int | None) -> RankLogs:

@@ -9,6 +9,7 @@ little.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from postmortem.readers.codecs import StreamError
@@ -22,6 +23,8 @@ _OF_STATE = ("conclusion", "status", "state", "phase", "current")
 """How the names of fields end that say how a job is; `current` is sacct's, below `state`."""
 _OF_CODE = ("exitcode", "exitstatus", "returncode", "number")
 _OF_NAME = ("name", "jobid", "submissionid", "runid", "taskarn", "id")
+_TOP = ((), ("metadata",))
+"""Where the name of a job stands: at its top, or, of an object of Kubernetes, below this."""
 _OF_REASON = ("reason", "message", "error", "stopcode")
 _OF_TIME = re.compile(r"(?:creat|start|stop|end|finish|submi)\w*(?:at|time|date)$|time start$")
 """Fields with the times of a job; results of tests have how long they took."""
@@ -108,9 +111,11 @@ def _jobs(value: object, deep: int) -> Iterator[_Told]:
 
 def _job(fields: _Fields) -> _Told | None:
     flat = [*_flat(fields, ())]
-    words = [one for path, one in flat if isinstance(one, str) and _is_state(path)]
-    code = next((one for path, one in flat if _is_code(path, one)), None)
-    high = [(path[-1], str(one)) for path, one in flat if len(path) == 1]
+    states = [(len(p), one) for p, one in flat if isinstance(one, str) and _is_state(p)]
+    words = [one for deep, one in states if deep == min(states)[0]]
+    codes = [(len(path), one) for path, one in flat if _is_code(path, one)]
+    code = min(codes, key=itemgetter(0))[1] if codes else None
+    high = [(path[-1], str(one)) for path, one in flat if path[:-1] in _TOP]
     names = [one for end in _OF_NAME for name, one in high if name.endswith(end)]
     if (
         not words
@@ -121,6 +126,8 @@ def _job(fields: _Fields) -> _Told | None:
     memory = any(path[-1] == "oomkilled" and one is True for path, one in flat)
     over = next((word for word in words if word.lower().startswith(_OVER)), None)
     bad = next((word for word in words if _is_bad(word)), None)
+    if bad is None and over is not None:  # of its parts
+        bad = next((word for _, word in states if _is_bad(word)), None)
     state = (bad or words[0]).upper().removeprefix("JOB_STATE_")
     if over is not None and bad is None and (code is not None or memory):
         state = "FAILED" if code or memory else "COMPLETED"

@@ -188,15 +188,21 @@ class Launchers:
         self._in_summary = False
 
     def leave_out_others(
-        self, works_below: Callable[[int], bool], tried_again: Callable[[int], bool]
+        self,
+        works_below: Callable[[int], bool],
+        tried_again: Callable[[int], bool],
+        calm_below: Callable[[int], bool],
     ) -> None:
         """Forget rows on jobs below which the file's writers are at work: they tell of others.
 
-        So do events of pods, where a job is over that they do not belong to; and what a shell tells
-        of a command that its runner has tried again.
+        So do events of pods, where a job is over that they do not belong to; what a shell tells of
+        a command that its runner has tried again, and a server of a process that it has replaced.
         """
+        got_over = {"shell": tried_again, "its parent": calm_below}
         self.exits = [
-            end for end in self.exits if end.launcher != "shell" or not tried_again(end.line)
+            end
+            for end in self.exits
+            if end.launcher not in got_over or not got_over[end.launcher](end.line)
         ]
         if jobs := tuple(self._pods.jobs):
             self.exits = [

@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.answers import (
 from postmortem.readers.ranklogs.last_words import (
     AGAIN,
     CLOSING,
+    calm,
     calm_behind,
     done,
     passed_over,
@@ -147,6 +148,12 @@ class WorkBehind:
         below = ids[at:]
         on = any(works(names) or done(names, last=False) for names in below)
         return on and not any(map(strong, below))
+
+    def calm_below(self, path: str, line: int) -> bool:
+        """Return whether a file goes on calmly behind a line, and no error ends anything there."""
+        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
+        ids = read_like(row[1] for row in sorted(tail) if row[0] > line)
+        return sum(map(calm, ids)) > 1 and not any(map(strong, ids))
 
     def _work_in(self, path: str, line: int) -> LastLine | None:
         for label in self._labels:
