@@ -175,6 +175,23 @@ def test_an_earlier_attempt_failed_of_a_job_that_did_not(tmp_path: Path, record:
     assert not _report(tmp_path / "job" / "x.json", record).failed
 
 
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ("step 1 loss 2.0\nstep 2 loss 1.9\n", Outcome.HEALTHY),
+        ('Traceback (most recent call last):\n  File "a.py", line 6, in <module>\n    fit()\n'
+         "KeyError: 'label'\n", Outcome.FAILED),
+    ],
+)  # fmt: skip
+def test_a_code_of_0_is_of_a_log_without_an_error(
+    tmp_path: Path, log: str, outcome: Outcome
+) -> None:
+    """A script may end with 0 whatever its program came to."""
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "out.log").write_text(log)
+    assert _report(tmp_path / "job" / "x.json", ECS).outcome is outcome
+
+
 def test_mlflow_keeps_how_a_run_ended(tmp_path: Path) -> None:
     assert _report(tmp_path / "4" / "meta.yaml", MLFLOW.format(4)).failed
     assert not _report(tmp_path / "3" / "meta.yaml", MLFLOW.format(3)).failed
