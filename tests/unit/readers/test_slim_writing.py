@@ -125,7 +125,8 @@ def test_a_limit_of_file_sizes_leaves_nothing_behind(core: Path, tmp_path: Path)
     )
     for source, pipe in ((str(core), None), ("-", core)):
         run = subprocess.run(
-            [sys.executable, "-c", code, "core", source, "--slim", str(folder / "slim")],
+            # -B: a compiled module that the limit cuts would stay
+            [sys.executable, "-B", "-c", code, "core", source, "--slim", str(folder / "slim")],
             input=None if pipe is None else pipe.read_bytes(),
             capture_output=True,
             check=False,
