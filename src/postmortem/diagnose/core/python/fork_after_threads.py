@@ -93,13 +93,18 @@ def fork_after_threads(crash: Crash) -> Findings:
     )
 
 
+def in_team(thread: Thread) -> int | None:
+    """Return the frame in which a thread waits for the others of an OpenMP team."""
+    names = [plain(frame.function) for frame in thread.frames[:6]]
+    return next((i for i, name in enumerate(names) if _BARRIER.match(name)), None)
+
+
 def _waits_for_nobody(threads: Threads) -> Findings:
     """Yield what it means that the only thread stands in the barrier of a team."""
     if len(threads) != 1:
         return
     only = threads.items[0]
-    names = [plain(frame.function) for frame in only.frames[:6]]
-    index = next((i for i, name in enumerate(names) if _BARRIER.match(name)), None)
+    index = in_team(only)
     if index is None:
         return
     yield Finding(

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.python.fork_after_threads import in_team
 from postmortem.diagnose.core.stacks import caller
 from postmortem.diagnose.core.task_waits import stuck_tasks
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Topic, rule
@@ -214,6 +215,8 @@ def _alone(thread: Thread, role: Role | None) -> Findings:
     is_lock = wait is not None and (wait.kind in _UNOWNED or unknown)
     if wait is None or not is_lock or not open_end or wait.missing_owner:
         return
+    if in_team(thread) is not None:
+        return  # fork_after_threads
     yield Finding(
         title=f"the only thread waits for {wait.what}, which no other can release",
         cause=f"{_edge(thread, wait, {})}, and the process has no other thread: either fork() "
