@@ -103,7 +103,7 @@ def test_a_record_is_a_line_where_its_state_stands(record: object, line: int, sa
 def test_what_is_no_record_of_one_job(tmp_path: Path, record: object) -> None:
     path = tmp_path / "x.json"
     path.write_text(record if isinstance(record, str) else json.dumps(record))
-    assert not holds_records(str(path))
+    assert not holds_records(str(path), path.read_bytes())
 
 
 @pytest.mark.parametrize(

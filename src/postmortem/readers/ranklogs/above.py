@@ -52,9 +52,9 @@ _PLACED = Pattern(r"^(?:\[[\d:. -]+\] |[EF] |\S*[./]\S*:\d+[\]:] )+")
 _ABORT, _ABORTED = "MPI_Abort", "py-faulthandler-abort"
 _CHECK, _CHECKED = "cuda-assert-line", "cuda-device-assert"
 _OF_TRACEBACK = (Shape.HEAD, Shape.FRAME)
-_WITH_WORDS = (None, "SIGABRT")
 _FAULTS = ("SIGSEGV", "SIGBUS")
 """They leave no time for a word, but may follow from what a library had to do without."""
+_WITH_WORDS = (None, "SIGABRT", *_FAULTS)
 _TABLES = ("Slurm", "kubernetes", RUN, RECORD)
 """What was asked how a job had ended: no line of the job stands above it."""
 _MOST_SEARCHED = 8000
@@ -105,8 +105,7 @@ def with_above(
     first: dict[str, int] = {}
     for end in exits:
         nameless = end.rank is None or end.rank not in named
-        words = (*_WITH_WORDS, *_FAULTS)
-        left = end.code != 0 and end.signal in words and end.launcher not in _TABLES
+        left = end.code != 0 and end.signal in _WITH_WORDS and end.launcher not in _TABLES
         if left and nameless and not end.stopped:
             first[end.file] = min(end.line, first.get(end.file, end.line))
     since = dict(first)
@@ -118,9 +117,6 @@ def with_above(
                 del first[failure.file]
     bad = {end.file: end for end in exits if first.get(end.file) == end.line}
     rows = {file: _rows_above(end, since[file]) for file, end in bad.items()}
-    for file, end in bad.items():
-        if end.signal in _FAULTS:
-            rows[file] = tuple(row for row in rows[file] if reason(row.text))
     return tuple(
         replace(end, above=rows[end.file]) if first.get(end.file) == end.line else end
         for end in exits
@@ -156,6 +152,8 @@ def _rows_above(end: LogExit, since: int) -> tuple[LastLine, ...]:
             found.setdefault(text, (less, LastLine(whole, end.file, above + number - 1)))
             below = [text.strip(), *below][:_MOST_LINES] if text[:1].isspace() else []
     rows_found = [*found.values()][:_MOST_LINES]
+    if end.signal in _FAULTS:
+        rows_found = [row for row in rows_found if reason(row[1].text)]
     # Of several errors the first, who watched last; else, and above an abort, the nearest line.
     first = end.signal is None
     rows_found.sort(

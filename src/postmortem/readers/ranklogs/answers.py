@@ -108,18 +108,23 @@ def _next_over(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:
 
     Who starts them one after the other went on with the next.
     """
-    rows = [row for row in tail if not failure.begin_line <= row[0] <= failure.line]
-    named = [
-        (row, match.captures)
-        for row, known in zip(
-            rows, Signatures.load("run sign").matches(row[1] for row in rows), strict=True
-        )
+    above = [row for row in tail if row[0] == failure.begin_line - 1]
+    if not any(of for _, of in _named_runs(above)):
+        return None
+    behind = [row for row in tail if row[0] > failure.line]
+    over = next((row for row, of in reversed(_named_runs(behind)) if not of), None)
+    return LastLine(over[1], failure.file, over[0]) if over is not None else None
+
+
+def _named_runs(rows: Sequence[Row]) -> list[tuple[Row, bool]]:
+    """Return the lines that name a run, or tell that one came to its end, and whether they name."""
+    found = Signatures.load("run sign").matches(row[1] for row in rows)
+    return [
+        (row, bool(match.captures))
+        for row, known in zip(rows, found, strict=True)
         for match in known
         if match.id == _NAMED
     ]
-    failed = any(row[0] == failure.begin_line - 1 and of for row, of in named)
-    over = [row for row, of in named if row[0] > failure.line and not of]
-    return LastLine(over[-1][1], failure.file, over[-1][0]) if failed and over else None
 
 
 def within_text(tail: Sequence[Row], failure: LogFailure) -> LastLine | None:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from postmortem.readers.codecs import StreamError
-from postmortem.readers.log_heads import plain_pieces, text_head
+from postmortem.readers.log_heads import plain_pieces
 from postmortem.readers.regular import size_of
 
 _Fields: TypeAlias = Mapping[str, Any]
@@ -48,10 +48,10 @@ _DEEPEST, _MOST_JOBS, _MOST_TEXT = 8, 1000, 1000
 _LARGEST = 512 << 10
 
 
-def holds_records(path: str) -> bool:
-    """Return whether a file is a record of a job, or of several that came to the same."""
+def holds_records(path: str, head: bytes) -> bool:
+    """Return whether a file that begins with `head` records a job, or several of the same fate."""
     try:
-        small = size_of(path) <= _LARGEST and may_hold_records(text_head(path))
+        small = may_hold_records(head) and size_of(path) <= _LARGEST
         return small and records_told(b"".join(plain_pieces(path))) is not None
     except (OSError, StreamError):
         return False
@@ -136,30 +136,36 @@ def _job(fields: _Fields) -> _Told | None:
     why = "; ".join(["OOMKilled"] * memory + [one for one in said if one not in words])
     name = next((one for one in names if "/" not in one.strip("/")), names[0]).strip("/")
     ended = "" if code is None or (failed and not code) else f" (exit code {code})"
-    good = "" if failed or state not in _GOOD else " completed successfully"
-    line = f"job {name}{good}: state {state}{ended}{': ' if why else ''}{why}"
-    return bad or over or words[0], " ".join(line.split())[:_MOST_TEXT], failed
+    word = bad or over or words[0]
+    return word, line_of(name, f"{state}{ended}", why, good=not failed and state in _GOOD), failed
+
+
+def line_of(name: str, state: str, why: str, *, good: bool) -> str:
+    """Return what is told of one job: the form that `record-ended` and `record-stopped` know."""
+    well = " completed successfully" if good else ""
+    line = f"job {name}{well}: state {state}{': ' if why else ''}{why}"
+    return " ".join(line.split())[:_MOST_TEXT]
 
 
 def _has_state(fields: _Fields) -> bool:
     """Return whether an object has a state of its own, or below a name, and not in a list."""
     below = (one for one in fields.values() if isinstance(one, dict))
-    own = (_is_state(path) for one in (fields, *below) for path, _ in _flat(_named(one), ()))
-    return any(own)
+    rows = (row for one in (fields, *below) for row in one.items())
+    return any(_is_state((_plain(key),)) for key, one in rows if not isinstance(one, dict))
 
 
-def _named(fields: _Fields) -> dict[str, Any]:
-    return {key: 0 for key, one in fields.items() if not isinstance(one, dict)}
+def _plain(key: object) -> str:
+    """Return a name without case and what parts its words."""
+    return str(key).lower().replace("_", "").replace("-", "")
 
 
 def _flat(
     value: object, path: tuple[str, ...], deep: int = _DEEPEST
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield what an object holds with the names above it, without case and underscores."""
+    """Yield what an object holds with the names above it, plain."""
     if isinstance(value, dict) and deep:
         for key, one in value.items():
-            plain = str(key).lower().replace("_", "").replace("-", "")
-            yield from _flat(one, (*path, plain), deep - 1)
+            yield from _flat(one, (*path, _plain(key)), deep - 1)
     elif isinstance(value, list) and deep:
         for one in value:
             yield from _flat(one, path, deep - 1)

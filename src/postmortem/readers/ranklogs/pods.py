@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from postmortem.readers.ranklogs.job_records import line_of
+
 _Row: TypeAlias = tuple[tuple[str, ...], str]
 """The names above a value, its own as the last, and the value."""
 _STATES, _EVENT = b"containerStatuses", b"involvedObject:\n"
@@ -12,10 +14,8 @@ _JOB = re.compile(rb'(?m)^\s*"?kind"?: "?\w*(?:Job|JobSet|Workload|Workflow)"?,?
 _CONDITIONS = re.compile(
     rb'(?m)^\s*(?:- )?"?type"?: "?(?:Failed|Complete|Completed|Succeeded)"?,?$'
 )
-_ENDS = {
-    "Failed": "",
-    **dict.fromkeys(("Complete", "Completed", "Succeeded"), " completed successfully"),
-}
+_FAILED = "Failed"
+_ENDS = (_FAILED, "Complete", "Completed", "Succeeded")
 
 
 def is_pods(head: bytes) -> bool:
@@ -72,8 +72,8 @@ def _ended(name: str, condition: dict[str, str]) -> Iterator[str]:
     kind = condition["type"]
     if kind in _ENDS and condition.get("status") == "True":
         why = ": ".join(filter(None, map(condition.get, ("reason", "message"))))
-        state = "FAILED" if kind == "Failed" else "COMPLETED"
-        yield f"job {name}{_ENDS[kind]}: state {state}{': ' if why else ''}{why}"
+        failed = kind == _FAILED
+        yield line_of(name, "FAILED" if failed else "COMPLETED", why, good=not failed)
 
 
 def _of_json(value: object, path: tuple[str, ...] = ()) -> Iterator[_Row]:

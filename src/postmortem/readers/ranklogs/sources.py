@@ -293,9 +293,11 @@ def _tells_how_it_ended(path: str, suffix: str) -> bool:
         return True
     if suffix == ".csv":
         return _JOBS_OF_SACCT in known_head(path)
-    if suffix in _DOCUMENTS and (is_pods(known_head(path)) or holds_records(path)):
-        return True
-    return suffix == ".json" and (is_list(known_head(path)) or is_shipped(known_head(path)))
+    if suffix not in _DOCUMENTS:
+        return False
+    head = known_head(path)
+    listed = suffix == ".json" and (is_list(head) or is_shipped(head))
+    return is_pods(head) or listed or holds_records(path, head)
 
 
 def _why_no_log(path: str) -> str | None:

@@ -26,6 +26,7 @@ from postmortem.readers.ranklogs.answers import (
 from postmortem.readers.ranklogs.last_words import (
     AGAIN,
     CLOSING,
+    Ids,
     calm,
     calm_behind,
     done,
@@ -142,8 +143,7 @@ class WorkBehind:
 
         Or that all is done; no error that ends something stands behind that.
         """
-        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
-        ids = read_like(row[1] for row in sorted(tail) if row[0] > line)
+        ids = self._ids_below(path, line)
         at = next((at for at, names in enumerate(ids) if AGAIN in names), len(ids))
         below = ids[at:]
         on = any(works(names) or done(names, last=False) for names in below)
@@ -151,9 +151,12 @@ class WorkBehind:
 
     def calm_below(self, path: str, line: int) -> bool:
         """Return whether a file goes on calmly behind a line, and no error ends anything there."""
-        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
-        ids = read_like(row[1] for row in sorted(tail) if row[0] > line)
+        ids = self._ids_below(path, line)
         return sum(map(calm, ids)) > 1 and not any(map(strong, ids))
+
+    def _ids_below(self, path: str, line: int) -> list[Ids]:
+        tail = [x for one in self._labels if one.file.path == path for x in one.raw["tail"]]
+        return read_like(row[1] for row in sorted(tail) if row[0] > line)
 
     def _work_in(self, path: str, line: int) -> LastLine | None:
         for label in self._labels:
